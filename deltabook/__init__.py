@@ -1,0 +1,13 @@
+"""Deltabook: an exchange, SQL views of its order books kept exactly up to date on Spark, and strategies on them.
+
+```
+cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
+wire: the message types that these parts share
+```
+
+The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
+"""
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__"]

@@ -1,0 +1,119 @@
+"""Frames in which views travel from the runtime to programs.
+
+A frame is ``u32 header length, u32 body length`` (big-endian), a JSON header and an Arrow IPC stream whose columns are
+the view's columns and ``weight``: +n for rows added, -n for rows removed. A snapshot frame replaces what the reader
+holds; a changes frame is added to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+import pyarrow as pa
+
+__all__ = [
+    "CONTENT_TYPE",
+    "FRAME_LIMIT_BYTES",
+    "WEIGHT",
+    "Frame",
+    "FrameDecoder",
+    "FrameError",
+    "FrameHeader",
+    "encode_frame",
+]
+
+CONTENT_TYPE: Final = "application/vnd.deltabook.frames"
+FRAME_LIMIT_BYTES: Final = 256 * 1024 * 1024
+WEIGHT: Final = "weight"
+_PREFIX: Final = struct.Struct("!II")
+
+
+class FrameError(ValueError):
+    """Bytes that are not a frame; the message says what was expected."""
+
+
+class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to_epoch": "to"}):
+    """What a frame carries."""
+
+    kind: Literal["snapshot", "changes", "heartbeat", "error"]
+    """snapshot replaces, changes add, heartbeat says that nothing happened, error ends a view."""
+    view: str
+    """Name of the view, empty in a heartbeat."""
+    from_epoch: int = 0
+    """The changes lead from this version …"""
+    to_epoch: int = 0
+    """… to this one."""
+    feed: dict[str, tuple[str, int]] = {}
+    """Origin → (session, sequence) that the version covers."""
+    time_ns: int = 0
+    """When the version was published, nanoseconds since the UTC epoch."""
+    reason: str = ""
+    """Of an error."""
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A header and the rows it speaks of."""
+
+    header: FrameHeader
+    """See `FrameHeader`."""
+    rows: pa.Table | None
+    """The view's columns and ``weight``; None in heartbeats and errors."""
+
+
+_header_encoder = msgspec.json.Encoder()
+_header_decoder = msgspec.json.Decoder(FrameHeader)
+
+
+def encode_frame(header: FrameHeader, rows: pa.Table | None = None) -> bytes:
+    """One frame as bytes."""
+    head = _header_encoder.encode(header)
+    body = b""
+    if rows is not None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        body = sink.getvalue().to_pybytes()
+    return _PREFIX.pack(len(head), len(body)) + head + body
+
+
+class FrameDecoder:
+    """Takes bytes as they arrive, gives whole frames; holds at most one incomplete frame.
+
+    >>> decoder = FrameDecoder()
+    >>> data = encode_frame(FrameHeader("heartbeat", ""))
+    >>> [frame.header.kind for frame in decoder.feed(data[:5])]
+    []
+    >>> [frame.header.kind for frame in decoder.feed(data[5:])]
+    ['heartbeat']
+    """
+
+    def __init__(self, limit_bytes: int = FRAME_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Whole frames completed by these bytes; raises `FrameError` for one past the limit or one that is broken."""
+        self._held += data
+        while len(self._held) >= _PREFIX.size:
+            head_bytes, body_bytes = _PREFIX.unpack_from(self._held)
+            if head_bytes + body_bytes > self._limit_bytes:
+                raise FrameError(f"expected a frame of at most {self._limit_bytes} bytes, was {head_bytes + body_bytes}")
+            end = _PREFIX.size + head_bytes + body_bytes
+            if len(self._held) < end:
+                return
+            head = bytes(self._held[_PREFIX.size : _PREFIX.size + head_bytes])
+            body = bytes(self._held[_PREFIX.size + head_bytes : end])
+            del self._held[:end]
+            yield _decode(head, body)
+
+
+def _decode(head: bytes, body: bytes) -> Frame:
+    try:
+        header = _header_decoder.decode(head)
+        rows = pa.ipc.open_stream(body).read_all() if body else None
+    except (msgspec.DecodeError, pa.ArrowInvalid) as error:
+        raise FrameError(f"expected a JSON header and an Arrow stream, was {head[:80]!r}: {error}") from None
+    return Frame(header, rows)

@@ -1,0 +1,335 @@
+"""The text protocol: logins, feed lines, requests and responses as ASCII lines.
+
+One line is one message, fields are separated by commas, integers are decimal int64, times are nanoseconds since the
+UTC epoch, prices are ticks and volumes are lots. ``docs/wire.md`` describes the conversation; this module holds the
+records and turns them into bytes and back.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = [
+    "INTERACTIVE",
+    "LINE_LIMIT_BYTES",
+    "PASSIVE",
+    "Accepted",
+    "Action",
+    "FeedMessage",
+    "InteractiveLogin",
+    "PassiveLogin",
+    "Refused",
+    "Request",
+    "Response",
+    "WireError",
+    "encode_feed_message",
+    "encode_login",
+    "encode_login_reply",
+    "encode_request",
+    "encode_response",
+    "parse_feed_message",
+    "parse_login",
+    "parse_login_reply",
+    "parse_request",
+    "parse_response",
+]
+
+INTERACTIVE: Final = "0"
+PASSIVE: Final = "1"
+LINE_LIMIT_BYTES: Final = 1024
+"""The longest line that either side accepts, delimiter included."""
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+
+
+class WireError(ValueError):
+    """A line does not follow the text protocol; the message says what was expected and what was there."""
+
+
+class Action(StrEnum):
+    """What a line says, one letter on the wire."""
+
+    BUY = "B"
+    SELL = "S"
+    EXECUTE = "E"
+    EXECUTE_LAST = "F"
+    REDUCE = "X"
+    DELETE = "D"
+    TRADE = "T"
+    HEARTBEAT = "H"
+    ACCEPT = "A"
+    REFUSE = "R"
+
+
+_FEED_ACTIONS: Final = frozenset("BSEFXDTH")
+_REQUEST_ACTIONS: Final = frozenset("BSXD")
+_RESPONSE_ACTIONS: Final = frozenset("AEFXDRH")
+
+
+class FeedMessage(msgspec.Struct, frozen=True, gc=False):
+    """One sequenced event of the exchange, as every passive listener sees it."""
+
+    sequence: int
+    """Position in the session's feed, from 1; of a heartbeat: the number of the next message."""
+    time_ns: int
+    """Market time; all messages of one request share it."""
+    order_id: int
+    """The resting order (0 where there is none)."""
+    broker_id: int
+    """The resting order's broker."""
+    action: str
+    """One of B S E F X D T H."""
+    volume: int
+    """Lots: resting for B S, executed for E F T, removed for X, what remained for D."""
+    price: int
+    """Ticks: the limit for B S, the execution price for E F T."""
+    symbol: str
+    """Instrument, empty in a heartbeat."""
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """What an interactive client asks for."""
+
+    client_id: int
+    """Strictly increasing per broker; a number that is not above the last is a retransmission."""
+    order_id: int
+    """The exchange's order id for X and D, 0 for B and S."""
+    broker_id: int
+    """Who asks."""
+    action: str
+    """One of B S X D."""
+    volume: int
+    """Lots to buy or sell, or to take away (X)."""
+    price: int
+    """Limit in ticks; 0 is a market order."""
+    symbol: str
+    """Instrument."""
+    time_ns: int = 0
+    """The client's own time; the exchange does not use it."""
+
+
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """One message of a broker's private stream."""
+
+    sequence: int
+    """Position in the private stream, from 1; 0 is outside it (retransmissions, lines that do not parse)."""
+    time_ns: int
+    """Market time."""
+    order_id: int
+    """The exchange's order id."""
+    broker_id: int
+    """Whose stream this is."""
+    action: str
+    """One of A E F X D R H."""
+    volume: int
+    """Lots: accepted (A), executed (E F), removed (X), what remained (D)."""
+    price: int
+    """Ticks: limit (A), execution price (E F)."""
+    symbol: str
+    """Instrument."""
+    client_id: int
+    """The request this answers; for E, F and D the request that made the order."""
+    detail: str
+    """A: side B or S; E F: maker or taker; D: why; R: the reason."""
+
+
+class PassiveLogin(msgspec.Struct, frozen=True):
+    """A listener's first line."""
+
+    session: str = ""
+    """Session to continue, empty for the current one."""
+    sequence: int = 0
+    """Number of the first message wanted, 0 for from now."""
+
+
+class InteractiveLogin(msgspec.Struct, frozen=True):
+    """A trading client's first line."""
+
+    broker_id: int | None = None
+    """Whose private stream; None takes the broker of the first request."""
+    session: str = ""
+    """Session to continue, empty for the current one."""
+    sequence: int = 0
+    """Number of the first private message wanted, 0 for from now."""
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The answer to a login that holds."""
+
+    session: str
+    """The exchange's session."""
+    sequence: int
+    """Number of the next message of this stream."""
+    last_client_id: int | None = None
+    """Interactive only: the last request of this broker that was processed, 0 for none."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The answer to a login that does not hold; the connection closes."""
+
+    code: str
+    """session, sequence or login."""
+    reason: str
+    """In words."""
+
+
+def _integer(text: str, name: str, line: bytes) -> int:
+    """Parse one int64 field or say which field of which line is wrong."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise WireError(f"expected an integer for {name}, was {text!r} in {line[:80]!r}") from None
+    if not _INT64_MIN <= value <= _INT64_MAX or "_" in text:
+        raise WireError(f"expected an int64 for {name}, was {text!r} in {line[:80]!r}")
+    return value
+
+
+def _fields(line: bytes, count: int) -> list[str]:
+    try:
+        text = line.rstrip(b"\r\n").decode("ascii")
+    except UnicodeDecodeError:
+        raise WireError(f"expected ASCII, was {line[:80]!r}") from None
+    fields = text.split(",")
+    if len(fields) != count:
+        raise WireError(f"expected {count} fields, was {len(fields)} in {line[:80]!r}")
+    return fields
+
+
+def _action(text: str, allowed: frozenset[str], line: bytes) -> str:
+    if text not in allowed:
+        raise WireError(f"expected an action out of {' '.join(sorted(allowed))}, was {text!r} in {line[:80]!r}")
+    return text
+
+
+def encode_feed_message(message: FeedMessage) -> bytes:
+    """A feed line with its delimiter."""
+    m = message
+    return (
+        f"{m.sequence},{m.time_ns},{m.order_id},{m.broker_id},{m.action},{m.volume},{m.price},{m.symbol}\n"
+    ).encode("ascii")
+
+
+def parse_feed_message(line: bytes) -> FeedMessage:
+    """A feed line's record; raises `WireError`."""
+    f = _fields(line, 8)
+    return FeedMessage(
+        sequence=_integer(f[0], "sequence", line),
+        time_ns=_integer(f[1], "t", line),
+        order_id=_integer(f[2], "order_id", line),
+        broker_id=_integer(f[3], "broker_id", line),
+        action=_action(f[4], _FEED_ACTIONS, line),
+        volume=_integer(f[5], "volume", line),
+        price=_integer(f[6], "price", line),
+        symbol=f[7],
+    )
+
+
+def encode_request(request: Request) -> bytes:
+    """A request line with its delimiter."""
+    r = request
+    return (
+        f"{r.client_id},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol}\n"
+    ).encode("ascii")
+
+
+def parse_request(line: bytes) -> Request:
+    """A request line's record; raises `WireError`."""
+    f = _fields(line, 8)
+    return Request(
+        client_id=_integer(f[0], "client_id", line),
+        time_ns=_integer(f[1], "t", line),
+        order_id=_integer(f[2], "order_id", line),
+        broker_id=_integer(f[3], "broker_id", line),
+        action=_action(f[4], _REQUEST_ACTIONS, line),
+        volume=_integer(f[5], "volume", line),
+        price=_integer(f[6], "price", line),
+        symbol=f[7],
+    )
+
+
+def encode_response(response: Response) -> bytes:
+    """A private line with its delimiter; commas and line ends in the detail become blanks."""
+    r = response
+    detail = r.detail.replace(",", " ").replace("\n", " ").replace("\r", " ")
+    return (
+        f"{r.sequence},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol},"
+        f"{r.client_id},{detail}\n"
+    ).encode("ascii", "replace")
+
+
+def parse_response(line: bytes) -> Response:
+    """A private line's record; raises `WireError`."""
+    f = _fields(line, 10)
+    return Response(
+        sequence=_integer(f[0], "sequence", line),
+        time_ns=_integer(f[1], "t", line),
+        order_id=_integer(f[2], "order_id", line),
+        broker_id=_integer(f[3], "broker_id", line),
+        action=_action(f[4], _RESPONSE_ACTIONS, line),
+        volume=_integer(f[5], "volume", line),
+        price=_integer(f[6], "price", line),
+        symbol=f[7],
+        client_id=_integer(f[8], "client_id", line),
+        detail=f[9],
+    )
+
+
+def encode_login(login: PassiveLogin | InteractiveLogin) -> bytes:
+    """The first line of a connection, with its delimiter."""
+    if isinstance(login, PassiveLogin):
+        return f"{PASSIVE},{login.session},{login.sequence}\n".encode("ascii")
+    if login.broker_id is None:
+        return f"{INTERACTIVE}\n".encode("ascii")
+    return f"{INTERACTIVE},{login.broker_id},{login.session},{login.sequence}\n".encode("ascii")
+
+
+def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
+    """The first line of a connection; raises `WireError`."""
+    try:
+        fields = line.rstrip(b"\r\n").decode("ascii").split(",")
+    except UnicodeDecodeError:
+        raise WireError(f"expected a login in ASCII, was {line[:80]!r}") from None
+    kind, rest = fields[0], fields[1:]
+    if kind == PASSIVE and len(rest) in (0, 2):
+        return PassiveLogin(rest[0], _position(rest[1], line)) if rest else PassiveLogin()
+    if kind == INTERACTIVE and len(rest) in (0, 1, 3):
+        broker_id = _integer(rest[0], "broker_id", line) if rest else None
+        return (
+            InteractiveLogin(broker_id, rest[1], _position(rest[2], line))
+            if len(rest) == 3
+            else InteractiveLogin(broker_id)
+        )
+    raise WireError(
+        f"expected a login `1`, `1,session,sequence`, `0`, `0,broker` or `0,broker,session,sequence`, was {line[:80]!r}"
+    )
+
+
+def _position(text: str, line: bytes) -> int:
+    value = _integer(text, "sequence", line)
+    if value < 0:
+        raise WireError(f"expected a sequence of 0 or more, was {value} in {line[:80]!r}")
+    return value
+
+
+def encode_login_reply(reply: Accepted | Refused) -> bytes:
+    """The exchange's first line, with its delimiter."""
+    if isinstance(reply, Refused):
+        reason = reply.reason.replace(",", " ").replace("\n", " ")
+        return f"J,{reply.code},{reason}\n".encode("ascii", "replace")
+    last = "" if reply.last_client_id is None else f",{reply.last_client_id}"
+    return f"A,{reply.session},{reply.sequence}{last}\n".encode("ascii")
+
+
+def parse_login_reply(line: bytes) -> Accepted | Refused:
+    """The exchange's first line; raises `WireError`."""
+    fields = line.rstrip(b"\r\n").decode("ascii", "replace").split(",")
+    if fields[0] == "J" and len(fields) == 3:
+        return Refused(fields[1], fields[2])
+    if fields[0] == "A" and len(fields) in (3, 4):
+        last = _integer(fields[3], "last_client_id", line) if len(fields) == 4 else None
+        return Accepted(fields[1], _integer(fields[2], "sequence", line), last)
+    raise WireError(f"expected a login reply `A,session,sequence[,last]` or `J,code,reason`, was {line[:80]!r}")
