@@ -1,0 +1,162 @@
+"""Arrow columns as int64 words and back, so that keys of any type can be indexed.
+
+Integers, dates, times and booleans are one word; a float is the word of its bits (-0.0 made 0.0, so that equal values
+are equal words); a string is its number in a pool; an int128 is two words; a nullable column has one more word, 1
+where it is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["ARROW_TYPES", "KeyColumn", "StringPool", "decode_words", "encode_words", "width_of"]
+
+Words = npt.NDArray[np.int64]
+
+ARROW_TYPES: Final[dict[str, pa.DataType]] = {
+    "int64": pa.int64(),
+    "int128": pa.decimal128(38, 0),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "bool": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+
+
+class KeyColumn(msgspec.Struct, frozen=True):
+    """One column of a key."""
+
+    name: str
+    """Its name in Arrow tables."""
+    type: str
+    """One of `ARROW_TYPES`."""
+    nullable: bool = False
+    """Whether it may be NULL."""
+
+
+class StringPool:
+    """Strings ↔ numbers, counted up from 0 in the order of their first use; a number is never given again.
+
+    The strings of a pool are state of their own: `added_since` gives what a checkpoint has to write.
+    """
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        self._strings = list(strings)
+        self._numbers = {text: number for number, text in enumerate(self._strings)}
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def encode(self, column: pa.Array) -> npt.NDArray[np.int64]:
+        """The numbers of a string column's values (NULL: -1); a loop over distinct values only."""
+        encoded = column.dictionary_encode()
+        numbers = np.empty(len(encoded.dictionary) + 1, np.int64)
+        for place, text in enumerate(encoded.dictionary.to_pylist()):
+            number = self._numbers.get(text)
+            if number is None:
+                number = self._numbers[text] = len(self._strings)
+                self._strings.append(text)
+            numbers[place] = number
+        numbers[-1] = -1
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers[codes]
+
+    def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
+        """The strings of these numbers (-1: NULL)."""
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        values = pa.array([None if n < 0 else self._strings[n] for n in distinct.tolist()], pa.string())
+        return values.take(pa.array(inverse.astype(np.int64)))
+
+    def added_since(self, count: int) -> list[str]:
+        """Strings that were added after the pool had this many."""
+        return self._strings[count:]
+
+    def extend(self, strings: Iterable[str]) -> None:
+        """Add strings in the order in which another pool of the same history added them."""
+        for text in strings:
+            self._numbers[text] = len(self._strings)
+            self._strings.append(text)
+
+
+def width_of(columns: Sequence[KeyColumn]) -> int:
+    """Words per key."""
+    return sum((2 if c.type == "int128" else 1) + c.nullable for c in columns)
+
+
+def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool: StringPool) -> Words:
+    """Arrow columns as words, shape (rows, width)."""
+    rows = len(arrays[0]) if arrays else 0
+    words = np.zeros((rows, width_of(columns)), np.int64)
+    place = 0
+    for column, given in zip(columns, arrays, strict=True):
+        array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+        if column.nullable:
+            words[:, place] = array.is_null().to_numpy(zero_copy_only=False)
+            place += 1
+        elif array.null_count:
+            raise ValueError(f"expected no NULL in column {column.name}, was {array.null_count} of {len(array)}")
+        place = _encode_column(column, array, pool, words, place)
+    return words
+
+
+def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: Words, place: int) -> int:
+    if column.type == "string":
+        words[:, place] = pool.encode(array)
+        return place + 1
+    if column.type == "int128":
+        words[:, place : place + 2] = _decimal_words(array)
+        return place + 2
+    if column.type == "float64":
+        values = array.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
+        words[:, place] = np.where(np.isnan(values), np.nan, values).view(np.int64)
+        return place + 1
+    plain = array.cast(pa.int32()) if column.type == "date" else array
+    words[:, place] = pc.fill_null(plain.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return place + 1
+
+
+def _decimal_words(array: pa.Array) -> Words:
+    """Low and high 64 bits of decimal128 values, shape (rows, 2)."""
+    wide = array.cast(pa.decimal128(38, 0))
+    raw = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False)[:, None], raw, 0)
+
+
+def decode_words(columns: Sequence[KeyColumn], words: Words, pool: StringPool) -> list[pa.Array]:
+    """The Arrow columns that gave these words."""
+    arrays: list[pa.Array] = []
+    place = 0
+    for column in columns:
+        nulls: npt.NDArray[np.bool_] | None = None
+        if column.nullable:
+            nulls = words[:, place] != 0
+            place += 1
+        array = _decode_column(column, words, pool, place)
+        place += 2 if column.type == "int128" else 1
+        if nulls is not None and nulls.any():
+            array = pc.if_else(pa.array(nulls), pa.scalar(None, array.type), array)
+        arrays.append(array)
+    return arrays
+
+
+def _decode_column(column: KeyColumn, words: Words, pool: StringPool, place: int) -> pa.Array:
+    if column.type == "int128":
+        raw = np.ascontiguousarray(words[:, place : place + 2])
+        return pa.Array.from_buffers(pa.decimal128(38, 0), len(raw), [None, pa.py_buffer(raw)])
+    plain = np.ascontiguousarray(words[:, place])
+    if column.type == "string":
+        return pool.decode(plain)
+    if column.type == "float64":
+        return pa.array(plain.view(np.float64))
+    if column.type == "bool":
+        return pa.array(plain != 0)
+    array = pa.array(plain)
+    return array.cast(pa.int32()).cast(pa.date32()) if column.type == "date" else array.cast(ARROW_TYPES[column.type])
