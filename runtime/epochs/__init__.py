@@ -1,0 +1,29 @@
+"""The epoch log and the result log: what the parts of the runtime tell each other, durable and immutable.
+
+```
+engine ──prepare, commit, publish──▶ EpochLog    000000000007.segment   relation deltas, cuts, control record
+                                        │
+Spark lane, express lane ◀──────────────┘
+        └──publish──▶ ResultLog                  000000000005-000000000007.result   view changes
+```
+"""
+
+from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
+from runtime.epochs.results import ResultLog
+from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
+
+__all__ = [
+    "CommitRecord",
+    "Cut",
+    "EpochLog",
+    "EpochLogError",
+    "EpochLogReader",
+    "Footer",
+    "Prepared",
+    "ResultLog",
+    "Section",
+    "Segment",
+    "TornSegmentError",
+    "read_segment",
+]
