@@ -1,0 +1,54 @@
+# Every target sets up what it needs; `make` alone lists them. Works with GNU make 3.81.
+
+SHELL := /bin/sh
+PY := .venv/bin/python
+
+DEMO_SECONDS ?= 30
+FLOW ?= agents
+PYTEST_ARGS ?=
+BENCH_QUICK ?=
+export BENCH_QUICK
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format bench doctor lock clean distclean
+
+help: ## list the targets
+	@echo "Targets (each sets up what it needs):"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-11s %s\n", $$1, $$2}'
+
+setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
+	@scripts/setup.sh
+
+demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture
+	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW)
+
+test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
+	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-all: setup ## run every test
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: setup ## check format, rules and types
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+format: setup ## rewrite the code in its format, with the fixes that are safe
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+bench: setup ## run the benchmarks: BENCH_QUICK=1 for a short run
+	@$(PY) -m bench
+
+doctor: setup ## say what this machine has and what is missing
+	@$(PY) -m deltabook doctor
+
+lock: setup ## make requirements.lock and requirements-java.lock again
+	@scripts/lock.sh
+
+clean: ## remove what tools and runs have left
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist runs artifacts metastore_db spark-warehouse derby.log
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment and the caches as well
+	rm -rf .venv .cache

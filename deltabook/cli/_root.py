@@ -1,0 +1,117 @@
+"""The root command: options that hold for every sub-command, lazy loading, and errors as one line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+
+from deltabook import __version__
+from deltabook.cli._config import read_defaults
+from deltabook.cli._logging import start_logging
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: Final = {
+    "algo": "Run strategies on the views and send their orders.",
+    "demo": "Start the whole loop for a while and show its figures.",
+    "doctor": "Say what this machine has, what is missing and how to mend it.",
+    "exchange": "Run the simulated exchange.",
+    "query": "Add, list, explain, show and watch views.",
+    "replay": "Play a recorded file through an exchange.",
+    "runtime": "Keep SQL views of the feed up to date on Spark.",
+}
+"""Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
+
+_ROLES: Final = frozenset({"algo", "exchange", "runtime"})
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if isinstance(error, OSError | ValueError | RuntimeError) and text:
+        return text
+    return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+class _Root(click.Group):
+    """Loads a sub-command's module when it is named, and turns every error into one line and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # The summaries are known here, so that help need not import what the sub-commands import.
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        run: Callable[..., Any] = super().main
+        if not kwargs.pop("standalone_mode", True):
+            return run(*args, standalone_mode=False, **kwargs)
+        try:
+            result = run(*args, standalone_mode=False, **{"prog_name": "deltabook", **kwargs})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(2)
+        except click.ClickException as error:
+            _fail(error.format_message(), error, role="")
+        except (click.Abort, KeyboardInterrupt):
+            sys.exit(130)
+        except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
+            _fail(_one_line(error), error, role=_role())
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _role() -> str:
+    return next((argument for argument in sys.argv[1:] if argument in _ROLES), "")
+
+
+def _fail(reason: str, error: BaseException, *, role: str) -> NoReturn:
+    if "--debug" in sys.argv:
+        traceback.print_exception(error)
+    click.echo(f"deltabook {role}: failed: {reason}" if role else f"deltabook: error: {reason}", err=True)
+    sys.exit(1)
+
+
+def _read_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    del parameter
+    if value is not None:
+        context.default_map = {**read_defaults(value, context.command, context), **(context.default_map or {})}
+    return value
+
+
+@click.group(
+    cls=_Root,
+    context_settings={"auto_envvar_prefix": "DELTABOOK", "help_option_names": ["-h", "--help"], "show_default": True},
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config,
+    help="TOML file with defaults: a table per command, a key per option.",
+)
+@click.option("--debug", is_flag=True, help="Log debug events; show tracebacks.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log lines.")
+@click.version_option(__version__, prog_name="deltabook")
+def main(debug: bool, log_format: str) -> None:
+    """An exchange, SQL views of its order books on Spark, and strategies that trade on them.
+
+    An option's value is taken from the command line, else from the environment (DELTABOOK_COMMAND_OPTION), else from
+    the file named by --config, else it is the default shown.
+    """
+    start_logging("json" if log_format == "json" else "text", debug=debug)
