@@ -2,6 +2,7 @@
 
 SHELL := /bin/sh
 PY := .venv/bin/python
+export PYTHON
 
 DEMO_SECONDS ?= 30
 FLOW ?= agents

