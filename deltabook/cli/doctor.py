@@ -1,8 +1,175 @@
-"""`deltabook doctor`."""
+"""`deltabook doctor`: what this machine has, what is missing and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
 
 import click
+import msgspec
+
+from runtime.spark.java import JavaNotFoundError, find_java
+
+__all__ = ["Check", "command", "examine"]
+
+_MIB: Final = 1024 * 1024
+_MEMORY_NEEDED_MIB: Final = 2048
+_MEMORY_WANTED_MIB: Final = 4096
+_DISK_NEEDED_MIB: Final = 512
+_DISK_WANTED_MIB: Final = 2048
+_SHARED_MEMORY_WANTED_MIB: Final = 64
+_PORTS_NEEDED: Final = 8
+"""The demo opens three; Spark some more."""
+_SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas", "protobuf")
+_MARKS: Final = {"ok": "ok     ", "warning": "warning", "missing": "MISSING"}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing looked at."""
+
+    name: str
+    """What was looked at."""
+    status: Literal["ok", "warning", "missing"]
+    """`missing`: Deltabook does not run without it; `warning`: it runs, but not well."""
+    found: str
+    """What is there."""
+    mend: str = ""
+    """What to do; empty when the check is ok."""
+
+
+def _graded(name: str, value: int, unit: str, *, needed: int, wanted: int, mend: str) -> Check:
+    status: Literal["ok", "warning", "missing"] = "missing" if value < needed else "warning" if value < wanted else "ok"
+    return Check(
+        name, status, f"{value} {unit}", "" if status == "ok" else f"{mend} (expected {wanted} {unit} or more)"
+    )
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Check:
+    """Python 3.11 or later."""
+    found = f"{platform.python_version()} at {sys.executable}"
+    if version >= (3, 11):
+        return Check("python", "ok", found)
+    return Check("python", "missing", found, "install Python 3.11 or later; make setup PYTHON=/path/to/python3.11")
+
+
+def check_java(environ: Mapping[str, str]) -> Check:
+    """A Java that Spark runs on."""
+    try:
+        java = find_java(environ)
+    except JavaNotFoundError as error:
+        return Check("java", "missing", str(error), "run make setup, or install Java 17 or 21 and set JAVA_HOME")
+    return Check("java", "ok", f"version {java.version} from {java.source}: {java.path}")
+
+
+def check_spark() -> Check:
+    """pyspark and what it needs of Python packages."""
+    versions: dict[str, str] = {}
+    for package in _SPARK_PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return Check(
+                "spark", "missing", f"no package {package}", "run make setup, or pip install 'deltabook[spark]'"
+            )
+    found = ", ".join(f"{package} {version}" for package, version in versions.items())
+    if int(versions["pandas"].split(".")[0]) >= 3:
+        return Check("spark", "missing", found, "pip install 'pandas<3': this Spark does not take pandas 3")
+    return Check("spark", "ok", found)
+
+
+def check_ports() -> Check:
+    """Free ports on the loopback interface."""
+    held: list[socket.socket] = []
+    try:
+        for _ in range(_PORTS_NEEDED):
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            held.append(listener)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(1)
+        with socket.create_connection(held[0].getsockname(), timeout=5):
+            pass
+    except OSError as error:
+        mend = "allow connections to 127.0.0.1 (firewall, container settings, open file limit)"
+        return Check("loopback ports", "missing", f"{error.strerror or error} at port {len(held)}", mend)
+    finally:
+        for listener in held:
+            listener.close()
+    return Check("loopback ports", "ok", f"{_PORTS_NEEDED} free ports opened on 127.0.0.1")
+
+
+def _available_memory_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: the memory built in is all there is to know without another package
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory() -> Check:
+    """Memory for Spark's Java and its Python workers."""
+    mend = "close other programs, or run fewer at once"
+    mebibytes = _available_memory_bytes() // _MIB
+    return _graded("memory", mebibytes, "MiB", needed=_MEMORY_NEEDED_MIB, wanted=_MEMORY_WANTED_MIB, mend=mend)
+
+
+def check_disk(folder: Path) -> Check:
+    """Disk for the logs, journals and checkpoints of runs."""
+    mend = f"free some space where {folder} is; make clean removes old runs"
+    mebibytes = shutil.disk_usage(folder).free // _MIB
+    return _graded("disk", mebibytes, "MiB", needed=_DISK_NEEDED_MIB, wanted=_DISK_WANTED_MIB, mend=mend)
+
+
+def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.system()) -> Check:
+    """A file system in memory for state that is mapped; without it a temporary folder serves."""
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        found = f"no writable {folder}, a temporary folder serves"
+        if system == "Linux":
+            return Check("shared memory", "warning", found, f"mount a tmpfs at {folder}: it is faster")
+        return Check("shared memory", "ok", found)
+    mend = f"give {folder} more room (with Docker: --shm-size=256m)"
+    mebibytes = shutil.disk_usage(folder).free // _MIB
+    return _graded("shared memory", mebibytes, "MiB", needed=0, wanted=_SHARED_MEMORY_WANTED_MIB, mend=mend)
+
+
+def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
+    """Every check, in the order in which a person would mend them."""
+    checks: list[Callable[[], Check]] = [
+        check_python,
+        lambda: check_java(environ),
+        check_spark,
+        check_ports,
+        check_memory,
+        lambda: check_disk(folder),
+        check_shared_memory,
+    ]
+    return [check() for check in checks]
 
 
 @click.command("doctor")
-def command() -> None:
-    """Say what this machine has, what is missing and how to mend it."""
+@click.option("--json", "as_json", is_flag=True, help="Report as one JSON object.")
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """Say what this machine has, what is missing and how to mend it.
+
+    Exits with 1 if something is missing that Deltabook does not run without.
+    """
+    checks = examine(os.environ, Path.cwd())
+    missing = [check.name for check in checks if check.status == "missing"]
+    if as_json:
+        click.echo(msgspec.json.encode({"ok": not missing, "checks": checks}))
+    else:
+        for check in checks:
+            click.echo(f"{_MARKS[check.status]}  {check.name:<14}  {check.found}")
+            if check.mend:
+                click.echo(f"{'':9}{'':16}mend: {check.mend}")
+        click.echo(f"doctor: missing: {', '.join(missing)}" if missing else "doctor: ok")
+    context.exit(1 if missing else 0)
