@@ -1,0 +1,162 @@
+"""The Spark lane: one streaming query for all views, and the publishing of what it finds.
+
+A batch is published only when every shard has answered for the same span. Publishing is a durable result segment,
+written before Spark's own commit of the batch: a batch that is run again after a crash finds its segment and leaves
+it, while its one action has brought the shards' state to the same version.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.partitioning import shard_ids
+from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
+from runtime.spark.session import SparkConfig
+
+__all__ = ["Published", "SparkLane"]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A version of all views."""
+
+    from_epoch: int
+    """The version before."""
+    to_epoch: int
+    """The version."""
+    changes: dict[str, pa.Table]
+    """View → rows removed (-) and added (+)."""
+    failed: dict[str, str]
+    """View → why it ended with this version."""
+    footer: Footer
+    """Of the epoch: cuts, time, messages."""
+
+
+class SparkLane:
+    """Runs the streaming query over an epoch log and publishes to a result log.
+
+    ``on_published`` is called on a thread of Spark's, after the version is durable; it must not block for long.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        config: SparkConfig,
+        epochs: Path,
+        checkpoint: Path,
+        results: ResultLog,
+        on_published: Callable[[Published], None],
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._epochs = epochs.resolve()
+        self._checkpoint = checkpoint.resolve()
+        self._log = EpochLogReader(self._epochs)
+        self._results = results
+        self._on_published = on_published
+        self._query: StreamingQuery | None = None
+        self._published = threading.Condition()
+        self._failure: str | None = None
+
+    def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
+        """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
+        options = {
+            "path": str(self._epochs),
+            "shards": str(self._config.shards),
+            "max_epochs_per_batch": str(self._config.max_epochs_per_batch),
+        }
+        deltas = self._session.readStream.format("epochs").options(**options).load()
+        processor = ShardProcessor(str(self._epochs), self._config.shards)
+        changes = deltas.groupBy("shard").transformWithState(processor, OUTPUT_SCHEMA, "Update", "None")
+        writer = changes.writeStream.outputMode("update").foreachBatch(self._publish).queryName("views")
+        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        threading.Thread(target=self._watch, args=(self._query, on_ended), name="spark-lane", daemon=True).start()
+
+    def wait_for(self, epoch: int, timeout_seconds: float) -> None:
+        """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
+        with self._published:
+            done = self._published.wait_for(
+                lambda: self._failure is not None or self._results.latest() >= epoch, timeout_seconds
+            )
+            if self._failure is not None:
+                raise SparkLaneError(self._failure)
+            if not done:
+                raise SparkLaneError(
+                    f"expected version {epoch} within {timeout_seconds} s, was {self._results.latest()}"
+                )
+
+    def stop(self) -> None:
+        """Stop the query; the batch under way is abandoned and will be run again by the next start."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def _watch(self, query: StreamingQuery, on_ended: Callable[[str | None], None] | None) -> None:
+        reason: str | None = None
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            reason = f"the streaming query failed: {_last_reason(str(error))}"
+        except Exception as error:  # noqa: BLE001 (py4j raises its own when the JVM is gone)
+            reason = f"Spark is gone: {type(error).__name__}"
+        with self._published:
+            self._failure = reason
+            self._published.notify_all()
+        if on_ended is not None:
+            on_ended(reason)
+
+    def _publish(self, batch: DataFrame, _: int) -> None:
+        rows = batch.toArrow()  # the one action of the batch; a second would run the processors again
+        if not rows.num_rows:
+            return
+        published = self._gather(rows)
+        footer = msgspec.structs.replace(
+            published.footer,
+            from_epoch=published.from_epoch,
+            attributes={f"failed/{view}": reason for view, reason in published.failed.items()},
+            control=b"",
+            sections=(),
+        )
+        sections = {view: table.to_batches() for view, table in published.changes.items()}
+        with self._published:
+            is_new = self._results.publish(published.from_epoch, published.to_epoch, sections, footer)
+        if is_new:
+            self._on_published(published)
+        with self._published:
+            self._published.notify_all()
+
+    def _gather(self, rows: pa.Table) -> Published:
+        """Put the shards' answers together; raises `SparkLaneError` unless each has answered, for one span."""
+        changes: dict[str, list[pa.Table]] = {}
+        failed: dict[str, str] = {}
+        complete: list[tuple[int, int, int]] = []
+        for row in rows.to_pylist():
+            if row["kind"] == "complete":
+                complete.append((row["shard"], row["from_epoch"], row["to_epoch"]))
+            elif row["kind"] == "failed":
+                failed[row["view"]] = row["payload"].decode()
+            else:
+                changes.setdefault(row["view"], []).append(pa.ipc.open_stream(row["payload"]).read_all())
+        expected = sorted(shard_ids(self._config.shards))
+        spans = {(begin, end) for _, begin, end in complete}
+        if sorted(shard for shard, _, _ in complete) != expected or len(spans) != 1:
+            raise SparkLaneError(f"expected one answer for one span from shards {expected}, was {complete}")
+        begin, end = spans.pop()
+        merged = {view: pa.concat_tables(tables) for view, tables in changes.items()}
+        return Published(begin, end, merged, failed, self._log.read(end).footer)
+
+
+def _last_reason(text: str) -> str:
+    """The line of a Spark error that a person wants: the innermost Python exception, else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if line.split(":")[0].endswith("Error") and not line.startswith("at ")]
+    return (named or lines or ["no reason given"])[-1 if named else 0][:500]

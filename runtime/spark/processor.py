@@ -1,0 +1,162 @@
+"""The stateful half of the streaming query: one shard of the view program per group.
+
+State in Spark's store is a head value and a map of pages. Each batch writes one run of edits; when the runs outweigh
+the base they are compacted into a new one. A worker keeps the shards it has seen in memory, named by the last run they
+contain: if the head's chain still has that run, only the runs behind it are applied, otherwise the shard is rebuilt
+from the store. A failed attempt leaves nothing in memory, because a shard is taken out before it is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.partitioning import shard_ids
+from runtime.spark.source import TICK, Span, load_program
+from runtime.views import Part, ShardState, Step
+
+__all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
+
+OUTPUT_SCHEMA: Final = "shard int, from_epoch bigint, to_epoch bigint, view string, kind string, payload binary"
+_PAGE_BYTES: Final = 1024 * 1024
+_SMALLEST_BASE_BYTES: Final = 256 * 1024
+
+
+class _Link(msgspec.Struct, frozen=True, array_like=True):
+    """One run of a shard's chain: a base, or the edits of a batch."""
+
+    number: int
+    nonce: str
+    size: int
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """What a shard's state is: a version, the program it belongs to, and the runs that make it up."""
+
+    version: int
+    program: int
+    links: tuple[_Link, ...]
+
+
+class _Resident(msgspec.Struct):
+    """A shard in a worker's memory and the run that it is at."""
+
+    state: ShardState
+    nonce: str
+
+
+_residents: dict[tuple[str, int], _Resident] = {}
+
+
+class ShardProcessor(StatefulProcessor):
+    """Applies a batch's payloads to a shard; emits its views' changes, then one completion row."""
+
+    def __init__(self, directory: str, shards: int) -> None:
+        self._directory = directory
+        self._shards = shards
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: its schema never changes."""
+        self._head = handle.getValueState("head", "head binary")
+        self._pages = handle.getMapState("runs", "run bigint, page int", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """One version of one shard."""
+        shard_id = int(key[0])
+        span, program, delivered = _sort_out(rows)
+        head = self._read_head(shard_id, program)
+        resident = self._resident(shard_id, head)
+        step = resident.state.step(delivered)
+        self._write(shard_id, head, resident, span)
+        yield from _output(shard_id, span, step)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _read_head(self, shard_id: int, program: int) -> _Head:
+        if not self._head.exists():
+            return _Head(0, program, ())
+        head = msgspec.msgpack.decode(bytes(self._head.get()[0]), type=_Head)
+        if head.program != program:
+            raise SparkLaneError(f"expected program {head.program} in shard {shard_id}, was {program}")
+        return head
+
+    def _resident(self, shard_id: int, head: _Head) -> _Resident:
+        held = _residents.pop((self._directory, shard_id), None)
+        nonces = [link.nonce for link in head.links]
+        if held is None or held.nonce not in nonces:
+            program = load_program(self._directory, head.program)
+            shard = shard_ids(self._shards).index(shard_id)
+            held = _Resident(ShardState(program, shard, self._shards), "")
+            behind = head.links
+        else:
+            behind = head.links[nonces.index(held.nonce) + 1 :]
+        for link in behind:
+            held.state.apply_run(self._read_run(link))
+        return held
+
+    def _read_run(self, link: _Link) -> bytes:
+        pages = range(-(-link.size // _PAGE_BYTES))
+        return b"".join(bytes(self._pages.getValue((link.number, page))[0]) for page in pages)
+
+    def _write(self, shard_id: int, head: _Head, resident: _Resident, span: Span) -> None:
+        run = resident.state.save()
+        links = head.links
+        number = links[-1].number + 1 if links else 0
+        if links and len(run) + sum(link.size for link in links[1:]) > max(links[0].size, _SMALLEST_BASE_BYTES):
+            run = resident.state.save_all()
+            for link in links:
+                for page in range(-(-link.size // _PAGE_BYTES)):
+                    self._pages.removeKey((link.number, page))
+            links = ()
+        for page, start in enumerate(range(0, len(run), _PAGE_BYTES)):
+            self._pages.updateValue((number, page), (run[start : start + _PAGE_BYTES],))
+        link = _Link(number, os.urandom(8).hex(), len(run))
+        new = _Head(span.to_epoch, head.program, (*links, link))
+        self._head.update((msgspec.msgpack.encode(new),))
+        resident.nonce = link.nonce
+        _residents[(self._directory, shard_id)] = resident
+
+
+def _sort_out(rows: Iterator[Row]) -> tuple[Span, int, list[tuple[Part, pa.Table]]]:
+    """The batch's span, its program, and what was delivered."""
+    span: Span | None = None
+    program = -1
+    delivered: list[tuple[Part, pa.Table]] = []
+    for row in rows:
+        program = int(row["program"])
+        if row["map"] == TICK:
+            span = msgspec.msgpack.decode(bytes(row["payload"]), type=Span)
+        else:
+            delivered.append((Part.of_code(row["map"]), pa.ipc.open_stream(bytes(row["payload"])).read_all()))
+    if span is None:
+        raise SparkLaneError(f"expected a tick among the rows of a shard, was none among {len(delivered)} payloads")
+    return span, program, delivered
+
+
+def _output(shard_id: int, span: Span, step: Step) -> Iterator[Row]:
+    def row(view: str, kind: str, payload: bytes) -> Row:
+        return Row(
+            shard=shard_id,
+            from_epoch=span.from_epoch,
+            to_epoch=span.to_epoch,
+            view=view,
+            kind=kind,
+            payload=payload,
+        )
+
+    for view, changes in step.changes.items():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, changes.schema) as writer:
+            writer.write_table(changes)
+        yield row(view, "changes", sink.getvalue().to_pybytes())
+    for view, reason in step.failed.items():
+        yield row(view, "failed", reason.encode())
+    yield row("", "complete", b"")

@@ -1,0 +1,180 @@
+"""The epoch log as a streaming source of Spark: offset = epoch.
+
+A batch covers the epochs ``(start, end]``. Its segments are read on the executors by memory mapping and added up per
+map and key right there (`runtime.views.deliveries`), so that only a few payloads per shard enter Spark. Every shard
+also gets a tick that names the span, so that each of them answers even when nothing changed for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from runtime.compiler.program import Program, decode_program
+from runtime.epochs import EpochLogReader
+from runtime.spark.partitioning import shard_ids
+from runtime.views import deliveries
+
+__all__ = ["SOURCE_SCHEMA", "TICK", "EpochSource", "Span", "load_program"]
+
+SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
+TICK: Final = -1
+"""Value of ``map`` in a tick row; its payload is a `Span`."""
+
+_ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("epoch", pa.int64()),
+        ("program", pa.int64()),
+        ("map", pa.int32()),
+        ("payload", pa.binary()),
+    ]
+)
+_WAIT_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.002
+_SMALL_BYTES: Final = 512 * 1024
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """The epochs of a batch: ``(from, to]``."""
+
+    from_epoch: int
+    """Not in the batch."""
+    to_epoch: int
+    """The last one in it; the version of its results."""
+
+
+class EpochPartition(InputPartition):
+    """Some of a batch's segments; one of a batch's partitions also carries the ticks."""
+
+    def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:
+        super().__init__(None)
+        self.program = program
+        self.epochs = tuple(epochs)
+        self.span = span
+
+
+@lru_cache(maxsize=4)
+def load_program(directory: str, epoch: int) -> Program:
+    """The view program that a control record of the log holds."""
+    return decode_program(EpochLogReader(Path(directory)).read(epoch).footer.control)
+
+
+class EpochReader(DataSourceStreamReader):
+    """Plans batches on the driver and reads segments on the executors."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        self._directory = options["path"]
+        self._shards = int(options["shards"])
+        self._most_epochs = int(options["max_epochs_per_batch"])
+        self._log = EpochLogReader(Path(self._directory))
+        self._programs: list[int] = []  # epochs with a control record, ascending
+        self._looked = -1  # newest epoch whose footer was looked at
+
+    def initialOffset(self) -> dict[str, int]:
+        """Before the first epoch of data; epoch 0 holds the first program and nothing else."""
+        return {"epoch": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit on epochs is the source's own."""
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """The newest epoch that the next batch may cover: one program and at most so many epochs a batch.
+
+        Waits a little for a new epoch, so that an idle stream does not spin.
+        """
+        begin = start["epoch"]
+        give_up = time.monotonic() + _WAIT_SECONDS
+        while self._log.latest() <= begin and time.monotonic() < give_up:
+            time.sleep(_LOOK_SECONDS)
+        self._look(max(begin, self._log.latest()))
+        newest = min(max(begin, self._log.latest()), begin + self._most_epochs)
+        stops = [epoch - 1 for epoch in self._programs if begin + 1 < epoch <= newest]
+        return {"epoch": min([newest, *stops])}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Segments in at most as many groups as there are shards; small batches in one."""
+        begin, newest = start["epoch"], end["epoch"]
+        if newest <= begin:
+            return []
+        self._look(newest)
+        program = max(epoch for epoch in self._programs if epoch <= begin + 1)
+        epochs = range(begin + 1, newest + 1)
+        sizes = [self._log.path(epoch).stat().st_size for epoch in epochs]
+        groups = 1 if sum(sizes) < _SMALL_BYTES else min(self._shards, len(epochs))
+        target, held, split = sum(sizes) / groups, 0, [[]]  # type: ignore[var-annotated]
+        for epoch, size in zip(epochs, sizes, strict=True):
+            if held >= target and len(split) < groups:
+                split.append([])
+                held = 0
+            split[-1].append(epoch)
+            held += size
+        span = Span(begin, newest)
+        return [EpochPartition(program, group, None if place else span) for place, group in enumerate(split)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The payloads of these segments, and the ticks if they are this partition's."""
+        assert isinstance(partition, EpochPartition)
+        ids = shard_ids(self._shards)
+        last = partition.epochs[-1]
+        program = load_program(self._directory, partition.program)
+        segments = [self._log.read(epoch) for epoch in partition.epochs]
+        rows: list[tuple[int, int, int, int, bytes]] = []
+        if partition.span is not None:
+            tick = msgspec.msgpack.encode(partition.span)
+            rows += [(shard, last, partition.program, TICK, tick) for shard in ids]
+        for delivery in deliveries(program, segments, self._shards):
+            payload = _encode(delivery.deltas)
+            rows.append((ids[delivery.shard], last, partition.program, delivery.part.code, payload))
+        columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW_SCHEMA)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW_SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing to release: retention asks the checkpoints."""
+
+    def _look(self, newest: int) -> None:
+        for epoch in range(self._looked + 1, newest + 1):
+            if self._log.read(epoch).footer.control:
+                self._programs.append(epoch)
+        self._looked = max(self._looked, newest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_log": None, "_programs": [], "_looked": -1}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._log = EpochLogReader(Path(self._directory))
+
+
+def _encode(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+class EpochSource(DataSource):
+    """Registered as format ``epochs``; options: path, shards, max_epochs_per_batch."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name of the format."""
+        return "epochs"
+
+    def schema(self) -> str:
+        """Always `SOURCE_SCHEMA`, whatever the views are."""
+        return SOURCE_SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        """The reader for the options given."""
+        return EpochReader(dict(self.options))

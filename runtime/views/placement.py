@@ -1,0 +1,83 @@
+"""Which shard keeps which part of a view program.
+
+A linear view is spread over all shards by the keys of its maps, because every map of it carries its whole key. Any
+other view lives in one shard, with all of the maps that it reads.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from runtime.compiler.program import Linear, Program, View
+
+__all__ = ["Part", "is_spread", "parts_of_shard", "spread_maps", "views_of_shard", "whole_maps"]
+
+
+class Part(msgspec.Struct, frozen=True, order=True):
+    """A map as a shard keeps it."""
+
+    map: int
+    """Map id."""
+    whole: bool
+    """True: all of its keys; False: those of the shard."""
+
+    @property
+    def code(self) -> int:
+        """The part as one integer, for the wire."""
+        return 2 * self.map + self.whole
+
+    @classmethod
+    def of_code(cls, code: int) -> Part:
+        """The part of `code`."""
+        return cls(code // 2, bool(code % 2))
+
+
+def is_spread(program: Program, view: View) -> bool:
+    """Whether every shard keeps the part of a view that belongs to its keys."""
+    return isinstance(view.body, Linear) and all(
+        program.maps[b.map].keys and b.empty is None for b in view.body.branches
+    )
+
+
+def _maps_of(view: View) -> set[int]:
+    if isinstance(view.body, Linear):
+        return {branch.map for branch in view.body.branches}
+    return {given.map for given in view.body.inputs}
+
+
+def _home(place: int, shards: int) -> int:
+    return place % shards
+
+
+def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
+    """The views that a shard keeps, wholly or in part."""
+    return [
+        view
+        for place, view in enumerate(program.views)
+        if is_spread(program, view) or _home(place, shards) == shard
+    ]
+
+
+def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
+    """The maps that a shard keeps, in a fixed order."""
+    parts = {
+        Part(number, not is_spread(program, view))
+        for view in views_of_shard(program, shard, shards)
+        for number in _maps_of(view)
+    }
+    return sorted(parts)
+
+
+def spread_maps(program: Program) -> set[int]:
+    """Maps whose deltas go to the shard of their key."""
+    return {number for view in program.views if is_spread(program, view) for number in _maps_of(view)}
+
+
+def whole_maps(program: Program, shards: int) -> dict[int, list[int]]:
+    """Map → the shards that keep all of it."""
+    homes: dict[int, set[int]] = {}
+    for place, view in enumerate(program.views):
+        if not is_spread(program, view):
+            for number in _maps_of(view):
+                homes.setdefault(number, set()).add(_home(place, shards))
+    return {number: sorted(shards_) for number, shards_ in homes.items()}

@@ -1,0 +1,102 @@
+"""Adds up a segment's deltas per map and key before anything else sees them.
+
+This is where the volume is taken out: what leaves is one row per key that changed, whatever the number of events.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.compiler.program import Map
+from runtime.state import ARROW_TYPES
+from runtime.views import limbs
+from runtime.views.errors import ViewError
+from runtime.views.evaluate import evaluate, mask
+
+__all__ = ["WEIGHT", "combine", "payload_schema", "preaggregate", "shard_of"]
+
+WEIGHT: Final = "weight"
+
+
+def _sum_names(map_: Map) -> list[str]:
+    return [f"{part}_{s.name}" for s in map_.sums for part in ("high", "low")]
+
+
+def payload_schema(map_: Map) -> pa.Schema:
+    """Columns of a map's deltas: its keys, ``weight``, and ``high_x, low_x`` for each sum x."""
+    keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
+    return pa.schema([*keys, (WEIGHT, pa.int64()), *((name, pa.int64()) for name in _sum_names(map_))])
+
+
+def preaggregate(map_: Map, deltas: pa.Table) -> pa.Table:
+    """The deltas of a map, from those of its relation (columns and ``weight``); one row per key, none without effect.
+
+    Raises `ViewError` for a value that does not fit its column.
+    """
+    chosen = mask(map_.where, _columns(deltas), deltas.num_rows)
+    rows = deltas if chosen is None else deltas.filter(chosen)
+    columns = _columns(rows)
+    weight = columns[WEIGHT]
+    arrays = [_as_type(evaluate(k.expr, columns, rows.num_rows), k.type, k.name) for k in map_.keys]
+    arrays.append(weight)
+    times = weight.to_numpy(zero_copy_only=False)
+    for total in map_.sums:
+        high, low = limbs.split(evaluate(total.expr, columns, rows.num_rows))
+        arrays += [pa.array(high * times), pa.array(low * times)]
+    return combine(map_, [pa.Table.from_arrays(arrays, schema=payload_schema(map_))])
+
+
+def combine(map_: Map, tables: Sequence[pa.Table]) -> pa.Table:
+    """Several deltas of one map as one: one row per key, none without effect."""
+    schema = payload_schema(map_)
+    table = pa.concat_tables(tables)
+    names = [WEIGHT, *_sum_names(map_)]
+    keys = [key.name for key in map_.keys]
+    summed = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in names])
+    summed = summed.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns(schema.names)
+    effective = pc.not_equal(summed[WEIGHT], 0)
+    for name in names[1:]:
+        effective = pc.or_(effective, pc.not_equal(summed[name], 0))
+    return summed.filter(pc.fill_null(effective, False)).cast(schema)
+
+
+def shard_of(map_: Map, deltas: pa.Table, shards: int) -> npt.NDArray[np.int64]:
+    """The shard of each row by its key: the same in every process and at every time."""
+    mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
+    for key in map_.keys:
+        mixed ^= _stable_words(deltas[key.name].combine_chunks()).view(np.uint64)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(shards)).astype(np.int64)
+
+
+def _stable_words(array: pa.Array) -> npt.NDArray[np.int64]:
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        hashes = [zlib.crc32(text.encode()) for text in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.fill_null(len(hashes)).to_numpy(zero_copy_only=False)
+        return np.array([*hashes, -1], np.int64)[codes]
+    if pa.types.is_floating(array.type):
+        return (array.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.int64)
+    if pa.types.is_decimal(array.type):
+        return limbs.split(array.fill_null(0))[0]
+    plain = array.cast(pa.int32()) if pa.types.is_date(array.type) else array
+    return np.asarray(plain.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _columns(table: pa.Table) -> dict[str, pa.Array]:
+    return {name: table[name].combine_chunks() for name in table.column_names}
+
+
+def _as_type(array: pa.Array, type_: str, name: str) -> pa.Array:
+    try:
+        return array.cast(ARROW_TYPES[type_])
+    except pa.ArrowInvalid as error:
+        raise ViewError(f"expected {type_} for key {name}, was {error}") from None
