@@ -1,0 +1,27 @@
+"""The SQL that ships with Deltabook.
+
+::
+
+    book_depth best_quote vwap_book imbalance broker_volume trades_1s    over the live relations bids, asks, trades
+    axf bsp bsv mst psp vwap                                            DBToaster's finance queries, over a trace file
+    └── finance_schema.sql                                              which they include
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["QUERIES_DIR", "query_path"]
+
+QUERIES_DIR: Final = Path(__file__).resolve().parent
+"""The folder of the .sql files."""
+
+
+def query_path(name: str) -> Path:
+    """The file of this query; raises `FileNotFoundError` that names those there are."""
+    path = QUERIES_DIR / f"{name}.sql"
+    if not path.is_file():
+        known = ", ".join(sorted(found.stem for found in QUERIES_DIR.glob("*.sql")))
+        raise FileNotFoundError(f"expected one of the queries {known}, was {name!r}")
+    return path

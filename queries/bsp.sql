@@ -1,0 +1,7 @@
+-- Bid spread: per broker, how its bids changed in value.
+INCLUDE 'finance_schema.sql';
+
+SELECT x.broker_id, SUM((x.volume * x.price) - (y.volume * y.price)) AS bsp
+FROM bids x, bids y
+WHERE x.broker_id = y.broker_id AND x.t > y.t
+GROUP BY x.broker_id;

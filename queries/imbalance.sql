@@ -1,0 +1,8 @@
+-- Resting volume on both sides of the whole book.
+SELECT symbol, SUM(bid_volume) AS bid_volume, SUM(ask_volume) AS ask_volume
+FROM (
+  SELECT symbol, volume AS bid_volume, 0 AS ask_volume FROM bids
+  UNION ALL
+  SELECT symbol, 0 AS bid_volume, volume AS ask_volume FROM asks
+) AS orders
+GROUP BY symbol;

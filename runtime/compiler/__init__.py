@@ -1,0 +1,76 @@
+"""SQL to view programs.
+
+::
+
+    file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, tokens
+                                 │
+             compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
+                                 │ queries   the same query with exact integers   (expressions, aggregates, fixedpoint)
+                                 ├─ linear       sums over one relation: maps alone             (lower, maps)
+                                 └─ reevaluated  DuckDB over maps that hold what the query needs
+                                 ▼
+                              Program: maps and views, as data                                 program
+
+Every view is rewritten first, which finds its errors and types; then it is linear if it can be, else re-evaluated, with
+the reason in words, which `explain` shows.
+"""
+
+from __future__ import annotations
+
+from runtime.compiler.compile import compile_program
+from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
+from runtime.compiler.errors import MissingFileError, SqlError
+from runtime.compiler.explain import explain
+from runtime.compiler.program import (
+    Branch,
+    Call,
+    Col,
+    Column,
+    Expr,
+    Input,
+    Key,
+    Linear,
+    Lit,
+    Map,
+    Program,
+    Reevaluated,
+    Relation,
+    Sum,
+    View,
+    decode_program,
+    encode_program,
+)
+from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.compiler.script import NamedSelect, Script, parse_script, read_script
+
+__all__ = [
+    "MARKET_RELATIONS",
+    "Branch",
+    "Call",
+    "Col",
+    "Column",
+    "Expr",
+    "FileSource",
+    "Input",
+    "Key",
+    "Linear",
+    "Lit",
+    "Map",
+    "MissingFileError",
+    "NamedSelect",
+    "Program",
+    "Reevaluated",
+    "Relation",
+    "Script",
+    "SocketSource",
+    "SqlError",
+    "StreamDeclaration",
+    "Sum",
+    "View",
+    "compile_program",
+    "decode_program",
+    "encode_program",
+    "explain",
+    "parse_script",
+    "read_script",
+]

@@ -1,0 +1,181 @@
+"""Aggregates and windows of a re-evaluated query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runtime.compiler.fixedpoint import Value, cast, decimal, wrap
+from runtime.compiler.types import Type
+
+if TYPE_CHECKING:
+    from runtime.compiler.expressions import Rewriter
+    from runtime.compiler.scope import Scope
+
+__all__ = ["AGGREGATES"]
+
+
+def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
+    """SUM keeps the scale and is HUGEINT; of floats it adds in the order of the values, so that it is repeatable."""
+    value, argument = _argument(rewriter, node, scope)
+    if value.type.kind == "null":
+        value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
+    if not value.type.is_numeric:
+        raise scope.query.error(f"expected SUM of a number, was {value.type}", node)
+    exact = value.type.kind == "int"
+    call: exp.Expression = exp.Sum(this=argument if exact else _in_order(argument, value.sql))
+    if not exact:
+        rewriter.floats["SUM of floats"] = None
+    nullable = _may_be_empty(node, scope) or value.type.nullable
+    kind = Type("int", value.type.scale, True, nullable) if exact else Type("float64", nullable=nullable)
+    return _nothing_is_zero(rewriter, node, Value(call, kind))
+
+
+def _nothing_is_zero(rewriter: Rewriter, node: exp.Expression, value: Value) -> Value:
+    """SUM of nothing, where the dialect says 0; under FILTER or OVER this is put around those."""
+    if not rewriter.zero or isinstance(node.parent, (exp.Filter, exp.Window)):
+        return value
+    zero = exp.Literal.number(0) if value.type.kind == "int" else cast(exp.Literal.number(0), "DOUBLE")
+    return Value(exp.Coalesce(this=value.sql, expressions=[zero]), value.type.with_null(False))
+
+
+def _count(rewriter: Rewriter, node: exp.Count, scope: Scope) -> Value:
+    if node.this is None or isinstance(node.this, exp.Star):
+        return Value(node.copy(), Type("int"), raw=True)
+    if isinstance(node.this, exp.Distinct):
+        parts = [rewriter.rewrite(part, scope).sql for part in node.this.expressions]
+        return Value(exp.Count(this=exp.Distinct(expressions=parts)), Type("int"), raw=True)
+    return Value(exp.Count(this=rewriter.rewrite(node.this, scope).sql), Type("int"), raw=True)
+
+
+def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
+    """AVG of integers is the exact sum, as DOUBLE, by the count: the same whatever the order of the rows."""
+    value, argument = _argument(rewriter, node, scope)
+    if not value.type.is_numeric:
+        raise scope.query.error(f"expected AVG of a number, was {value.type}", node)
+    rewriter.floats["AVG"] = None
+    kind = Type("float64", nullable=_may_be_empty(node, scope) or value.type.nullable)
+    if value.type.kind == "float64":
+        return Value(exp.Avg(this=_in_order(argument, value.sql)), kind)
+    top = cast(_outer(node, exp.Sum(this=argument), rewriter, scope), "DOUBLE")
+    bottom = _outer(node, exp.Count(this=argument.copy()), rewriter, scope)
+    divisor: exp.Expression = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
+    if value.type.scale:
+        divisor = exp.Paren(this=exp.Mul(this=cast(divisor, "DOUBLE"), expression=decimal(10**value.type.scale)))
+    return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
+
+
+def _outer(node: exp.Avg, part: exp.Expression, rewriter: Rewriter, scope: Scope) -> exp.Expression:
+    """Puts the FILTER and OVER around an AVG around one of the two aggregates that it becomes."""
+    around = node.parent
+    if isinstance(around, exp.Filter):
+        part = exp.Filter(this=part, expression=_filter_condition(rewriter, around, scope))
+        around = around.parent
+    if isinstance(around, exp.Window):
+        part = _over(rewriter, around, part, scope)
+    return part
+
+
+def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max, scope: Scope) -> Value:
+    if node.expressions:
+        return rewriter.foreign(node, scope)
+    value, argument = _argument(rewriter, node, scope)
+    nullable = _may_be_empty(node, scope) or value.type.nullable
+    return Value(type(node)(this=argument), value.type.with_null(nullable), raw=value.raw)
+
+
+def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope) -> Value:
+    """ARG_MIN(x, y), ties broken by x: FIRST(x ORDER BY y, x), rows with NULL left out as DuckDB does."""
+    value, by = rewriter.rewrite(node.this, scope), rewriter.rewrite(node.expression, scope)
+    if node.args.get("count") is not None:
+        raise scope.query.error(f"expected {node.key.upper()} of two arguments", node)
+    down = isinstance(node, exp.ArgMax)
+    order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
+    first = exp.First(this=exp.Order(this=value.sql, expressions=order))
+    present = [exp.Not(this=exp.Is(this=wrap(part.copy()), expression=exp.Null())) for part in (value.sql, by.sql)]
+    sql: exp.Expression = exp.Filter(this=first, expression=exp.Where(this=exp.and_(*present)))
+    if isinstance(node.parent, (exp.Filter, exp.Window)):
+        raise scope.query.error(f"{node.key.upper()} with FILTER or OVER is not supported", node)
+    nullable = not scope.grouped or value.type.nullable or by.type.nullable
+    return Value(sql, value.type.with_null(nullable), raw=value.raw)
+
+
+def _may_be_empty(node: exp.Expression, scope: Scope) -> bool:
+    """Whether the aggregate may see no row at all."""
+    return not scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
+
+
+def _filter(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> Value:
+    value = rewriter.rewrite(node.this, scope)
+    if isinstance(node.this, exp.Avg):
+        return value
+    sql = exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope))
+    done = Value(sql, value.type, value.raw)
+    return _nothing_is_zero(rewriter, node, done) if isinstance(node.this, exp.Sum) else done
+
+
+def _filter_condition(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> exp.Where:
+    return exp.Where(this=rewriter.condition(node.expression.this, scope))
+
+
+def _window(rewriter: Rewriter, node: exp.Window, scope: Scope) -> Value:
+    value = rewriter.rewrite(node.this, scope)
+    inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
+    if isinstance(inner, exp.Avg) and value.type.kind == "float64" and isinstance(value.sql, exp.Paren):
+        return value
+    sql = _over(rewriter, node, value.sql, scope)
+    ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
+    done = Value(sql, value.type.with_null(not ranks and not isinstance(inner, exp.Count)), value.raw)
+    return _nothing_is_zero(rewriter, node, done) if isinstance(inner, exp.Sum) else done
+
+
+def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expression, scope: Scope) -> exp.Expression:
+    window = node.copy()
+    window.set("this", call)
+    if node.alias:
+        raise scope.query.error("expected OVER (…), was a named window, which is not supported", node)
+    window.set("partition_by", [rewriter.rewrite(part, scope).sql for part in node.args.get("partition_by") or []])
+    order = node.args.get("order")
+    if order is not None:
+        window.set("order", exp.Order(expressions=[_ordered(rewriter, part, scope) for part in order.expressions]))
+    return window
+
+
+def _ordered(rewriter: Rewriter, node: exp.Ordered, scope: Scope) -> exp.Ordered:
+    copy = node.copy()
+    copy.set("this", rewriter.rewrite(node.this, scope).sql)
+    return copy
+
+
+def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Value, exp.Expression]:
+    """The value under an aggregate, and the aggregate's argument, which may say DISTINCT."""
+    inner = node.this
+    if isinstance(inner, exp.Distinct):
+        value = rewriter.rewrite(inner.expressions[0], scope)
+        return value, exp.Distinct(expressions=[value.sql])
+    if isinstance(inner, exp.Order):
+        inner = inner.this
+    value = rewriter.rewrite(inner, scope)
+    return value, value.sql
+
+
+def _in_order(argument: exp.Expression, by: exp.Expression) -> exp.Expression:
+    """Float aggregates see their values sorted: their rounding must not depend on the order of rows."""
+    if isinstance(argument, exp.Distinct):
+        return argument
+    return exp.Order(this=argument, expressions=[exp.Ordered(this=by.copy(), nulls_first=False)])
+
+
+AGGREGATES: dict[Any, Callable[..., Value]] = {
+    exp.Sum: _sum,
+    exp.Count: _count,
+    exp.Avg: _avg,
+    exp.Min: _extreme,
+    exp.Max: _extreme,
+    exp.ArgMin: _arg_extreme,
+    exp.ArgMax: _arg_extreme,
+    exp.Filter: _filter,
+    exp.Window: _window,
+}

@@ -1,0 +1,127 @@
+"""SELECTs to a view program: each view in the best class it has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import duckdb
+from sqlglot import exp
+
+from runtime.compiler.describe import Describer
+from runtime.compiler.errors import SqlError
+from runtime.compiler.expressions import first_line
+from runtime.compiler.linear import linear_view
+from runtime.compiler.lower import NotLinear
+from runtime.compiler.maps import MapSet
+from runtime.compiler.parse import Query, parse_select
+from runtime.compiler.program import Column, Linear, Program, Reevaluated, Relation, View
+from runtime.compiler.queries import QueryRewriter, unique
+from runtime.compiler.reevaluated import reevaluated_view, verify
+from runtime.compiler.script import NamedSelect
+from runtime.compiler.types import Type
+
+__all__ = ["compile_program"]
+
+
+def compile_program(
+    selects: Sequence[NamedSelect], relations: Iterable[Relation], *, mode: Literal["sql", "dbtoaster"] = "sql"
+) -> Program:
+    """The program of these views over these relations; raises `SqlError` for the first that has none."""
+    known: dict[str, Relation] = {}
+    for relation in relations:
+        if relation.name in known:
+            raise SqlError(f"expected names of relations once each, was {relation.name!r} again")
+        known[relation.name] = relation
+    compiler = _Compiler(known, mode)
+    try:
+        views: dict[str, View] = {}
+        for select in selects:
+            if select.name in views or select.name in known:
+                raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
+                               file=select.file, line=select.line, column=select.column)  # fmt: skip
+            views[select.name] = compiler.view(select)
+    finally:
+        compiler.describer.close()
+    read = {part.relation for part in compiler.maps.maps}
+    used = tuple(relation for relation in known.values() if relation.name in read)
+    return Program(used, tuple(compiler.maps.maps), tuple(views.values()), mode)
+
+
+class _Compiler:
+    """Compiles views one after the other into one set of maps."""
+
+    def __init__(self, relations: dict[str, Relation], mode: Literal["sql", "dbtoaster"]) -> None:
+        self.relations = relations
+        self.mode = mode
+        self.maps = MapSet()
+        self.describer = Describer(relations.values())
+
+    def view(self, select: NamedSelect) -> View:
+        """The view; every query is rewritten first, as that finds all that is wrong with it."""
+        query = parse_select(select, self.relations.values())
+        zero = self.mode == "dbtoaster"
+        rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
+        output = rewriter.rewrite(query.tree)
+        names = self._names(query, len(output.names))
+        body: Linear | Reevaluated
+        try:
+            linear = linear_view(query.tree, self.relations, self.maps, zero=zero)
+            body, types, reason = linear.body, list(linear.types), _linear_reason(linear.body)
+        except NotLinear as finding:
+            reason, types = str(finding), output.types
+            self._refuse_growing(query, rewriter, reason)
+            self._check_types(query, names, types)
+            body = reevaluated_view(output, rewriter.references, names, self.maps)
+            verify(body, types, names, self.maps.maps, self.describer)
+            if rewriter.expressions.floats:
+                reason += f"; not exact integers: {', '.join(rewriter.expressions.floats)}"
+        columns = tuple(kind.column(name) for name, kind in zip(names, types, strict=True))
+        return View(select.name, columns, body, reason, select.sql, query.plain.args.get("order") is not None)
+
+    def _names(self, query: Query, count: int) -> list[str]:
+        """What DuckDB calls the query's columns; it also finds what is wrong beyond names and types."""
+        try:
+            described = self.describer.columns(query.plain.sql("duckdb"))
+        except duckdb.Error as error:
+            raise self._position(query, first_line(error)) from error
+        names: list[str] = []
+        for name, _ in described:
+            names.append(unique(name.lower(), names))
+        assert len(names) == count, f"expected {count} columns, was {names}"
+        return names
+
+    def _position(self, query: Query, message: str) -> SqlError:
+        """DuckDB's message, at the first name that it quotes."""
+        for name in re.findall(r'"(\w+)"', message):
+            for column in query.plain.find_all(exp.Column):
+                if column.name.lower() == name.lower():
+                    return query.error(message, column)
+        return query.error(message)
+
+    def _check_types(self, query: Query, names: Sequence[str], types: Sequence[Type]) -> None:
+        for name, kind in zip(names, types, strict=True):
+            if kind.kind == "other":
+                raise query.error(f"expected a number, string, boolean, date or timestamp as the column {name!r}, "
+                                  f"was {kind}; CAST it")  # fmt: skip
+
+    def _refuse_growing(self, query: Query, rewriter: QueryRewriter, reason: str) -> None:
+        for reference in rewriter.references:
+            if reference.relation.grows:
+                raise query.error(
+                    f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, and this "
+                    f"one is not ({reason}); declare a retention for the relation, or sum and count over it alone"
+                )
+
+
+def _linear_reason(body: Linear) -> str:
+    what = "rows" if all(branch.bag for branch in body.branches) else "SUM, COUNT and AVG"
+    many = f"UNION ALL of {len(body.branches)} SELECTs, each " if len(body.branches) > 1 else ""
+    return f"{many}{what} over one relation"
+
+
+def column_text(column: Column) -> str:
+    """A column for people."""
+    scale = f" / 10^{column.scale}" if column.scale else ""
+    return f"{column.name} {column.type}{scale}{' or NULL' if column.nullable else ''}"

@@ -1,0 +1,55 @@
+"""What DuckDB itself says of a query: names and types of its columns, asked over empty tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import duckdb
+
+from runtime.compiler.program import Relation
+from runtime.compiler.types import Type
+
+__all__ = ["Describer"]
+
+
+class Describer:
+    """A DuckDB with the relations as empty tables."""
+
+    def __init__(self, relations: Iterable[Relation]) -> None:
+        self._connection = duckdb.connect()
+        for relation in relations:
+            self._create(relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
+                                         for column in relation.columns])  # fmt: skip
+
+    def close(self) -> None:
+        """Lets DuckDB go."""
+        self._connection.close()
+
+    def columns(self, sql: str) -> list[tuple[str, str]]:
+        """Names and types of a query's columns; raises `duckdb.Error`."""
+        return [(row[0], row[1]) for row in self._connection.execute(f"DESCRIBE {sql}").fetchall()]
+
+    def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
+        """The same over other tables: name → columns and their types. The query also runs once, over no rows."""
+        connection = duckdb.connect()
+        try:
+            for name, columns in tables.items():
+                self._create(name, columns, connection)
+            described = connection.execute(f"DESCRIBE {sql}").fetchall()
+            connection.execute(sql).fetchall()
+            return [(row[0], row[1]) for row in described]
+        finally:
+            connection.close()
+
+    def _create(self, name: str, columns: list[tuple[str, str]], connection: duckdb.DuckDBPyConnection | None = None) -> (
+        None
+    ):
+        body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
+        (connection or self._connection).execute(f'CREATE TABLE "{name}" ({body})')
+
+
+def _natural(scale: int, duckdb_type: str) -> str:
+    """The type that a user of SQL expects: a scaled integer is a DECIMAL."""
+    if not scale:
+        return duckdb_type
+    return f"DECIMAL({38 if duckdb_type == 'HUGEINT' else 18}, {scale})"

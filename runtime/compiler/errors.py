@@ -1,0 +1,30 @@
+"""What can be wrong with SQL, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["MissingFileError", "SqlError"]
+
+
+class SqlError(ValueError):
+    """A script or query that cannot be compiled: file, line and column, and what was expected there."""
+
+    def __init__(self, reason: str, *, file: str = "", line: int = 0, column: int = 0) -> None:
+        self.reason = reason
+        self.file = file
+        self.line = line
+        self.column = column
+        where = f"{file or 'query'}:{line}:{column}: " if line else (f"{file}: " if file else "")
+        super().__init__(f"{where}{reason}")
+
+
+class MissingFileError(FileNotFoundError):
+    """A file that a script names and that lies nowhere; the message lists the places that were tried."""
+
+    def __init__(self, name: str, tried: Iterable[Path], *, where: str = "") -> None:
+        self.name = name
+        self.tried = tuple(tried)
+        places = ", ".join(str(path) for path in self.tried)
+        super().__init__(f"{where + ': ' if where else ''}expected a file {name!r}, found none; tried {places}")

@@ -1,0 +1,345 @@
+"""Expressions of a re-evaluated query: each is rewritten to one whose integers are exact, with its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import duckdb
+from sqlglot import exp
+
+from runtime.compiler.aggregates import AGGREGATES
+from runtime.compiler.describe import Describer
+from runtime.compiler.errors import SqlError
+from runtime.compiler.fixedpoint import (
+    Value,
+    arithmetic,
+    as_type,
+    cast,
+    comparison,
+    decimal,
+    floor_quotient,
+    huge,
+    number,
+    quotient,
+    wrap,
+)
+from runtime.compiler.scope import Scope
+from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+
+__all__ = ["Rewriter", "Subqueries"]
+
+_INT64_MAX = 2**63 - 1
+_INT128_MAX = 2**127 - 1
+_INTEGER_TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "INT128": "HUGEINT"}
+
+
+class Subqueries(Protocol):
+    """What an expression needs of the rewriting of queries."""
+
+    def scalar(self, node: exp.Expression, scope: Scope) -> Value:
+        """A subquery in brackets with its one column."""
+
+    def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
+        """``value IN (SELECT …)``."""
+
+    def exists(self, node: exp.Exists, scope: Scope) -> Value:
+        """``EXISTS (SELECT …)``."""
+
+
+class Rewriter:
+    """Rewrites expressions; ``zero`` is the dialect in which SUM of nothing is 0."""
+
+    def __init__(self, describer: Describer, subqueries: Subqueries, *, zero: bool) -> None:
+        self.zero = zero
+        self._describer = describer
+        self._subqueries = subqueries
+        self.floats: dict[str, None] = {}
+        """What left exact arithmetic, in the order of the query, for `explain`."""
+
+    def rewrite(self, node: exp.Expression, scope: Scope) -> Value:
+        """The exact form of an expression; raises `SqlError` for what has none."""
+        if isinstance(node, _COMPARISONS):
+            return self._comparison(node, scope)
+        rule = _RULES.get(type(node)) or AGGREGATES.get(type(node))
+        if rule is not None:
+            return rule(self, node, scope)
+        if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract)):
+            return self.foreign(node, scope)
+        raise scope.query.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
+
+    def condition(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+        """A condition of WHERE, ON, HAVING or QUALIFY."""
+        value = self.rewrite(node, scope)
+        if value.type.kind not in ("bool", "null"):
+            raise scope.query.error(f"expected a condition, was {value.type}", node)
+        return value.sql
+
+    def foreign(self, node: exp.Expression, scope: Scope) -> Value:
+        """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out."""
+        call, probe = node.copy(), node.copy()
+        for name, child in list(node.args.items()):
+            if isinstance(child, list):
+                parts = [self._argument(part, scope) for part in child]
+                call.set(name, [part for part, _ in parts])
+                probe.set(name, [part for _, part in parts])
+            else:
+                one, other = self._argument(child, scope)
+                call.set(name, one)
+                probe.set(name, other)
+        try:
+            ((_, kind),) = self._describer.columns(f"SELECT {probe.sql('duckdb')}")
+        except duckdb.Error as error:
+            raise scope.query.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(error)}", node) from error
+        result = Type.from_duckdb(kind)
+        if kind.startswith("DECIMAL"):
+            call = cast(call, "DOUBLE")
+        if result.kind == "float64":
+            self.floats[node.key.upper()] = None
+        return Value(call, result, raw=result.kind == "int" and kind != "HUGEINT" and kind != "UBIGINT")
+
+    def _argument(self, child: Any, scope: Scope) -> tuple[Any, Any]:
+        """A part of a foreign call, and a NULL or constant of its type in its place for the probe."""
+        if not isinstance(child, exp.Expression):
+            return child, child
+        if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
+            return child.copy(), child.copy()
+        if isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
+            call, probe = child.copy(), child.copy()
+            for name in ("this", "expressions"):
+                part = child.args.get(name)
+                many = part if isinstance(part, list) else [part]
+                done = [self._argument(one, scope) for one in many if one is not None]
+                call.set(name, [one for one, _ in done] if isinstance(part, list) else (done[0][0] if done else None))
+                probe.set(name, [one for _, one in done] if isinstance(part, list) else (done[0][1] if done else None))
+            return call, probe
+        value = self.rewrite(child, scope)
+        if value.type.kind == "int" and value.type.scale:
+            return number(value), cast(exp.Null(), "DOUBLE")
+        kind = "BIGINT" if value.type.kind == "int" and value.raw else value.type.duckdb
+        return wrap(value.sql), cast(exp.Null(), kind)
+
+    def unify(self, values: list[Value], node: exp.Expression, scope: Scope) -> tuple[Type, list[exp.Expression]]:
+        """One type for these, and each brought to it."""
+        target = common_type([value.type for value in values])
+        if target is None:
+            kinds = ", ".join(str(value.type) for value in values)
+            raise scope.query.error(f"expected values of one type, were {kinds}", node)
+        return target, [as_type(value, target) for value in values]
+
+    # --- leaves
+
+    def _literal(self, node: exp.Literal, scope: Scope) -> Value:
+        if node.is_string:
+            return Value(node.copy(), STRING, literal=True)
+        exact = decimal_literal(node.this)
+        if exact is None:
+            return Value(node.copy(), FLOAT, literal=True)
+        value, scale = exact
+        if value > _INT128_MAX:
+            raise scope.query.error(f"expected a number of at most 128 bits, was {node.this}", node)
+        wide = value > _INT64_MAX
+        return Value(decimal(value), Type("int", scale, wide), raw=not wide, literal=True)
+
+    def _column(self, node: exp.Column, scope: Scope) -> Value:
+        name = node.name.lower()
+        if not node.table and name in scope.outputs:
+            kind = scope.outputs[name]
+        else:
+            kind = scope.resolve(node)
+        return Value(node.copy(), kind, raw=kind.kind == "int" and not kind.wide)
+
+    def _constant(self, node: exp.Expression, scope: Scope) -> Value:
+        return Value(node.copy(), NULL if isinstance(node, exp.Null) else BOOL, literal=True)
+
+    def _paren(self, node: exp.Paren, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        return value if value.literal else Value(wrap(value.sql), value.type, value.raw)
+
+    # --- arithmetic and logic
+
+    def _neg(self, node: exp.Neg, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        if value.type.kind != "int":
+            return self.foreign(node, scope)
+        if value.literal and isinstance(value.sql, exp.Literal):
+            return Value(exp.Neg(this=value.sql), value.type, value.raw, literal=True)
+        return Value(exp.Neg(this=wrap(huge(value))), Type("int", value.type.scale, True, value.type.nullable))
+
+    def _arithmetic(self, node: exp.Binary, scope: Scope) -> Value:
+        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+        for value, side in ((left, node.left), (right, node.right)):
+            if value.type.kind in ("string", "bool"):
+                raise scope.query.error(f"expected a number, was {side.sql('duckdb')}, a {value.type}", side)
+        left, right = _typed_null(left), _typed_null(right)
+        if not (left.type.is_numeric and right.type.is_numeric):
+            return self.foreign(node, scope)  # dates and intervals
+        value = arithmetic(type(node), left, right)
+        if value.type.kind == "float64":
+            self.floats["float operands"] = None
+        return value
+
+    def _quotient(self, node: exp.Div, scope: Scope) -> Value:
+        left, right = _typed_null(self.rewrite(node.left, scope)), _typed_null(self.rewrite(node.right, scope))
+        if not (left.type.is_numeric and right.type.is_numeric):
+            raise scope.query.error(f"expected numbers around /, were {left.type} and {right.type}", node)
+        self.floats["/"] = None
+        return quotient(left, right)
+
+    def _comparison(self, node: exp.Binary, scope: Scope) -> Value:
+        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+        value = comparison(type(node), left, right)
+        if value is None:
+            raise scope.query.error(f"expected values that can be compared, were {left.type} and {right.type}", node)
+        return value
+
+    def _logic(self, node: exp.Binary, scope: Scope) -> Value:
+        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+        sql = type(node)(this=wrap(left.sql), expression=wrap(right.sql))
+        return Value(sql, BOOL.with_null(left.type.nullable or right.type.nullable))
+
+    def _not(self, node: exp.Not, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        return Value(exp.Not(this=wrap(value.sql)), BOOL.with_null(value.type.nullable))
+
+    def _is(self, node: exp.Is, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        return Value(exp.Is(this=wrap(value.sql), expression=node.expression.copy()), BOOL)
+
+    def _between(self, node: exp.Between, scope: Scope) -> Value:
+        low = exp.GTE(this=node.this, expression=node.args["low"])
+        high = exp.LTE(this=node.this.copy(), expression=node.args["high"])
+        return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)), scope)
+
+    def _in(self, node: exp.In, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        if node.args.get("query") is not None:
+            return self._subqueries.member(node, value, scope)
+        if not node.expressions:
+            raise scope.query.error("expected IN (…) with values or a SELECT", node)
+        items = [self.rewrite(item, scope) for item in node.expressions]
+        target, parts = self.unify([value, *items], node, scope)
+        return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
+
+    # --- choices and conversions
+
+    def _case(self, node: exp.Case, scope: Scope) -> Value:
+        tests: list[exp.Expression] = []
+        for branch in node.args["ifs"]:
+            test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this)
+            tests.append(self.condition(test, scope))
+        values = [self.rewrite(branch.args["true"], scope) for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        values.append(Value(exp.Null(), NULL) if default is None else self.rewrite(default, scope))
+        target, parts = self.unify(values, node, scope)
+        ifs = [exp.If(this=test, true=part) for test, part in zip(tests, parts, strict=False)]
+        return Value(exp.Case(ifs=ifs, default=parts[-1]), target, raw=target.kind == "int" and not target.wide)
+
+    def _if(self, node: exp.If, scope: Scope) -> Value:
+        branch = exp.If(this=node.this, true=node.args["true"])
+        return self._case(exp.Case(ifs=[branch], default=node.args.get("false")), scope)
+
+    def _coalesce(self, node: exp.Func, scope: Scope) -> Value:
+        values = [self.rewrite(part, scope) for part in (node.this, *node.expressions)]
+        target, parts = self.unify(values, node, scope)
+        nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST pass over NULL as COALESCE does
+        call = exp.func(node.key, *parts, dialect="duckdb")
+        return Value(call, target.with_null(nullable), raw=target.kind == "int" and not target.wide)
+
+    def _nullif(self, node: exp.Nullif, scope: Scope) -> Value:
+        left, right = self.rewrite(node.this, scope), self.rewrite(node.expression, scope)
+        target, parts = self.unify([left, right], node, scope)
+        raw = target.kind == "int" and not target.wide
+        return Value(exp.Nullif(this=parts[0], expression=parts[1]), target.with_null(), raw=raw)
+
+    def _abs(self, node: exp.Abs, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        if value.type.kind != "int":
+            return self.foreign(node, scope)
+        kind = Type("int", value.type.scale, True, value.type.nullable)
+        return Value(exp.Abs(this=huge(value)), kind)
+
+    def _floor(self, node: exp.Floor, scope: Scope) -> Value:
+        inner = node.this.unnest()
+        if node.args.get("decimals") is not None:
+            return self.foreign(node, scope)
+        if isinstance(inner, exp.Div):
+            left, right = self.rewrite(inner.left, scope), self.rewrite(inner.right, scope)
+            if left.type.kind == "int" and right.type.kind == "int":
+                return floor_quotient(left, right)
+        value = self.rewrite(node.this, scope)
+        if value.type.kind != "int":
+            return self.foreign(node, scope)
+        return floor_quotient(value, Value(decimal(1), INT, raw=True, literal=True)) if value.type.scale else value
+
+    def _cast(self, node: exp.Cast, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        target = node.to
+        name = target.this.name
+        sizes = [int(part.name) for part in target.expressions]
+        if value.type.kind == "int" and name == "DECIMAL":
+            scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
+            if scale >= value.type.scale:
+                return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
+        if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
+            sql = cast(value.sql, _INTEGER_TYPES[name])
+            return Value(sql, Type("int", 0, name == "INT128", value.type.nullable), raw=name != "INT128")
+        if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
+            self.floats["CAST"] = None
+            return Value(number(value), FLOAT.with_null(value.type.nullable))
+        return self.foreign(node, scope)
+
+    def _subquery(self, node: exp.Expression, scope: Scope) -> Value:
+        return self._subqueries.scalar(node, scope)
+
+    def _exists(self, node: exp.Exists, scope: Scope) -> Value:
+        return self._subqueries.exists(node, scope)
+
+    def _refuse(self, node: exp.Expression, scope: Scope) -> Value:
+        raise scope.query.error(f"{node.key.upper()} is not supported", node)
+
+
+def first_line(error: Exception) -> str:
+    """What DuckDB says, without the query it repeats."""
+    return str(error).strip().splitlines()[0]
+
+
+def _typed_null(value: Value) -> Value:
+    """An untyped NULL among numbers is an integer."""
+    if value.type.kind != "null":
+        return value
+    return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True))
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_RULES: dict[type[exp.Expression], Callable[..., Value]] = {
+    exp.Literal: Rewriter._literal,
+    exp.Column: Rewriter._column,
+    exp.Null: Rewriter._constant,
+    exp.Boolean: Rewriter._constant,
+    exp.Paren: Rewriter._paren,
+    exp.Neg: Rewriter._neg,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod), Rewriter._arithmetic),
+    exp.Div: Rewriter._quotient,
+    exp.And: Rewriter._logic,
+    exp.Or: Rewriter._logic,
+    exp.Not: Rewriter._not,
+    exp.Is: Rewriter._is,
+    exp.Between: Rewriter._between,
+    exp.In: Rewriter._in,
+    exp.Case: Rewriter._case,
+    exp.If: Rewriter._if,
+    exp.Coalesce: Rewriter._coalesce,
+    exp.Greatest: Rewriter._coalesce,
+    exp.Least: Rewriter._coalesce,
+    exp.Nullif: Rewriter._nullif,
+    exp.Abs: Rewriter._abs,
+    exp.Floor: Rewriter._floor,
+    exp.Cast: Rewriter._cast,
+    exp.TryCast: Rewriter._cast,
+    exp.Subquery: Rewriter._subquery,
+    exp.Select: Rewriter._subquery,
+    exp.Exists: Rewriter._exists,
+    exp.Any: Rewriter._refuse,
+    exp.All: Rewriter._refuse,
+}

@@ -1,0 +1,141 @@
+"""Exact arithmetic in DuckDB's SQL: integers with a scale, computed in HUGEINT, which raises and never wraps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runtime.compiler.types import BOOL, Type, common_type
+
+__all__ = ["Value", "arithmetic", "as_type", "comparison", "decimal", "floor_quotient", "huge", "number", "quotient"]
+
+
+@dataclass(slots=True)
+class Value:
+    """A rewritten expression."""
+
+    sql: exp.Expression
+    """What DuckDB computes: of an integer the scaled one."""
+    type: Type
+    """What it means."""
+    raw: bool = False
+    """Integers: DuckDB holds it in at most 64 bits, so arithmetic must widen it first."""
+    literal: bool = False
+    """Whether it is a constant."""
+
+
+def cast(sql: exp.Expression, kind: str) -> exp.Expression:
+    """CAST(sql AS kind)."""
+    return exp.Cast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
+
+
+def wrap(sql: exp.Expression) -> exp.Expression:
+    """In parentheses, where an operand needs them."""
+    if isinstance(sql, (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Not)) and not isinstance(sql, exp.Paren):
+        return exp.Paren(this=sql)
+    return sql
+
+
+def decimal(value: int) -> exp.Expression:
+    """An integer constant."""
+    text = exp.Literal.number(abs(value))
+    return exp.Neg(this=text) if value < 0 else text
+
+
+def huge(value: Value, scale: int | None = None) -> exp.Expression:
+    """The integer as HUGEINT, at this scale or its own."""
+    sql = cast(value.sql, "HUGEINT") if value.raw else value.sql
+    shift = 0 if scale is None else scale - value.type.scale
+    if shift == 0:
+        return sql
+    return exp.Paren(this=exp.Mul(this=wrap(sql), expression=cast(decimal(10**shift), "HUGEINT")))
+
+
+def number(value: Value) -> exp.Expression:
+    """The value as DOUBLE."""
+    if value.type.kind == "float64":
+        return value.sql
+    sql = cast(value.sql, "DOUBLE")
+    if not value.type.scale:
+        return sql
+    return exp.Paren(this=exp.Div(this=sql, expression=cast(decimal(10**value.type.scale), "DOUBLE")))
+
+
+def as_type(value: Value, target: Type) -> exp.Expression:
+    """The value as one of ``target``'s DuckDB type and scale; ``target`` can hold it."""
+    if target.kind == "int" and value.type.kind == "int":
+        if not target.wide:
+            return value.sql
+        return huge(value, target.scale)
+    if target.kind == "float64" and value.type.kind == "int":
+        return number(value)
+    if value.type.kind == "null" and target.kind != "null":
+        return cast(exp.Null(), target.duckdb)
+    return value.sql
+
+
+def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
+    """Sum, difference, product, integer quotient or remainder: exact where both are integers, else of floats."""
+    nullable = left.type.nullable or right.type.nullable
+    if left.type.kind != "int" or right.type.kind != "int":
+        sql = kind(this=wrap(number(left)), expression=wrap(number(right)))
+        if kind in (exp.IntDiv, exp.Mod):
+            nullable = True
+            sql.set("expression", exp.Nullif(this=number(right), expression=exp.Literal.number(0)))
+        return Value(sql, Type("float64", nullable=nullable))
+    if kind is exp.Mul:
+        sql = exp.Mul(this=wrap(huge(left)), expression=wrap(huge(right)))
+        return Value(sql, Type("int", left.type.scale + right.type.scale, True, nullable))
+    scale = max(left.type.scale, right.type.scale)
+    if kind in (exp.Add, exp.Sub):
+        sql = kind(this=wrap(huge(left, scale)), expression=wrap(huge(right, scale)))
+        return Value(sql, Type("int", scale, True, nullable))
+    divisor = huge(right, scale)
+    if not (right.literal and right.sql.sql() != "0"):  # DuckDB 2 raises for a division by 0, unless told otherwise
+        divisor, nullable = exp.Nullif(this=divisor, expression=exp.Literal.number(0)), True
+    narrow = not left.type.wide and right.literal and left.type.scale == scale
+    sql = kind(this=wrap(huge(left, scale)), expression=wrap(divisor))
+    return Value(sql, Type("int", scale if kind is exp.Mod else 0, not narrow, nullable))
+
+
+def quotient(left: Value, right: Value) -> Value:
+    """Real division: a float, NULL where the divisor is 0."""
+    if left.type.kind == "int" and right.type.kind == "int":
+        scale = max(left.type.scale, right.type.scale)
+        top, bottom = cast(huge(left, scale), "DOUBLE"), cast(huge(right, scale), "DOUBLE")
+    else:
+        top, bottom = number(left), number(right)
+    divisor = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
+    return Value(exp.Div(this=wrap(top), expression=divisor), Type("float64", nullable=True))
+
+
+def floor_quotient(left: Value, right: Value) -> Value:
+    """FLOOR(left / right) of integers: (l - ((l % r) + r) % r) // r, as DuckDB's ``//`` rounds towards zero."""
+    scale = max(left.type.scale, right.type.scale)
+    top, bottom = wrap(huge(left, scale)), huge(right, scale)
+    nullable = left.type.nullable or right.type.nullable
+    if not (right.literal and right.sql.sql() != "0"):
+        bottom, nullable = exp.Nullif(this=bottom, expression=exp.Literal.number(0)), True
+    bottom = wrap(bottom)
+    inner = exp.Paren(this=exp.Add(this=exp.Mod(this=top, expression=bottom), expression=bottom.copy()))
+    rest = exp.Paren(this=exp.Mod(this=inner, expression=bottom.copy()))
+    sql = exp.IntDiv(this=exp.Paren(this=exp.Sub(this=top.copy(), expression=rest)), expression=bottom.copy())
+    narrow = not left.type.wide and right.literal and left.type.scale == scale
+    return Value(sql, Type("int", 0, not narrow, nullable))
+
+
+def comparison(kind: type[exp.Binary], left: Value, right: Value) -> Value | None:
+    """A comparison, integers brought to one scale; None where the two cannot be compared."""
+    nullable = left.type.nullable or right.type.nullable
+    if kind in (exp.NullSafeEQ, exp.NullSafeNEQ):
+        nullable = False
+    one, other = left.sql, right.sql
+    if left.type.is_numeric and right.type.is_numeric:
+        target = common_type((left.type, right.type))
+        assert target is not None
+        if target.kind == "float64" or left.type.scale != right.type.scale:
+            one, other = as_type(left, target), as_type(right, target)
+    elif left.type.is_numeric != right.type.is_numeric and "null" not in (left.type.kind, right.type.kind):
+        return None
+    return Value(kind(this=wrap(one), expression=wrap(other)), BOOL.with_null(nullable))

@@ -1,0 +1,117 @@
+"""One SELECT to a checked syntax tree: sqlglot parses and qualifies, errors get positions, what has no fixed answer is
+refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import OptimizeError, ParseError, SqlglotError
+from sqlglot.optimizer.qualify import qualify
+
+from runtime.compiler.errors import SqlError
+from runtime.compiler.program import Relation
+from runtime.compiler.script import NamedSelect
+from runtime.compiler.tokens import Text
+from runtime.compiler.types import Type
+
+__all__ = ["Query", "parse_select"]
+
+_CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
+_NAMES_OF_CHANCE = frozenset(
+    "now random rand uuid gen_random_uuid uuidv4 uuidv7 nextval currval setseed today get_current_timestamp "
+    "transaction_timestamp get_current_time txid_current current_localtime current_localtimestamp "
+    "localtime localtimestamp".split()
+)
+_ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
+
+
+class Query:
+    """A parsed SELECT with the way back to its text."""
+
+    def __init__(self, select: NamedSelect) -> None:
+        self.select = select
+        self._text = Text(select.sql, select.file or select.name)
+        self.tree: exp.Query = self._parse()
+        self.plain = self.tree.copy()
+        """As it was written, before any qualification."""
+
+    def error(self, reason: str, node: exp.Expression | None = None) -> SqlError:
+        """The error that says this about that part of the query."""
+        offset = 0
+        if node is not None:
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            offset = min(starts, default=0)
+        return self.error_at(reason, offset)
+
+    def error_at(self, reason: str, offset: int) -> SqlError:
+        """The error that says this about that offset of the text."""
+        line, column = self._text.position(offset)
+        if line == 1:
+            column += self.select.column - 1
+        return SqlError(reason, file=self._text.name, line=line + self.select.line - 1, column=column)
+
+    def _parse(self) -> exp.Query:
+        try:
+            tree = sqlglot.parse_one(self.select.sql, read="duckdb")
+        except ParseError as error:
+            raise self._parse_error(error) from error
+        except SqlglotError as error:
+            raise self.error(f"expected SQL, was something unreadable: {str(error).splitlines()[0]}") from error
+        if not isinstance(tree, exp.Query) or isinstance(tree, exp.Values):
+            raise self.error("expected a SELECT")
+        return tree
+
+    def _parse_error(self, error: ParseError) -> SqlError:
+        first = error.errors[0] if error.errors else {}
+        description, word = str(first.get("description", error)), str(first.get("highlight") or "the end")
+        line, column = int(first.get("line") or 1), int(first.get("col") or 1)
+        lines = self.select.sql.split("\n")
+        offset = sum(len(text) + 1 for text in lines[: line - 1]) + max(column - len(word), 0)
+        if match := re.match(r"Expecting (.+?)\.?$", description):
+            reason = f"expected {match[1]!r}, was {word!r}"
+        elif match := re.search(r"missing for <class '[\w.]*\.(\w+)'>", description):
+            reason = f"expected an expression in {match[1].upper()}, near {word!r}"
+        elif "Unexpected token" in description:
+            reason = f"expected an operator, a clause or the end of the query, was {word!r}"
+        else:
+            reason = f"expected SQL, was {word!r}: {description}"
+        return self.error_at(reason, min(offset, len(self.select.sql)))
+
+
+def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
+    """The query, every column qualified with its table and every star expanded; raises `SqlError`."""
+    query = Query(select)
+    known = {relation.name: relation for relation in relations}
+    _check_relations(query, known)
+    _check_functions(query)
+    schema = {name: {column.name: Type.of(column).duckdb for column in relation.columns}
+              for name, relation in known.items()}  # fmt: skip
+    try:
+        query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
+    except OptimizeError as error:
+        raise query.error(f"expected resolvable names, was: {error}") from error
+    return query
+
+
+def _check_relations(query: Query, known: dict[str, Relation]) -> None:
+    named = {cte.alias.lower() for cte in query.tree.find_all(exp.CTE)}
+    for table in query.tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier):
+            raise query.error("expected a relation, was a table function", table)
+        if table.db or (table.name.lower() not in known and table.name.lower() not in named):
+            relations = ", ".join(sorted(known)) or "none"
+            raise query.error(f"unknown relation {table.sql('duckdb').split(' AS ')[0]!r}; the relations are: {relations}",
+                              table)  # fmt: skip
+
+
+def _check_functions(query: Query) -> None:
+    for node in query.tree.find_all(exp.Func):
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
+        if isinstance(node, _CLOCK_OR_CHANCE) or name in _NAMES_OF_CHANCE:
+            raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
+                              f"whenever it is computed", node)  # fmt: skip
+        if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
+            raise query.error(f"expected {name}(… ORDER BY …): without it the answer depends on the order of rows", node)

@@ -1,0 +1,315 @@
+"""Whole queries rewritten: SELECT, UNION and the like, WITH, and subqueries inside expressions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runtime.compiler.describe import Describer
+from runtime.compiler.expressions import Rewriter
+from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
+from runtime.compiler.lower import push_down
+from runtime.compiler.parse import Query
+from runtime.compiler.program import Relation
+from runtime.compiler.scope import Reference, Scope, Source
+from runtime.compiler.types import BOOL, Type, common_type
+
+__all__ = ["Output", "QueryRewriter"]
+
+_JOIN_SIDES = ("", "LEFT", "RIGHT", "FULL")
+_JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+_NEEDS_TOTAL_ORDER = (exp.RowNumber, exp.Ntile, exp.Lead, exp.Lag, exp.FirstValue, exp.LastValue, exp.NthValue)
+
+
+@dataclass(slots=True)
+class Output:
+    """A rewritten query and its columns."""
+
+    sql: exp.Query
+    """In which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
+    names: list[str]
+    """Unique."""
+    types: list[Type]
+    """Of each column."""
+
+
+class QueryRewriter:
+    """Rewrites one view's query; collects what it reads."""
+
+    def __init__(self, query: Query, relations: dict[str, Relation], describer: Describer, *, zero: bool) -> None:
+        self._query = query
+        self._relations = relations
+        self._tables: dict[str, Output] = {}
+        self.references: list[Reference] = []
+        self.expressions = Rewriter(describer, self, zero=zero)
+
+    def rewrite(self, node: exp.Expression, parent: Scope | None = None) -> Output:
+        """A SELECT or a set operation, in brackets or not."""
+        if isinstance(node, exp.Subquery):
+            if any(node.args.get(name) for name in ("order", "limit", "offset")):
+                raise self._query.error("expected ORDER BY and LIMIT inside the brackets", node)
+            return self.rewrite(node.this, parent)
+        outside = dict(self._tables)
+        withs = self._withs(node)
+        if isinstance(node, exp.Select):
+            output = self._select(node, parent)
+        elif isinstance(node, exp.SetOperation):
+            output = self._set_operation(node, parent)
+        else:
+            raise self._query.error(f"expected a SELECT, was {node.key.upper()}, which is not supported", node)
+        if withs:
+            output.sql.set("with_", exp.With(expressions=withs))
+        self._tables = outside
+        return output
+
+    # --- subqueries of expressions
+
+    def scalar(self, node: exp.Expression, scope: Scope) -> Value:
+        """A subquery with one column: one value, or NULL where it has no row."""
+        output = self._one_column(node, scope)
+        select = node.unnest()
+        whole = isinstance(select, exp.Select) and not any(
+            select.args.get(name) for name in ("group", "having", "limit", "offset", "qualify")
+        )
+        always = whole and any(_is_aggregate(part) for part in select.expressions)
+        kind = output.types[0].with_null(output.types[0].nullable or not always)
+        return Value(exp.Subquery(this=output.sql), kind, raw=kind.kind == "int" and not kind.wide)
+
+    def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
+        """``value IN (SELECT …)``, both sides at one scale."""
+        output = self._one_column(node.args["query"], scope)
+        target = common_type((value.type, output.types[0]))
+        if target is None:
+            raise self._query.error(f"expected a SELECT of {value.type}, was of {output.types[0]}", node)
+        inner = _coerced(output, [target])
+        sql = exp.In(this=wrap(as_type(value, target)), query=exp.Subquery(this=inner))
+        return Value(sql, BOOL.with_null(target.nullable))
+
+    def exists(self, node: exp.Exists, scope: Scope) -> Value:
+        """``EXISTS (SELECT …)``."""
+        return Value(exp.Exists(this=self.rewrite(node.this, scope).sql), BOOL)
+
+    def _one_column(self, node: exp.Expression, scope: Scope) -> Output:
+        output = self.rewrite(node, scope)
+        if len(output.types) != 1:
+            raise self._query.error(f"expected a SELECT of one column, was of {len(output.types)}", node)
+        return output
+
+    # --- queries
+
+    def _withs(self, node: exp.Expression) -> list[exp.CTE]:
+        clause = node.args.get("with_")
+        if clause is None:
+            return []
+        if clause.args.get("recursive"):
+            raise self._query.error("WITH RECURSIVE is not supported", clause)
+        done = []
+        for table in clause.expressions:
+            output = self.rewrite(table.this)
+            self._tables[table.alias] = output
+            done.append(exp.CTE(this=output.sql, alias=exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))))
+        return done
+
+    def _set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Output:
+        if node.args.get("by_name"):
+            raise self._query.error("BY NAME is not supported", node)
+        left, right = self.rewrite(node.left, parent), self.rewrite(node.right, parent)
+        if len(left.types) != len(right.types):
+            raise self._query.error(f"expected {len(left.types)} columns, was {len(right.types)}", node.right)
+        targets = []
+        for name, one, other in zip(left.names, left.types, right.types, strict=True):
+            target = common_type((one, other))
+            if target is None:
+                raise self._query.error(f"expected one type for {name!r}, were {one} and {other}", node.right)
+            targets.append(target)
+        arms = [exp.Subquery(this=_coerced(arm, targets)) for arm in (left, right)]
+        sql = type(node)(this=arms[0], expression=arms[1], distinct=node.args.get("distinct"))
+        scope = Scope(self._query, parent, outputs=dict(zip(left.names, targets, strict=True)))
+        self._order(node, sql, scope, len(targets))
+        return Output(sql, left.names, targets)
+
+    def _select(self, node: exp.Select, parent: Scope | None) -> Output:
+        self._refuse_clauses(node)
+        scope = Scope(self._query, parent)
+        select = exp.Select()
+        self._from(node, select, scope)
+        group = self._group(node)
+        scope.grouped = bool(group)
+        where = node.args.get("where")
+        if where is not None:
+            rest = [self.expressions.condition(part, scope) for part in push_down(where.this, scope)]
+            if rest:
+                select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
+        keys = [self._group_key(key, scope) for key in group]
+        if keys:
+            select.set("group", exp.Group(expressions=keys))
+        names, values = self._projections(node, scope)
+        having, qualify = node.args.get("having"), node.args.get("qualify")
+        if having is not None:
+            select.set("having", exp.Having(this=self.expressions.condition(having.this, scope)))
+        filters = [] if qualify is None else [self.expressions.condition(qualify.this, scope)]
+        _break_ties([*(value.sql for value in values), *filters], keys, scope)
+        if filters:
+            select.set("qualify", exp.Qualify(this=filters[0]))
+        select.set("expressions", [exp.alias_(value.sql, name, quoted=True, copy=False)
+                                   for name, value in zip(names, values, strict=True)])  # fmt: skip
+        if node.args.get("distinct") is not None:
+            select.set("distinct", exp.Distinct())
+        types = [value.type for value in values]
+        scope.outputs = dict(zip(names, types, strict=True))
+        self._order(node, select, scope, len(types))
+        return Output(select, names, types)
+
+    def _refuse_clauses(self, node: exp.Select) -> None:
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise self._query.error("DISTINCT ON is not supported: it depends on the order of rows", distinct)
+        for name in ("windows", "laterals", "sample", "connect", "pivots", "kind", "into", "match"):
+            if node.args.get(name):
+                raise self._query.error(f"the clause {name.upper()} is not supported", node)
+
+    def _projections(self, node: exp.Select, scope: Scope) -> tuple[list[str], list[Value]]:
+        names: list[str] = []
+        values = []
+        for part in node.expressions:
+            name = unique(part.alias_or_name.lower(), names)
+            names.append(name)
+            values.append(self.expressions.rewrite(part.unalias(), scope))
+        return names, values
+
+    def _group(self, node: exp.Select) -> list[exp.Expression]:
+        group = node.args.get("group")
+        if group is None:
+            return []
+        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
+            raise self._query.error("ROLLUP, CUBE and GROUPING SETS are not supported", group)
+        if group.args.get("all"):
+            return [part.unalias() for part in node.expressions if not _is_aggregate(part)]
+        return list(group.expressions)
+
+    def _group_key(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+        value = self.expressions.rewrite(node, scope)
+        return cast(value.sql, value.type.duckdb) if value.literal else value.sql  # a bare 1 would be a position
+
+    # --- sources
+
+    def _from(self, node: exp.Select, select: exp.Select, scope: Scope) -> None:
+        start = node.args.get("from_")
+        if start is None:
+            return
+        select.set("from_", exp.From(this=self._source(start.this, scope)))
+        conditions = []
+        joins = []
+        for join in node.args.get("joins") or []:
+            side, kind = (join.side or "").upper(), (join.kind or "").upper()
+            if side not in _JOIN_SIDES or kind not in _JOIN_KINDS or join.args.get("method"):
+                raise self._query.error(f"{' '.join((join.method, side, kind)).strip()} JOIN is not supported", join)
+            before = list(scope.sources.values())
+            rewritten = exp.Join(this=self._source(join.this, scope), side=side or None, kind=kind or None)
+            added = [source for source in scope.sources.values() if source not in before]
+            for source in [*(before if side in ("RIGHT", "FULL") else []), *(added if side in ("LEFT", "FULL") else [])]:
+                source.optional = True
+            joins.append(rewritten)
+            conditions.append((rewritten, join.args.get("on")))
+        for rewritten, condition in conditions:
+            if condition is not None:
+                rewritten.set("on", self.expressions.condition(condition, scope))
+        select.set("joins", joins)
+
+    def _source(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+        alias = node.alias_or_name
+        if alias in scope.sources:
+            raise self._query.error(f"expected names of tables once each, was {alias!r} again", node)
+        shown = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+        if any(node.args.get(name) for name in ("joins", "sample", "pivots", "laterals")):
+            raise self._query.error("expected a plain table or subquery", node)
+        if isinstance(node, exp.Subquery):
+            output = self.rewrite(node.this, scope.parent)
+            scope.sources[alias] = Source(alias, dict(zip(output.names, output.types, strict=True)))
+            return exp.Subquery(this=output.sql, alias=shown)
+        if not isinstance(node, exp.Table):
+            raise self._query.error(f"expected a relation or a subquery, was {node.key.upper()}", node)
+        table = exp.Table(this=exp.to_identifier(node.name, quoted=True), alias=shown)
+        if node.name in self._tables:
+            output = self._tables[node.name]
+            scope.sources[alias] = Source(alias, dict(zip(output.names, output.types, strict=True)))
+            return table
+        relation = self._relations[node.name.lower()]
+        reference = Reference(relation, table)
+        self.references.append(reference)
+        columns = {column.name: Type.of(column) for column in relation.columns}
+        scope.sources[alias] = Source(alias, columns, reference)
+        return table
+
+    # --- order
+
+    def _order(self, node: exp.Query, target: exp.Query, scope: Scope, columns: int) -> None:
+        """ORDER BY only matters under a LIMIT; there every column breaks ties, so that the rows kept are fixed."""
+        limit, offset = node.args.get("limit"), node.args.get("offset")
+        if limit is None and offset is None:
+            return
+        for clause in (limit, offset):
+            if clause is not None and not (type(clause) in (exp.Limit, exp.Offset)
+                                           and isinstance(clause.expression, exp.Literal)):  # fmt: skip
+                raise self._query.error("expected a number of rows in LIMIT and OFFSET", clause)
+        order = node.args.get("order")
+        terms: list[exp.Expression] = []
+        for part in order.expressions if order is not None else []:
+            term = part.copy()
+            if not isinstance(part.this, exp.Literal):
+                term.set("this", self.expressions.rewrite(part.this, scope).sql)
+            terms.append(term)
+        terms += [exp.Ordered(this=exp.Literal.number(number), nulls_first=False) for number in range(1, columns + 1)]
+        target.set("order", exp.Order(expressions=terms))
+        target.set("limit", None if limit is None else limit.copy())
+        target.set("offset", None if offset is None else offset.copy())
+
+
+def unique(name: str, taken: list[str]) -> str:
+    """The name, numbered where it is taken."""
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+def _is_aggregate(node: exp.Expression) -> bool:
+    """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
+    for found in node.find_all(exp.AggFunc):
+        window = found.find_ancestor(exp.Window, exp.Select)
+        if not isinstance(window, exp.Window) or window.this not in (found, found.parent):
+            if found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
+                return True
+    return False
+
+
+def _coerced(output: Output, targets: list[Type]) -> exp.Query:
+    """The query with its columns brought to these types."""
+    columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind, kind.kind == "int" and not kind.wide)
+               for name, kind in zip(output.names, output.types, strict=True)]  # fmt: skip
+    parts = [as_type(value, target) for value, target in zip(columns, targets, strict=True)]
+    if all(part is value.sql for part, value in zip(parts, columns, strict=True)):
+        return output.sql
+    select = exp.Select(expressions=[exp.alias_(part, name, quoted=True, copy=False)
+                                     for part, name in zip(parts, output.names, strict=True)])  # fmt: skip
+    alias = exp.TableAlias(this=exp.to_identifier("arm", quoted=True))
+    select.set("from_", exp.From(this=exp.Subquery(this=output.sql, alias=alias)))
+    return select
+
+
+def _break_ties(parts: list[exp.Expression], keys: list[exp.Expression], scope: Scope) -> None:
+    """Windows whose answer depends on the order of equal rows get every column in play as last criteria."""
+    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used if table in scope.sources]
+    for part in parts:
+        for window in part.find_all(exp.Window):
+            spec = window.args.get("spec")
+            by_rows = spec is not None and spec.args.get("kind") == "ROWS"
+            call = window.this.this if isinstance(window.this, (exp.IgnoreNulls, exp.RespectNulls)) else window.this
+            if window.find_ancestor(exp.Select) is not None or not (by_rows or isinstance(call, _NEEDS_TOTAL_ORDER)):
+                continue
+            order = window.args.get("order") or exp.Order(expressions=[])
+            order.set("expressions", [*order.expressions, *(exp.Ordered(this=column.copy(), nulls_first=False)
+                                                            for column in columns)])  # fmt: skip
+            window.set("order", order)

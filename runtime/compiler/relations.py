@@ -1,0 +1,41 @@
+"""The relations that the runtime keeps of a live market: ticks, lots, nanoseconds since the epoch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.compiler.program import Column, Relation
+
+__all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "TRADES"]
+
+_BOOK: Final = (
+    Column("t", "int64"),
+    Column("id", "int64"),
+    Column("broker_id", "int64"),
+    Column("volume", "int64"),
+    Column("price", "int64"),
+    Column("symbol", "string"),
+)
+
+BIDS: Final = Relation("bids", _BOOK)
+"""Resting buy orders, one row each; ``t`` is when the order came to rest."""
+ASKS: Final = Relation("asks", _BOOK)
+"""Resting sell orders."""
+TRADES: Final = Relation(
+    "trades",
+    (
+        Column("t", "int64"),
+        Column("match_id", "int64"),
+        Column("symbol", "string"),
+        Column("price", "int64"),
+        Column("volume", "int64"),
+        Column("side", "string", nullable=True),
+        Column("resting_id", "int64", nullable=True),
+        Column("aggressor_id", "int64", nullable=True),
+        Column("broker_id", "int64", nullable=True),
+    ),
+)
+"""One row a match, NULL where the feed does not say; retention takes old rows away."""
+
+MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
+"""All of them."""

@@ -1,0 +1,96 @@
+"""Which names an expression can use: the sources of its SELECT, and those of the SELECTs around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from runtime.compiler.parse import Query
+from runtime.compiler.program import Expr, Relation
+from runtime.compiler.types import Type
+
+__all__ = ["Reference", "Scope", "Source"]
+
+
+@dataclass(slots=True)
+class Reference:
+    """One place of a query that reads a relation."""
+
+    relation: Relation
+    """Which."""
+    table: exp.Table
+    """Its place in the rewritten query, named when all references are known."""
+    needed: set[str] = field(default_factory=set)
+    """The columns that the query uses."""
+    filters: list[Expr] = field(default_factory=list)
+    """Conditions on its rows alone, which its map applies."""
+
+
+@dataclass(slots=True)
+class Source:
+    """One table of a FROM clause."""
+
+    alias: str
+    """What its columns are qualified with."""
+    columns: dict[str, Type]
+    """Its columns."""
+    reference: Reference | None = None
+    """None for a subquery or a WITH table."""
+    optional: bool = False
+    """Whether an outer join may leave it out: all its columns may be NULL."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one SELECT."""
+
+    query: Query
+    """For errors."""
+    parent: Scope | None
+    """The SELECT around it."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """By alias."""
+    outputs: dict[str, Type] = field(default_factory=dict)
+    """The SELECT's own columns, visible to ORDER BY."""
+    grouped: bool = False
+    """Whether the SELECT has a GROUP BY, so that no group is empty."""
+    used: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Columns of its sources that were used, in order."""
+
+    def resolve(self, column: exp.Column) -> Type:
+        """The type of this column, which counts as used; raises `SqlError` for an unknown one."""
+        table, name = column.table, column.name.lower()
+        scope: Scope | None = self
+        while scope is not None:
+            source = scope.sources.get(table)
+            if source is not None and name in source.columns:
+                scope.used[table, name] = None
+                if source.reference is not None:
+                    source.reference.needed.add(name)
+                kind = source.columns[name]
+                return kind.with_null() if source.optional else kind
+            if source is not None:
+                break
+            scope = scope.parent
+        raise self._unknown(column)
+
+    def owner(self, column: exp.Column) -> Source | None:
+        """The source of this SELECT that the column belongs to, or None where it is another's."""
+        return self.sources.get(column.table)
+
+    def _unknown(self, column: exp.Column) -> Exception:
+        name = f"{column.table}.{column.name}" if column.table else column.name
+        scopes: list[str] = []
+        holders: list[str] = []
+        scope: Scope | None = self
+        while scope is not None:
+            for alias, source in scope.sources.items():
+                scopes.append(f"{alias}({', '.join(source.columns)})")
+                if column.name.lower() in source.columns:
+                    holders.append(f"{alias}.{column.name}")
+            scope = scope.parent
+        inside = ", ".join(scopes) or "none"
+        if len(holders) > 1 and not column.table:
+            return self.query.error(f"expected one of {', '.join(holders)}, was the ambiguous {name!r}", column)
+        return self.query.error(f"unknown column {name!r}; the columns in scope are: {inside}", column)

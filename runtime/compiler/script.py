@@ -1,0 +1,165 @@
+"""A file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, and the SELECTs that are its views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runtime.compiler.declarations import Cursor, StreamDeclaration, parse_declaration
+from runtime.compiler.errors import MissingFileError, SqlError
+from runtime.compiler.program import Relation
+from runtime.compiler.tokens import Text, tokenise
+
+__all__ = ["NamedSelect", "Script", "parse_script", "read_script"]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSelect:
+    """One view of a script."""
+
+    name: str
+    """Lower case: the file's stem, numbered where the file has several, or the name of its CREATE VIEW."""
+    sql: str
+    """The SELECT as it was written."""
+    line: int = 1
+    """Where it starts, from 1."""
+    column: int = 1
+    """Where it starts, from 1."""
+    file: str = ""
+    """The script, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a file of SQL says."""
+
+    name: str
+    """The file, for messages."""
+    streams: tuple[StreamDeclaration, ...]
+    """Its declarations and those of the files it includes, in order."""
+    selects: tuple[NamedSelect, ...]
+    """Its views and those of the files it includes, in order."""
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """What the declared streams and tables look like to views."""
+        return tuple(stream.relation() for stream in self.streams)
+
+
+def read_script(path: Path | str, *, data_dir: Path | None = None) -> Script:
+    """The script in this file; raises `SqlError` with a position, or `MissingFileError`."""
+    path = Path(path)
+    if not path.is_file():
+        raise MissingFileError(str(path), (path.absolute(),))
+    reader = _Reader(data_dir)
+    reader.read_file(path)
+    return reader.script(str(path))
+
+
+def parse_script(text: str, *, name: str, base_dir: Path, data_dir: Path | None = None) -> Script:
+    """The script in this text, as if it were the file ``base_dir/name``."""
+    reader = _Reader(data_dir)
+    reader.read_text(Text(text, name), base_dir, Path(name).stem, ())
+    return reader.script(name)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a script and all that it includes."""
+
+    data_dir: Path | None
+    streams: dict[str, tuple[StreamDeclaration, str]] = field(default_factory=dict)
+    selects: dict[str, NamedSelect] = field(default_factory=dict)
+
+    def script(self, name: str) -> Script:
+        return Script(name, tuple(stream for stream, _ in self.streams.values()), tuple(self.selects.values()))
+
+    def read_file(self, path: Path, chain: tuple[Path, ...] = ()) -> None:
+        try:
+            content = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise SqlError(f"expected UTF-8 text, was byte {error.object[error.start]:#04x} at {error.start}",
+                           file=str(path)) from error  # fmt: skip
+        self.read_text(Text(content, str(path)), path.parent, path.stem, (*chain, path.resolve()))
+
+    def read_text(self, text: Text, folder: Path, stem: str, chain: tuple[Path, ...]) -> None:
+        cursor = Cursor(text, tokenise(text))
+        plain: list[tuple[int, int]] = []  # SELECTs that are named only when their number is known
+        named: list[tuple[int, int, str | None]] = []
+        while cursor.token.kind != "end":
+            if cursor.take_symbol(";"):
+                continue
+            start = cursor.token.start
+            if cursor.take("INCLUDE"):
+                self._include(cursor, folder, chain)
+            elif cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("("):
+                plain.append(_statement(cursor))
+                named.append((*plain[-1], None))
+            elif cursor.take("CREATE"):
+                view = self._create(cursor, start, folder)
+                if view is not None:
+                    named.append((*_statement(cursor), view))
+            else:
+                raise text.error(start, f"expected SELECT, CREATE STREAM, CREATE TABLE, CREATE VIEW or INCLUDE, "
+                                        f"was {cursor.token.text!r}")  # fmt: skip
+        numbers = iter(range(1, len(plain) + 1))
+        for start, end, name in named:
+            if name is None:
+                name = stem if len(plain) == 1 else f"{stem}_{next(numbers)}"
+            self._add_select(text, start, end, name.lower())
+
+    def _create(self, cursor: Cursor, start: int, folder: Path) -> str | None:
+        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name."""
+        if cursor.take("OR"):
+            cursor.keyword("REPLACE")
+        kind = cursor.keyword("STREAM", "TABLE", "VIEW")
+        if kind.is_word("VIEW"):
+            name = cursor.word("the name of a view").text
+            cursor.keyword("AS")
+            return name
+        stream = parse_declaration(cursor, start, kind.is_word("TABLE"), lambda name: self._places(name, folder))
+        if stream.name in self.streams:
+            first, file = self.streams[stream.name]
+            raise cursor.text.error(start, f"expected one declaration of {stream.name!r}, was a second; "
+                                           f"the first is at {file}:{first.position[0]}:{first.position[1]}")  # fmt: skip
+        cursor.expect("';'", lambda token: token.kind == "end" or token.is_symbol(";")
+                      or token.is_word("CREATE", "SELECT", "INCLUDE", "WITH"))  # fmt: skip
+        self.streams[stream.name] = (stream, cursor.text.name)
+        return None
+
+    def _places(self, name: str, folder: Path) -> tuple[Path, ...]:
+        """Where a data file may lie."""
+        path = Path(name)
+        if path.is_absolute():
+            return (path,)
+        folders = [] if self.data_dir is None else [self.data_dir / path, self.data_dir / path.name]
+        return tuple(dict.fromkeys((*folders, folder / path, Path.cwd() / path)))
+
+    def _include(self, cursor: Cursor, folder: Path, chain: tuple[Path, ...]) -> None:
+        token = cursor.string("the path of a script in quotes")
+        roots = [folder, *folder.absolute().parents, Path.cwd()] + ([self.data_dir] if self.data_dir else [])
+        places = tuple(dict.fromkeys(root / token.text for root in roots))
+        found = next((place for place in places if place.is_file()), None)
+        line, column = cursor.text.position(token.start)
+        if found is None:
+            raise MissingFileError(token.text, places, where=f"{cursor.text.name}:{line}:{column}")
+        if found.resolve() in chain:
+            loop = " -> ".join(path.name for path in (*chain, found))
+            raise cursor.text.error(token.start, f"expected files that do not include each other, was {loop}")
+        self.read_file(found, chain)
+
+    def _add_select(self, text: Text, start: int, end: int, name: str) -> None:
+        line, column = text.position(start)
+        if name in self.selects:
+            other = self.selects[name]
+            raise text.error(start, f"expected names of views once each, was {name!r} again; "
+                                    f"the first is at {other.file}:{other.line}:{other.column}")  # fmt: skip
+        self.selects[name] = NamedSelect(name, text.text[start:end], line, column, text.name)
+
+
+def _statement(cursor: Cursor) -> tuple[int, int]:
+    """Start and end of the query at the cursor, which goes to the next ``;`` or the end."""
+    start = end = cursor.token.start
+    while cursor.token.kind != "end" and not cursor.token.is_symbol(";"):
+        end = cursor.advance().end
+    return start, end

@@ -1,0 +1,125 @@
+"""Types of SQL expressions as the compiler infers them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from runtime.compiler.program import Column, ColumnType
+
+__all__ = ["BOOL", "FLOAT", "INT", "NULL", "STRING", "Type", "common_type"]
+
+Kind = Literal["int", "float64", "string", "bool", "date", "timestamp", "null", "other"]
+
+_DUCKDB: dict[str, str] = {
+    "float64": "DOUBLE",
+    "string": "VARCHAR",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "null": "INTEGER",
+}
+_FROM_DUCKDB: dict[str, Kind] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "int"),
+    **dict.fromkeys(("HUGEINT", "UBIGINT"), "int"),
+    **dict.fromkeys(("DOUBLE", "FLOAT"), "float64"),
+    **{name: "string" for name in ("VARCHAR",)},
+    **{name: "bool" for name in ("BOOLEAN",)},
+    **{name: "date" for name in ("DATE",)},
+    **{name: "timestamp" for name in ("TIMESTAMP",)},
+    '"NULL"': "null",
+}  # type: ignore[dict-item]  # literals widen in the unpacked dictionaries
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """What is known of an expression's value."""
+
+    kind: Kind
+    """``null`` is an untyped NULL; ``other`` is a type of DuckDB's that no view column can have."""
+    scale: int = 0
+    """Integers: decimal digits behind the point."""
+    wide: bool = False
+    """Integers: may exceed 64 bits."""
+    nullable: bool = False
+    """Whether it may be NULL."""
+    sql: str = ""
+    """``other`` only: DuckDB's name of the type."""
+
+    @classmethod
+    def of(cls, column: Column) -> Type:
+        """The type of a relation's column."""
+        if column.type in ("int64", "int128"):
+            return cls("int", column.scale, column.type == "int128", column.nullable)
+        kind: Kind = column.type  # type: ignore[assignment]  # the other names are the same
+        return cls(kind, nullable=column.nullable)
+
+    @classmethod
+    def from_duckdb(cls, name: str) -> Type:
+        """The type that DuckDB calls so; a DECIMAL counts as float64."""
+        if name.startswith("DECIMAL"):
+            return cls("float64", nullable=True)
+        kind = _FROM_DUCKDB.get(name, "other")
+        return cls(kind, wide=name in ("HUGEINT", "UBIGINT"), nullable=True, sql=name if kind == "other" else "")
+
+    def column(self, name: str) -> Column:
+        """A view's column of this type; an untyped NULL is an integer."""
+        kinds: dict[str, ColumnType] = {"int": "int128" if self.wide else "int64", "null": "int64"}
+        kind = kinds.get(self.kind) or self.kind
+        return Column(name, kind, self.nullable, self.scale)  # type: ignore[arg-type]  # "other" is refused before
+
+    @property
+    def duckdb(self) -> str:
+        """DuckDB's name of the type that holds such values."""
+        if self.kind == "int":
+            return "HUGEINT" if self.wide else "BIGINT"
+        return self.sql or _DUCKDB[self.kind]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Integers and floats."""
+        return self.kind in ("int", "float64")
+
+    def with_null(self, nullable: bool = True) -> Type:
+        """The same, with this nullability."""
+        return replace(self, nullable=nullable)
+
+    def __str__(self) -> str:
+        name = {"int": "integer", "float64": "float", "null": "NULL", "other": self.sql}.get(self.kind, self.kind)
+        return f"{name} with {self.scale} decimals" if self.scale else name
+
+
+INT = Type("int")
+FLOAT = Type("float64")
+STRING = Type("string")
+BOOL = Type("bool")
+NULL = Type("null", nullable=True)
+
+
+def common_type(types: Sequence[Type]) -> Type | None:
+    """The type that can hold a value of any of these (scales aligned), or None where there is none."""
+    nullable = any(kind.nullable for kind in types)
+    known = [kind for kind in types if kind.kind != "null"]
+    if not known:
+        return NULL
+    kinds = {kind.kind for kind in known}
+    if kinds == {"int"}:
+        scale = max(kind.scale for kind in known)
+        wide = any(kind.wide or kind.scale != scale for kind in known)
+        return Type("int", scale, wide, nullable)
+    if kinds <= {"int", "float64"}:
+        return FLOAT.with_null(nullable)
+    if len(kinds) == 1 and len({kind.sql for kind in known}) == 1:
+        return known[0].with_null(nullable)
+    return None
+
+
+def decimal_literal(text: str) -> tuple[int, int] | None:
+    """Value and scale of a literal without exponent: ``0.25`` is (25, 2); None for a float such as ``1e3``."""
+    match = re.fullmatch(r"(\d*)(?:\.(\d*))?", text)
+    if match is None or not (match[1] or match[2]):
+        return None
+    digits = (match[2] or "").rstrip("0")
+    return int((match[1] or "0") + digits), len(digits)
