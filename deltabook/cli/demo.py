@@ -1,0 +1,105 @@
+"""`deltabook demo`: the whole loop for a while, its figures, and a last line that says whether it worked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, cast
+
+import click
+import msgspec
+from rich.console import Console
+
+from deltabook.demo import (
+    ChildError,
+    DemoError,
+    Figures,
+    Flow,
+    InterruptedDemoError,
+    LineScreen,
+    LiveScreen,
+    Screen,
+    Supervisor,
+    capture_file,
+    make_run_folder,
+    make_stages,
+)
+from deltabook.demo.screen import summary_table
+
+__all__ = ["command"]
+
+
+def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    # The children's options come from the demo; those of the environment are for commands that a person types.
+    kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_")}
+    return {**kept, "PYTHONUNBUFFERED": "1"}
+
+
+def _show_summary(figures: Figures) -> None:
+    width = shutil.get_terminal_size((100, 24)).columns
+    Console(file=sys.stdout, width=max(80, width)).print(summary_table(figures, "Deltabook: what the demo did"))
+
+
+def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures: Figures | None, as_json: bool) -> None:
+    if as_json:
+        record = {} if figures is None else figures.record()
+        click.echo(msgspec.json.encode({"ok": outcome == "ok", "outcome": outcome, "reason": text, **record}))
+    else:
+        click.echo(f"demo: {outcome}: {text}")
+
+
+@click.command("demo")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), default=30.0, help="Counted from the first view update."
+)
+@click.option(
+    "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
+)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Empty folder for the run; default: a fresh one under ./runs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
+@click.pass_context
+def command(context: click.Context, seconds: float, flow: str, folder: Path | None, as_json: bool) -> None:
+    """Start exchange, runtime and strategies, show their figures, stop them.
+
+    The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
+    """
+    figures: Figures | None = None
+    try:
+        run_folder = make_run_folder(folder, now=datetime.now(UTC))
+        chosen = cast(Flow, flow)
+        capture = capture_file(os.environ) if chosen == "capture" else None
+        stages = make_stages(run_folder, chosen, capture)
+        supervisor = Supervisor(
+            stages, run_folder, _screen(as_json), seconds=seconds, environ=_child_environ(os.environ)
+        )
+        figures = supervisor.figures
+        click.echo(f"demo: run folder {run_folder}", err=as_json)
+        supervisor.run()
+    except InterruptedDemoError as error:
+        _report("interrupted", "" if figures is None else figures.summary(), figures, as_json)
+        context.exit(128 + error.signal_number)
+    except DemoError as error:
+        for line in error.log_lines if isinstance(error, ChildError) else ():
+            click.echo(f"  {line}", err=True)
+        _report("failed", str(error), figures, as_json)
+        context.exit(1)
+    if not as_json:
+        _show_summary(figures)
+    shortfalls = figures.shortfalls()
+    _report("failed" if shortfalls else "ok", "; ".join(shortfalls) or figures.summary(), figures, as_json)
+    context.exit(1 if shortfalls else 0)
+
+
+def _screen(as_json: bool) -> Screen:
+    if as_json:
+        return LineScreen(sys.stderr)
+    return LiveScreen(Console()) if sys.stdout.isatty() else LineScreen(sys.stdout)

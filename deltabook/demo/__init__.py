@@ -1,0 +1,38 @@
+"""The demo: the whole loop as child processes, watched, shown and stopped by one supervisor.
+
+```
+plan.py ── stages ──▶ supervisor.py ── starts, stops ──▶ child.py (exchange, runtime, algo)
+captures.py ─ file ──▶    │   ▲                              │
+runs.py ──── folder ─▶    │   └──────── status events ───────┘
+                          ▼
+                      figures.py ──▶ screen.py (live on a terminal, else a line a second) ──▶ the last line
+```
+"""
+
+from deltabook.demo.captures import capture_file
+from deltabook.demo.child import Child
+from deltabook.demo.errors import CaptureError, ChildError, DemoError, InterruptedDemoError
+from deltabook.demo.figures import Figures
+from deltabook.demo.plan import Flow, Stage, make_stages
+from deltabook.demo.runs import make_run_folder
+from deltabook.demo.screen import LineScreen, LiveScreen, Screen
+from deltabook.demo.supervisor import Limits, Supervisor
+
+__all__ = [
+    "CaptureError",
+    "Child",
+    "ChildError",
+    "DemoError",
+    "Figures",
+    "Flow",
+    "InterruptedDemoError",
+    "Limits",
+    "LineScreen",
+    "LiveScreen",
+    "Screen",
+    "Stage",
+    "Supervisor",
+    "capture_file",
+    "make_run_folder",
+    "make_stages",
+]

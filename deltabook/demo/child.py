@@ -1,0 +1,136 @@
+"""One child process: started in its own process group, heard through its standard output, ended for certain.
+
+```
+stdin   held open by the supervisor: when the supervisor is gone, the child sees its end and stops
+stdout  status events, one JSON object a line
+stderr  RUN/ROLE.log
+```
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from deltabook.wire.status import Event, Failed, Ready, Status, Stopped, parse_event
+
+__all__ = ["LINE_LIMIT_BYTES", "Child"]
+
+LINE_LIMIT_BYTES: Final = 64 * 1024
+"""The longest status line accepted; anything longer is dropped as not being one."""
+_READ_BYTES: Final = 64 * 1024
+_LOG_TAIL_BYTES: Final = 16 * 1024
+
+
+class Child:
+    """A running child process and the last that it said.
+
+    Nothing here blocks: `read` is called when its standard output has something, `poll` at any time.
+    """
+
+    def __init__(self, role: str, command: Sequence[str], log_path: Path, environ: Mapping[str, str]) -> None:
+        self.role = role
+        self.log_path = log_path
+        self.ready: Ready | None = None
+        self.stopped: Stopped | None = None
+        self.failed: Failed | None = None
+        self.figures: dict[str, int | float | str | None] = {}
+        self.statuses = 0
+        self._line = b""
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(environ), process_group=0
+            )
+        os.set_blocking(self.stdout.fileno(), False)
+
+    @property
+    def pid(self) -> int:
+        """Process id, and the id of its process group."""
+        return self._process.pid
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        """The end of the pipe that status events come from."""
+        stream = self._process.stdout
+        assert stream is not None
+        return stream
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; -N when signal N ended it."""
+        return self._process.poll()
+
+    def read(self) -> bool:
+        """Take in what standard output holds; False when nothing more can come."""
+        try:
+            data = os.read(self.stdout.fileno(), _READ_BYTES)
+        except BlockingIOError:
+            return True
+        *lines, self._line = (self._line + data).split(b"\n")
+        if len(self._line) > LINE_LIMIT_BYTES:
+            self._line = b""
+        for line in lines:
+            self._take(line)
+        return bool(data)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event: Event = parse_event(line)
+        except msgspec.MsgspecError:
+            return  # a library that prints: not for us
+        match event:
+            case Ready():
+                self.ready = event
+            case Status():
+                self.figures = {**self.figures, **event.figures}
+                self.statuses += 1
+            case Stopped():
+                self.stopped = event
+            case Failed():
+                self.failed = event
+
+    def terminate(self) -> None:
+        """Ask it to end; nothing happens if it has ended."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it and whatever is left of its process group, at once."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # macOS says the latter of a group of processes that have ended
+            self._process.kill()
+
+    def close(self) -> None:
+        """End it and its process group if need be, wait for it and close the pipes."""
+        self.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def log_lines(self, count: int = 10) -> list[str]:
+        """The last lines of its log."""
+        with self.log_path.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+        return list(deque(text.splitlines(), maxlen=count))
+
+    def reason(self) -> str:
+        """Why it ended, in its own words where it said something."""
+        prefix = f"deltabook {self.role}: failed: "
+        if self.failed is not None:
+            return self.failed.reason
+        for line in reversed(self.log_lines()):
+            if line.startswith(prefix):
+                return line.removeprefix(prefix)
+        code = self.exit_code
+        if code is not None and code < 0:
+            return f"ended by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}"

@@ -1,0 +1,109 @@
+"""The figures of a demo: what the children's status events add up to, and what a demo has to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+__all__ = ["Figures"]
+
+Figure = int | float | str | None
+
+_REQUIRED: Final = ("messages", "epochs", "view_updates", "orders_sent", "orders_filled")
+_RATE_SPAN_S: Final = 0.5
+"""Rates are taken over at least this time, so that a burst of status lines does not make them jump."""
+
+
+class Figures:
+    """The newest figure of every name and role, and the rates that follow from them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._roles: dict[str, Mapping[str, Figure]] = {}
+        self._statuses: dict[str, int] = {}
+        self._started_at: float | None = None
+        self._mark: tuple[float, int] = (clock(), 0)
+        self.messages_per_s = 0.0
+
+    def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
+        """Take in the figures of a role; `statuses` is how many status events they come from."""
+        if self._statuses.get(role) == statuses:
+            return
+        self._statuses[role] = statuses
+        self._roles[role] = figures
+        elapsed_s = self._clock() - self._mark[0]
+        if role == "runtime" and elapsed_s >= _RATE_SPAN_S:
+            self.messages_per_s = (self.messages - self._mark[1]) / elapsed_s
+            self._mark = (self._clock(), self.messages)
+
+    def start(self) -> None:
+        """The demo's seconds count from now."""
+        self._started_at = self._clock()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since `start`; 0 before."""
+        return 0.0 if self._started_at is None else self._clock() - self._started_at
+
+    def text(self, role: str, name: str, none: str = "-") -> str:
+        """A figure as a person reads it."""
+        value = self._roles.get(role, {}).get(name)
+        if value is None:
+            return none
+        if isinstance(value, float):
+            return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+        return f"{value:,}" if isinstance(value, int) else value
+
+    def _count(self, role: str, name: str) -> int:
+        value = self._roles.get(role, {}).get(name)
+        return int(value) if isinstance(value, int | float) else 0
+
+    @property
+    def messages(self) -> int:
+        """Feed messages that the runtime has taken in."""
+        return self._count("runtime", "messages")
+
+    @property
+    def epochs(self) -> int:
+        """Epochs closed; the demo starts from none."""
+        return self._count("runtime", "epoch")
+
+    @property
+    def view_updates(self) -> int:
+        """Changes of views that the runtime has published."""
+        return self._count("runtime", "view_updates")
+
+    @property
+    def orders_sent(self) -> int:
+        """Orders that the strategies have sent."""
+        return self._count("algo", "orders_sent")
+
+    @property
+    def orders_filled(self) -> int:
+        """Orders of theirs that were filled in full."""
+        return self._count("algo", "orders_filled")
+
+    def strategies(self) -> dict[str, dict[str, Figure]]:
+        """Strategy → its figures, for figures whose name is ``STRATEGY.figure``."""
+        found: dict[str, dict[str, Figure]] = {}
+        for name, value in self._roles.get("algo", {}).items():
+            strategy, dot, figure = name.rpartition(".")
+            if dot:
+                found.setdefault(strategy, {})[figure] = value
+        return found
+
+    def shortfalls(self) -> list[str]:
+        """What a demo has to show and this one does not: ``expected orders filled above 0, was 0``."""
+        return [f"expected {name.replace('_', ' ')} above 0, was 0" for name in _REQUIRED if getattr(self, name) <= 0]
+
+    def summary(self) -> str:
+        """The figures of the last line."""
+        return (
+            f"{self.messages} messages, {self.epochs} epochs, {self.view_updates} view updates, "
+            f"{self.orders_sent} orders sent, {self.orders_filled} filled"
+        )
+
+    def record(self) -> dict[str, object]:
+        """All of it, for a program to read."""
+        required = {name: getattr(self, name) for name in _REQUIRED}
+        return {**required, "roles": {role: dict(figures) for role, figures in sorted(self._roles.items())}}

@@ -1,0 +1,65 @@
+"""Which processes make up a demo: their command lines, in the order in which they start."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+__all__ = ["STRATEGIES", "VIEWS", "Flow", "Stage", "make_stages"]
+
+Flow = Literal["agents", "capture"]
+Ports = Mapping[str, int]
+"""``ROLE.purpose`` → port."""
+
+VIEWS: Final = ("book_depth", "best_quote", "vwap_book", "imbalance", "broker_volume", "trades_1s")
+STRATEGIES: Final = ("sobi", "market_maker")
+_QUERIES: Final = Path(__file__).parents[2] / "queries"
+_COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
+_CAPTURE: Final = ("--format", "bitstamp", "--replay-mode", "as-orders", "--speed", "20", "--symbol", "BTCUSD")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One process of the demo."""
+
+    role: str
+    """exchange, runtime or algo: names its log and its status events."""
+    command: Callable[[Ports], Sequence[str]]
+    """Its command line, given the ports of the processes that are up."""
+    stop_order: int
+    """Those with a lower number are stopped first."""
+
+
+def _deltabook(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "deltabook", *arguments]
+
+
+def make_stages(folder: Path, flow: Flow, capture: Path | None = None) -> list[Stage]:
+    """Exchange, runtime and strategies, each with a folder of its own under `folder`.
+
+    The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
+    replay when `flow` is ``capture``.
+    """
+    source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
+    views = ",".join(str(_QUERIES / f"{view}.sql") for view in VIEWS)
+
+    def exchange(ports: Ports) -> list[str]:
+        del ports
+        start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
+        return _deltabook("exchange", "--dir", str(folder / "exchange"), "--port", "0", *start, *source, *_COMMON)
+
+    def runtime(ports: Ports) -> list[str]:
+        feed = f"127.0.0.1:{ports['exchange.text']}"
+        where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
+        return _deltabook("runtime", "--feed", feed, *where, "--views", views, *_COMMON)
+
+    def algo(ports: Ports) -> list[str]:
+        results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
+        ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
+        return _deltabook("algo", *STRATEGIES, *ends, *_COMMON)
+
+    # Strategies first, so that they can take their orders back; the runtime last, so that it sees the feed's end.
+    return [Stage("exchange", exchange, 2), Stage("runtime", runtime, 3), Stage("algo", algo, 1)]

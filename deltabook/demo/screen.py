@@ -1,0 +1,153 @@
+"""What a person sees while a demo runs: one screen on a terminal, a line a second anywhere else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import IO, Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from deltabook.demo.figures import Figures
+
+__all__ = ["LineScreen", "LiveScreen", "Screen", "summary_table"]
+
+_RECENT_LINES: Final = 6
+_STRATEGY_COLUMNS: Final = {
+    "orders_sent": "orders sent",
+    "orders_filled": "filled",
+    "orders_open": "open",
+    "fills": "fills",
+    "position_lots": "position (lots)",
+    "pnl": "P&L",
+}
+
+
+class Screen(ABC):
+    """Shows a demo. No method may block for longer than a write to a terminal does."""
+
+    @abstractmethod
+    def say(self, line: str) -> None:
+        """Something happened, once."""
+
+    @abstractmethod
+    def draw(self, figures: Figures) -> None:
+        """The figures of this moment; called about once a second."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the terminal as it was; nothing is shown after this."""
+
+
+class LineScreen(Screen):
+    """One line a second, for logs and pipes."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def say(self, line: str) -> None:
+        self._write(f"demo: {line}")
+
+    def draw(self, figures: Figures) -> None:
+        runtime = {name: figures.text("runtime", name) for name in ("feed_sequence", "epoch", "lag_ms", "rows_per_s")}
+        self._write(
+            f"demo: {figures.elapsed_s:5.1f} s  feed {runtime['feed_sequence']}  epoch {runtime['epoch']}"
+            f"  lag {runtime['lag_ms']} ms  {figures.messages_per_s:,.0f} messages/s  {runtime['rows_per_s']} rows/s"
+            f"  {figures.text('runtime', 'views')} views, {figures.view_updates} updates"
+            f"  orders {figures.orders_sent} sent {figures.orders_filled} filled"
+            f"  position {figures.text('algo', 'position_lots')}  P&L {figures.text('algo', 'pnl')}"
+        )
+
+    def close(self) -> None:
+        self._stream.flush()
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+class LiveScreen(Screen):
+    """One screen, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._lines: list[str] = []
+        # No refresh thread: the supervisor says when there is something new.
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._body: Table | None = None
+        self._live.start()
+
+    def say(self, line: str) -> None:
+        self._lines = [*self._lines, line][-_RECENT_LINES:]
+        self._show()
+
+    def draw(self, figures: Figures) -> None:
+        self._body = summary_table(figures, f"Deltabook: {figures.elapsed_s:.0f} s")
+        self._show()
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _show(self) -> None:
+        news = Text("\n".join(self._lines), style="dim")
+        self._live.update(Group(news) if self._body is None else Group(self._body, news), refresh=True)
+
+
+def _loop_table(figures: Figures) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    for _ in range(3):
+        table.add_column(justify="right")
+        table.add_column(style="dim")
+    exchange, runtime = "exchange", "runtime"
+    rows: list[tuple[str, list[tuple[str, str]]]] = [
+        ("feed", [
+            (figures.text(exchange, "sequence"), "sequence"),
+            (figures.text(runtime, "feed_sequence"), "taken in"),
+            (f"{figures.messages_per_s:,.0f}", "messages/s"),
+        ]),
+        ("runtime", [
+            (figures.text(runtime, "epoch"), "epoch"),
+            (figures.text(runtime, "lag_ms"), "ms lag"),
+            (figures.text(runtime, "rows_per_s"), "rows/s"),
+        ]),
+        ("views", [
+            (figures.text(runtime, "views"), "views"),
+            (figures.text(runtime, "view_updates"), "updates"),
+            (figures.text(runtime, "published_epoch"), "published epoch"),
+        ]),
+        ("orders", [
+            (figures.text("algo", "orders_sent"), "sent"),
+            (figures.text("algo", "orders_filled"), "filled"),
+            (figures.text("algo", "orders_open"), "open"),
+        ]),
+        ("account", [
+            (figures.text("algo", "position_lots"), "lots position"),
+            (figures.text("algo", "pnl"), "P&L"),
+            (figures.text("algo", "fills"), "fills"),
+        ]),
+    ]  # fmt: skip
+    for name, cells in rows:
+        table.add_row(name, *[part for cell in cells for part in cell])
+    return table
+
+
+def _strategy_table(strategies: dict[str, dict[str, int | float | str | None]]) -> Table:
+    table = Table(box=None, padding=(0, 2))
+    table.add_column("strategy", style="bold")
+    for heading in _STRATEGY_COLUMNS.values():
+        table.add_column(heading, justify="right")
+    for strategy, values in sorted(strategies.items()):
+        table.add_row(strategy, *["-" if values.get(name) is None else str(values[name]) for name in _STRATEGY_COLUMNS])
+    return table
+
+
+def summary_table(figures: Figures, title: str) -> Table:
+    """Everything at one glance; the same while the demo runs and at its end."""
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_row(_loop_table(figures))
+    if strategies := figures.strategies():
+        table.add_section()
+        table.add_row(_strategy_table(strategies))
+    return table

@@ -1,0 +1,217 @@
+"""The supervisor over real processes: whatever they do, the demo ends, says why, and leaves none behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from deltabook.demo import ChildError, DemoError, Figures, InterruptedDemoError, Limits, Screen, Stage, Supervisor
+
+pytestmark = pytest.mark.process
+
+FAKE_CHILD = Path(__file__).with_name("fake_child.py")
+ROOT = Path(__file__).parents[4]
+LIMITS = Limits(ready_s=60, first_update_s=60, stop_s=30, kill_s=30, tick_s=0.1)
+ENVIRON = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT)}
+
+
+class Recorder(Screen):
+    """Keeps what was said, and calls `on_say` with each line."""
+
+    def __init__(self, on_say: Callable[[str], None] = lambda line: None) -> None:
+        self.lines: list[str] = []
+        self.drawn = 0
+        self.is_closed = False
+        self._on_say = on_say
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+        self._on_say(line)
+
+    def draw(self, figures: Figures) -> None:
+        del figures
+        self.drawn += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def fake(role: str, stop_order: int, mode: str = "well", path: Path | None = None) -> Stage:
+    def command(ports: Mapping[str, int]) -> list[str]:
+        del ports
+        return [sys.executable, str(FAKE_CHILD), role, mode, *([] if path is None else [str(path)])]
+
+    return Stage(role, command, stop_order)
+
+
+def stages(exchange: str = "well", runtime: str = "well", algo: str = "well", path: Path | None = None) -> list[Stage]:
+    modes = {"exchange": (exchange, 2), "runtime": (runtime, 3), "algo": (algo, 1)}
+    return [fake(role, order, mode, path) for role, (mode, order) in modes.items()]
+
+
+def supervisor(
+    folder: Path, of: list[Stage], screen: Screen | None = None, seconds: float = 0.2, limits: Limits = LIMITS
+) -> Supervisor:
+    return Supervisor(of, folder, screen or Recorder(), seconds=seconds, environ=ENVIRON, limits=limits)
+
+
+def pids(lines: list[str]) -> list[int]:
+    return [int(line.split("(pid ")[1].split(",")[0].rstrip(")")) for line in lines if "(pid " in line]
+
+
+def assert_gone(numbers: list[int]) -> None:
+    for number in numbers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+
+
+def test_a_demo_runs_its_time_and_its_figures_are_the_childrens(tmp_path: Path) -> None:
+    screen = Recorder()
+    figures = supervisor(tmp_path, stages(), screen).run()
+    assert figures.shortfalls() == []
+    assert figures.summary() == "1000 messages, 10 epochs, 60 view updates, 7 orders sent, 3 filled"
+    assert figures.strategies() == {"sobi": {"fills": 2}}
+    assert figures.record()["roles"]["exchange"]["stopping"] == 1  # type: ignore[index]
+    assert screen.is_closed
+    assert screen.drawn > 0
+    assert screen.lines[0] == "starting exchange"
+    assert "exchange is up" in screen.lines[1]
+    assert "text port 4711" in screen.lines[1]
+    assert len(pids(screen.lines)) == 3
+    assert_gone(pids(screen.lines))
+
+
+def test_later_stages_are_given_the_ports_of_earlier_ones(tmp_path: Path) -> None:
+    seen: list[dict[str, int]] = []
+    first, second, third = stages()
+
+    def command(ports: Mapping[str, int]) -> list[str]:
+        seen.append(dict(ports))
+        return list(second.command(ports))
+
+    supervisor(tmp_path, [first, Stage("runtime", command, 3), third]).run()
+    assert seen == [{"exchange.text": 4711}]
+
+
+def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    limits = Limits(ready_s=60, first_update_s=60, stop_s=30, tick_s=0.1)
+    modes = stages("quiet_order", "quiet_order", "quiet_order", order)
+    supervisor(tmp_path, modes, limits=limits).run()
+    assert order.read_text().split() == ["algo", "exchange", "runtime"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"),
+    [
+        ("crash", "runtime: out of paper"),
+        ("failed_event", "runtime: expected paper, was none"),
+        ("killed", "runtime: ended by SIGKILL"),
+    ],
+)
+def test_a_child_that_ends_fails_the_demo_and_the_others_are_stopped(tmp_path: Path, mode: str, reason: str) -> None:
+    screen = Recorder()
+    with pytest.raises(ChildError) as failed:
+        supervisor(tmp_path, stages(runtime=mode), screen, seconds=60).run()
+    assert str(failed.value) == reason
+    if mode == "crash":
+        assert failed.value.log_lines[0] == "some log line"
+    assert_gone(pids(screen.lines))
+
+
+def test_a_child_that_ignores_sigterm_is_killed_and_named(tmp_path: Path) -> None:
+    screen = Recorder()
+    limits = Limits(ready_s=60, first_update_s=60, stop_s=0.2, kill_s=30, tick_s=0.1)
+    with pytest.raises(ChildError, match=r"^exchange: expected to stop within 0\.2 s, was killed$"):
+        supervisor(tmp_path, stages(exchange="hang"), screen, limits=limits).run()
+    assert_gone(pids(screen.lines))
+
+
+def test_a_child_that_ends_badly_when_stopped_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ChildError, match="algo: ended with exit code 3 when it was stopped"):
+        supervisor(tmp_path, stages(algo="unclean")).run()
+
+
+def test_a_child_that_never_gets_ready_is_named(tmp_path: Path) -> None:
+    limits = Limits(ready_s=0.2, stop_s=30, tick_s=0.1)
+    with pytest.raises(DemoError, match=r"^expected exchange to be ready within 0\.2 s, was not$"):
+        supervisor(tmp_path, stages(exchange="mute"), limits=limits).run()
+
+
+def test_a_demo_without_view_updates_fails(tmp_path: Path) -> None:
+    limits = Limits(ready_s=60, first_update_s=0.2, stop_s=30, tick_s=0.1)
+    with pytest.raises(DemoError, match=r"expected a first view update within 0\.2 s"):
+        supervisor(tmp_path, stages(runtime="idle"), limits=limits).run()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_demo_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    def interrupt(line: str) -> None:
+        if line.startswith("first view update"):
+            os.kill(os.getpid(), number)
+
+    screen = Recorder(interrupt)
+    order = tmp_path / "order"
+    before = signal.getsignal(number)
+    with pytest.raises(InterruptedDemoError) as interrupted:
+        supervisor(tmp_path, stages("quiet_order", "quiet_order", "quiet_order", order), screen, seconds=60).run()
+    assert interrupted.value.signal_number == number
+    assert order.read_text().split() == ["algo", "exchange", "runtime"]
+    assert signal.getsignal(number) == before
+    assert_gone(pids(screen.lines))
+
+
+def test_a_second_interrupt_kills_at_once(tmp_path: Path) -> None:
+    def interrupt(line: str) -> None:
+        if line.startswith("first view update"):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    screen = Recorder(interrupt)
+    order = tmp_path / "order"
+    with pytest.raises(InterruptedDemoError):
+        supervisor(tmp_path, stages("hang", "hang", "hang"), screen, seconds=60).run()
+    assert not order.exists()
+    assert_gone(pids(screen.lines))
+
+
+def test_what_a_child_started_goes_with_it(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    supervisor(tmp_path, stages(runtime="grandchild", path=fifo)).run()
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b""  # the end: nobody holds the other side any more
+    os.close(reader)
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from test_supervisor import FAKE_CHILD, Recorder, stages, supervisor
+supervisor(Path({folder!r}), stages("fifo", "fifo", "fifo", Path({fifo!r})),
+           Recorder(lambda line: print(line, flush=True)), seconds=300).run()
+"""
+
+
+def test_when_the_supervisor_is_killed_the_children_end(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    code = DRIVER.format(here=str(FAKE_CHILD.parent), folder=str(tmp_path), fifo=str(fifo))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=ENVIRON) as driver:
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if line.startswith("first view update"):
+                driver.kill()
+    assert driver.returncode == -signal.SIGKILL
+    os.set_blocking(reader, True)
+    assert os.read(reader, 1) == b""  # returns when the last child has ended
+    os.close(reader)
