@@ -102,7 +102,7 @@ def test_later_stages_are_given_the_ports_of_earlier_ones(tmp_path: Path) -> Non
 def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:
     order = tmp_path / "order"
     limits = Limits(ready_s=60, first_update_s=60, stop_s=30, tick_s=0.1)
-    modes = stages("quiet_order", "quiet_order", "quiet_order", order)
+    modes = stages("order", "order", "order", order)
     supervisor(tmp_path, modes, limits=limits).run()
     assert order.read_text().split() == ["algo", "exchange", "runtime"]
 
@@ -160,7 +160,7 @@ def test_a_signal_stops_the_demo_cleanly(tmp_path: Path, number: signal.Signals)
     order = tmp_path / "order"
     before = signal.getsignal(number)
     with pytest.raises(InterruptedDemoError) as interrupted:
-        supervisor(tmp_path, stages("quiet_order", "quiet_order", "quiet_order", order), screen, seconds=60).run()
+        supervisor(tmp_path, stages("order", "order", "order", order), screen, seconds=60).run()
     assert interrupted.value.signal_number == number
     assert order.read_text().split() == ["algo", "exchange", "runtime"]
     assert signal.getsignal(number) == before
