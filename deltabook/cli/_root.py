@@ -13,6 +13,7 @@ import click
 
 from deltabook import __version__
 from deltabook.cli._config import read_defaults
+from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._logging import start_logging
 
 __all__ = ["COMMANDS", "main"]
@@ -28,18 +29,31 @@ COMMANDS: Final = {
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
 
+_PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
+"""Where expected errors are defined; built-in ones that say what is wrong with the input count as expected too."""
 _ROLES: Final = frozenset({"algo", "exchange", "runtime"})
 
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if isinstance(error, OSError | ValueError | RuntimeError) and text:
+    is_ours = type(error).__module__.split(".")[0] in _PACKAGES
+    if text and (is_ours or isinstance(error, OSError | ValueError | RuntimeError)):
         return text
     return f"unexpected {type(error).__name__}: {text} (--debug shows where)"
 
 
 class _Root(click.Group):
     """Loads a sub-command's module when it is named, and turns every error into one line and exit code 1."""
+
+    _role = ""
+    """The sub-command that runs, if it is a long-running process of the system."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, found, rest = super().resolve_command(ctx, args)
+        self._role = name if name in _ROLES else ""
+        return name, found, rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -59,6 +73,7 @@ class _Root(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         run: Callable[..., Any] = super().main
+        self._role = ""
         if not kwargs.pop("standalone_mode", True):
             return run(*args, standalone_mode=False, **kwargs)
         try:
@@ -71,12 +86,8 @@ class _Root(click.Group):
         except (click.Abort, KeyboardInterrupt):
             sys.exit(130)
         except Exception as error:  # noqa: BLE001 - the outermost frame: a person reads a line, not a traceback
-            _fail(_one_line(error), error, role=_role())
+            _fail(_one_line(error), error, role=self._role)
         sys.exit(result if isinstance(result, int) else 0)
-
-
-def _role() -> str:
-    return next((argument for argument in sys.argv[1:] if argument in _ROLES), "")
 
 
 def _fail(reason: str, error: BaseException, *, role: str) -> NoReturn:
@@ -89,7 +100,10 @@ def _fail(reason: str, error: BaseException, *, role: str) -> NoReturn:
 def _read_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     del parameter
     if value is not None:
-        context.default_map = {**read_defaults(value, context.command, context), **(context.default_map or {})}
+        try:
+            context.default_map = read_defaults(value, context.command, context)
+        except ConfigurationError as error:
+            raise click.UsageError(str(error)) from error
     return value
 
 

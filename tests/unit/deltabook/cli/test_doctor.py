@@ -1,0 +1,71 @@
+"""The doctor says what is there, what is missing and how to mend it."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from deltabook.cli import doctor
+
+
+def test_everything_is_looked_at(tmp_path: Path) -> None:
+    names = [check.name for check in doctor.examine(os.environ, tmp_path)]
+    assert names == ["python", "java", "spark", "loopback ports", "memory", "disk", "shared memory"]
+
+
+def test_an_old_python_is_missing_with_its_mend() -> None:
+    assert doctor.check_python((3, 10)).status == "missing"
+    assert "PYTHON=" in doctor.check_python((3, 10)).mend
+    assert doctor.check_python((3, 12)).mend == ""
+
+
+def test_no_java_is_missing_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.spark.java._wheel_java", lambda: None)
+    check = doctor.check_java({"PATH": ""})
+    assert check.status == "missing"
+    assert "make setup" in check.mend
+
+
+def test_a_missing_package_and_pandas_3_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": "4.3.0", "pyarrow": "26.0.0", "pandas": "3.0.1", "protobuf": "7.0.0"}
+
+    def version(package: str) -> str:
+        if package not in versions:
+            raise metadata.PackageNotFoundError(package)
+        return versions[package]
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert "pandas<3" in doctor.check_spark().mend
+    del versions["pandas"]
+    assert doctor.check_spark().found == "no package pandas"
+
+
+def test_little_memory_is_a_warning_and_less_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for mebibytes, status in [(8192, "ok"), (3000, "warning"), (500, "missing")]:
+        monkeypatch.setattr(doctor, "_available_memory_bytes", lambda mebibytes=mebibytes: mebibytes * 1024 * 1024)
+        assert doctor.check_memory().status == status
+
+
+def test_no_shared_memory_is_a_warning_on_linux_only(tmp_path: Path) -> None:
+    assert doctor.check_shared_memory(tmp_path / "none", "Linux").status == "warning"
+    assert doctor.check_shared_memory(tmp_path / "none", "Darwin").status == "ok"
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])
+def test_the_exit_code_says_whether_something_is_missing(
+    monkeypatch: pytest.MonkeyPatch, status: str, code: int
+) -> None:
+    check = msgspec.convert({"name": "java", "status": status, "found": "x", "mend": "y"}, doctor.Check)
+    monkeypatch.setattr(doctor, "examine", lambda environ, folder: [check])
+    result = CliRunner().invoke(doctor.command, ["--json"])
+    assert result.exit_code == code
+    report = msgspec.json.decode(result.output)
+    assert report["ok"] == (code == 0)
+    assert report["checks"] == [{"name": "java", "status": status, "found": "x", "mend": "y"}]
+    text = CliRunner().invoke(doctor.command)
+    assert text.output.splitlines()[-1] == ("doctor: ok" if code == 0 else "doctor: missing: java")

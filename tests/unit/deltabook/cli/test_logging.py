@@ -1,0 +1,65 @@
+"""Logs go to standard error, one line an event."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from twisted.logger import LogEvent, LogLevel
+from twisted.python.failure import Failure
+
+from deltabook.cli._logging import json_line, text_line
+
+CODE = """
+from deltabook.cli import start_logging
+from twisted.logger import Logger
+log = Logger(namespace="feed")
+start_logging("{form}", debug={debug})
+log.debug("detail")
+log.info("{{n}} listeners", n=3)
+start_logging("text")
+log.debug("hidden again")
+"""
+
+
+def logged(form: str, debug: bool) -> tuple[str, list[str]]:
+    code = CODE.format(form=form, debug=debug)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr.splitlines()
+
+
+def test_events_are_lines_on_standard_error() -> None:
+    out, lines = logged("text", debug=False)
+    assert out == ""
+    assert [line.split(" ", 1)[1] for line in lines] == ["info feed: 3 listeners"]
+
+
+def test_debug_lets_debug_events_through_until_the_level_is_set_again() -> None:
+    _, lines = logged("json", debug=True)
+    assert [msgspec.json.decode(line)["message"] for line in lines] == ["detail", "3 listeners"]
+
+
+@pytest.fixture
+def event() -> LogEvent:
+    try:
+        raise ValueError("expected 1, was 2")
+    except ValueError:
+        failure = Failure()  # type: ignore[no-untyped-call]
+    return {"log_time": 0.0, "log_level": LogLevel.critical, "log_format": "a\nb", "log_failure": failure}
+
+
+def test_a_failure_follows_its_text_line(event: LogEvent) -> None:
+    first, second, *rest = text_line(event).splitlines()
+    assert first.endswith("critical -: a")
+    assert second == "  b"
+    assert rest[-1].endswith("expected 1, was 2")
+
+
+def test_a_failure_is_a_member_of_its_json_line(event: LogEvent) -> None:
+    line = json_line(event)
+    assert line.count("\n") == 1
+    record = msgspec.json.decode(line)
+    assert record["level"] == "critical"
+    assert "expected 1, was 2" in record["traceback"]

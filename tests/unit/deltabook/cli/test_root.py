@@ -1,0 +1,153 @@
+"""The root command: lazy sub-commands, one line an error, and the order in which options take their values."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from deltabook import __version__
+from deltabook.cli import COMMANDS, main
+
+Invoke = Callable[..., Result]
+
+
+@click.group("exchange")
+def exchange() -> None:
+    """A stand-in with an option, a repeated option and a command of its own."""
+
+
+@exchange.command("serve")
+@click.option("--http-port", type=int, default=1)
+@click.option("--view", multiple=True)
+@click.option("--error")
+def serve(http_port: int, view: tuple[str, ...], error: str | None) -> None:
+    """Say what the options are, or fail as told."""
+    if error == "value":
+        raise ValueError("expected a port,\n  was none")
+    if error == "key":
+        raise KeyError("bids")
+    click.echo(f"{http_port} {','.join(view)}")
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Invoke:
+    module = ModuleType("deltabook.cli.exchange")
+    module.command = exchange  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "deltabook.cli.exchange", module)
+
+    def run(*arguments: str, toml: str | None = None, env: dict[str, str] | None = None) -> Result:
+        options: list[str] = []
+        if toml is not None:
+            (tmp_path / "deltabook.toml").write_text(toml)
+            options = ["--config", str(tmp_path / "deltabook.toml")]
+        monkeypatch.setattr(sys, "argv", ["deltabook", *options, *arguments])
+        return CliRunner().invoke(main, [*options, *arguments], env=env)
+
+    return run
+
+
+def test_help_names_every_command_without_importing_any() -> None:
+    code = "import sys; from deltabook.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "print('deltabook.cli.doctor' in sys.modules or 'pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+def test_version_is_the_packages(invoke: Invoke) -> None:
+    assert __version__ in invoke("--version").output
+
+
+@pytest.mark.parametrize(
+    ("flags", "env", "toml", "expected"),
+    [
+        ([], {}, None, "1 \n"),
+        ([], {}, "[exchange.serve]\nhttp-port = 2\n", "2 \n"),
+        ([], {}, "[exchange.serve]\nhttp_port = 2\nview = ['a', 'b']\n", "2 a,b\n"),
+        ([], {"DELTABOOK_EXCHANGE_SERVE_HTTP_PORT": "3"}, "[exchange.serve]\nhttp-port = 2\n", "3 \n"),
+        (
+            ["--http-port", "4"],
+            {"DELTABOOK_EXCHANGE_SERVE_HTTP_PORT": "3"},
+            "[exchange.serve]\nhttp-port = 2\n",
+            "4 \n",
+        ),
+    ],
+)
+def test_a_flag_wins_over_the_environment_over_the_file_over_the_default(
+    invoke: Invoke, flags: list[str], env: dict[str, str], toml: str | None, expected: str
+) -> None:
+    result = invoke("exchange", "serve", *flags, toml=toml, env=env)
+    assert result.output == expected
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("toml", "named"),
+    [
+        ("[exchange.serve]\nprot = 1\n", "'exchange.serve.prot'"),
+        ("[exchange]\nprot = 1\n", "'exchange.prot'"),
+        ("[exchnage]\nport = 1\n", "'exchnage'"),
+        ("verbose = true\n", "'verbose'"),
+        ("config = 'other.toml'\n", "'config'"),
+        ("[exchange.serve.http-port]\nx = 1\n", "'exchange.serve.http-port'"),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_names_key_and_file(invoke: Invoke, toml: str, named: str) -> None:
+    result = invoke("exchange", "serve", toml=toml)
+    assert result.exit_code == 1
+    assert result.output.startswith("deltabook: error: ")
+    assert named in result.output
+    assert "deltabook.toml" in result.output
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("toml", ["[exchange", "\udcff"])
+def test_a_file_that_is_not_toml_is_an_error_that_names_it(invoke: Invoke, tmp_path: Path, toml: str) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_bytes(toml.encode(errors="surrogateescape"))
+    result = invoke("--config", str(path), "exchange", "serve")
+    assert result.exit_code == 1
+    assert result.output.startswith(f"deltabook: error: {path}: ")
+
+
+def test_a_file_that_is_not_there_is_an_error(invoke: Invoke) -> None:
+    result = invoke("--config", "nowhere.toml", "exchange", "serve")
+    assert (result.exit_code, result.output) == (1, "deltabook: error: nowhere.toml: No such file or directory\n")
+
+
+def test_an_expected_error_is_one_line(invoke: Invoke) -> None:
+    result = invoke("exchange", "serve", "--error", "value")
+    assert (result.exit_code, result.output) == (1, "deltabook exchange: failed: expected a port, was none\n")
+
+
+def test_an_unexpected_error_is_one_line_that_names_debug(invoke: Invoke) -> None:
+    result = invoke("exchange", "serve", "--error", "key")
+    assert result.output == "deltabook exchange: failed: unexpected KeyError: 'bids' (--debug shows where)\n"
+
+
+def test_debug_shows_the_traceback(invoke: Invoke) -> None:
+    result = invoke("--debug", "exchange", "serve", "--error", "value")
+    assert result.exit_code == 1
+    assert "Traceback (most recent call last)" in result.output
+    assert result.output.splitlines()[-1] == "deltabook exchange: failed: expected a port, was none"
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["exchange", "serve", "--nonsense"], ["--nonsense"]])
+def test_a_wrong_command_line_is_one_line(invoke: Invoke, arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 1
+    assert result.output.startswith("deltabook: error: ")
+    assert result.output.count("\n") == 1
+
+
+def test_without_a_command_the_help_is_shown(invoke: Invoke) -> None:
+    result = invoke()
+    assert result.exit_code == 2
+    assert "Commands:" in result.output
