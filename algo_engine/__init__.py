@@ -1,0 +1,41 @@
+"""The algorithm engine: strategies trade on views and never lose track of an order.
+
+```
+runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents) ──changes──▶ host ──▶ strategy
+                                                └─▶ quotes ─▶ risk gate     │ ▲
+                                                                            ▼ │ order events
+exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
+                                                 ├─▶ journal (records)     written before anything is sent
+                                                 ├─▶ blotter (order)       every own order through its life
+                                                 ├─▶ portfolio             position and profit in integers
+                                                 └─▶ trades                the list of own trades
+engine starts, feeds and stops the hosts; app puts all of it on a reactor; reporting tells the supervisor;
+loader finds strategies and reads their parameters; backoff holds how patient the links are; timers are a host's.
+```
+
+A strategy file needs only the names below. See ``docs/strategies.md``.
+"""
+
+from algo_engine.contents import Row, ViewChange, ViewContents
+from algo_engine.errors import AlgoError
+from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.portfolio import ProfitAndLoss
+from algo_engine.quotes import Quote
+from algo_engine.strategy import Context, NoParameters, Strategy
+
+__all__ = [
+    "AlgoError",
+    "Context",
+    "EventKind",
+    "NoParameters",
+    "Order",
+    "OrderEvent",
+    "OrderStatus",
+    "ProfitAndLoss",
+    "Quote",
+    "Row",
+    "Side",
+    "Strategy",
+    "ViewChange",
+    "ViewContents",
+]

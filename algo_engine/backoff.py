@@ -1,0 +1,80 @@
+"""How long to wait before the next attempt to reach a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from algo_engine.clocks import Clock, ScheduledCall
+from algo_engine.errors import PeerUnreachable
+
+__all__ = ["LinkTimes", "Retry", "Watchdog"]
+
+
+class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patience with a peer, in seconds."""
+
+    first_delay_s: float = 0.1
+    """Before the first new attempt; doubles with each."""
+    longest_delay_s: float = 5.0
+    """The most it grows to."""
+    give_up_s: float = 60.0
+    """Without a working connection for so long, the engine ends."""
+    silence_s: float = 10.0
+    """A connection on which nothing arrives for so long is closed."""
+    connect_s: float = 5.0
+    """For one attempt to connect."""
+
+
+class Retry:
+    """Doubling delays up to a longest one; gives up after a while without success."""
+
+    def __init__(self, clock: Clock, times: LinkTimes, peer: str, on_failure: Callable[[Exception], None]):
+        self._clock, self._times, self._peer, self._on_failure = clock, times, peer, on_failure
+        self._delay_s = times.first_delay_s
+        self._since_s: float | None = clock.seconds()
+        self._call: ScheduledCall | None = None
+
+    def succeeded(self) -> None:
+        """The peer answers; the next loss starts with the shortest delay."""
+        self._delay_s, self._since_s = self._times.first_delay_s, None
+
+    def again(self, attempt: Callable[[], None], reason: str) -> None:
+        """Try again after the delay, or fail when it has been too long."""
+        now_s = self._clock.seconds()
+        if self._since_s is None:
+            self._since_s = now_s
+        if now_s - self._since_s >= self._times.give_up_s:
+            self._on_failure(
+                PeerUnreachable(f"expected {self._peer} to answer within {self._times.give_up_s:g} s, was {reason}")
+            )
+            return
+        self._call = self._clock.callLater(self._delay_s, attempt)
+        self._delay_s = min(2 * self._delay_s, self._times.longest_delay_s)
+
+    def cancel(self) -> None:
+        """No further attempt."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+
+
+class Watchdog:
+    """Calls back when nothing has been heard for a while."""
+
+    def __init__(self, clock: Clock, silence_s: float, on_silence: Callable[[], None]) -> None:
+        self._clock, self._silence_s, self._on_silence = clock, silence_s, on_silence
+        self._call: ScheduledCall | None = None
+
+    def heard(self) -> None:
+        """Something arrived; the wait begins anew."""
+        if self._call is not None and self._call.active():
+            self._call.reset(self._silence_s)
+        else:
+            self._call = self._clock.callLater(self._silence_s, self._on_silence)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None

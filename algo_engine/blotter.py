@@ -1,0 +1,242 @@
+"""All own orders of one broker, folded from the records of its journal.
+
+The fold is deterministic: the same records give the same state, live or after a restart. Nothing here sends or writes.
+
+**Fences.** After a login the exchange says which request numbers it has seen, but bytes of an earlier connection may
+still be on their way to it. So every login sends a fence first: a cancellation of nothing, with a number above all
+others. Numbers must increase, so when its refusal arrives no older request can be executed any more, and all older
+answers have been received: what has none was never processed. Such requests are ended as *never sent* and not sent
+again, because the market they were meant for is gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from algo_engine.errors import StreamGap
+from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
+
+__all__ = ["Blotter"]
+
+_REMEMBERED_LIMIT = 1024
+"""So many ended orders can still be looked up."""
+
+
+class Blotter:
+    """Orders by our own number and by the exchange's, and requests without an answer."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.session = ""
+        self.sequence = 0
+        self.last_client_id = 0
+        self.fills = 0
+        self.filled_orders = 0
+        self.sent = 0
+        self.unmatched = 0
+        """Messages of the private stream that fit no order; stays 0 with an exchange that keeps the contract."""
+        self._open: dict[int, Order] = {}
+        self._ended: dict[int, Order] = {}
+        self._ended_ids: deque[int] = deque()
+        self._by_order_id: dict[int, int] = {}
+        self._pending: dict[int, Intent] = {}
+
+    def order(self, client_id: int) -> Order | None:
+        """An open order, or one of the last that ended."""
+        return self._open.get(client_id) or self._ended.get(client_id)
+
+    def open_orders(self) -> list[Order]:
+        """All orders that may still trade, oldest first."""
+        return list(self._open.values())
+
+    def pending(self) -> Iterable[Intent]:
+        """Requests without an answer, oldest first."""
+        return list(self._pending.values())
+
+    def is_leaving(self, client_id: int) -> bool:
+        """Whether a cancellation of this order is on its way."""
+        return any(intent.action == "D" and intent.target == client_id for intent in self._pending.values())
+
+    def checkpoint(self) -> Checkpoint:
+        """The state as one record (holdings are the desk's to add)."""
+        return Checkpoint(
+            broker_id=self.broker_id,
+            session=self.session,
+            sequence=self.sequence,
+            last_client_id=self.last_client_id,
+            orders=self.open_orders(),
+            pending=list(self._pending.values()),
+            fills=self.fills,
+            filled_orders=self.filled_orders,
+            sent=self.sent,
+        )
+
+    def apply(self, record: Record) -> list[OrderEvent]:
+        """Enter one record, in the order of the journal; the events that strategies see.
+
+        Raises `StreamGap` for a message that is not the next of the private stream.
+        """
+        if isinstance(record, Told):
+            return self._told(record)
+        if isinstance(record, Intent):
+            return self._intent(record)
+        if isinstance(record, Opened):
+            self.session = record.session
+        elif isinstance(record, Noted):
+            self.last_client_id = max(self.last_client_id, record.client_id)
+        else:
+            self._restore(record)
+        return []
+
+    def lost(self) -> list[OrderEvent]:
+        """The connection is gone: the fate of orders without an answer is unknown until the next fence."""
+        events = []
+        for client_id in self._pending:
+            order = self._open.get(client_id)
+            if order is not None and order.status is OrderStatus.NEW:
+                self._open[client_id] = order.ended(OrderStatus.UNKNOWN)
+                events.append(OrderEvent(EventKind.UNKNOWN, self._open[client_id], reason="connection lost"))
+        return events
+
+    def _restore(self, state: Checkpoint) -> None:
+        self.session, self.sequence, self.last_client_id = state.session, state.sequence, state.last_client_id
+        self.fills, self.filled_orders, self.sent = state.fills, state.filled_orders, state.sent
+        self._open = {order.client_id: order for order in state.orders}
+        self._by_order_id = {order.order_id: order.client_id for order in state.orders if order.order_id}
+        self._pending = {intent.client_id: intent for intent in state.pending}
+
+    def _intent(self, intent: Intent) -> list[OrderEvent]:
+        self.last_client_id = max(self.last_client_id, intent.client_id)
+        self._pending[intent.client_id] = intent
+        if intent.action not in ("B", "S"):
+            return []
+        self.sent += 1
+        order = Order(intent.client_id, intent.symbol, Side(intent.action), intent.volume_lots, intent.price_ticks)
+        self._open[order.client_id] = order
+        return [OrderEvent(EventKind.SUBMITTED, order)]
+
+    def _told(self, told: Told) -> list[OrderEvent]:
+        if told.sequence:
+            if told.sequence <= self.sequence:
+                return []
+            if told.sequence != self.sequence + 1:
+                raise StreamGap(
+                    f"expected message {self.sequence + 1} of broker {self.broker_id}'s private stream, "
+                    f"was {told.sequence}"
+                )
+            self.sequence = told.sequence
+            self.last_client_id = max(self.last_client_id, told.client_id)
+        if told.action == "R":
+            return self._refused(told)
+        if told.sequence == 0:
+            return []
+        if told.action == "A":
+            return self._accepted(told)
+        order = self._open.get(self._by_order_id.get(told.order_id, told.client_id))
+        if order is None:
+            self.unmatched += 1
+            return []
+        if told.action in ("E", "F"):
+            return self._executed(order, told)
+        return self._taken_away(order, told)
+
+    def _accepted(self, told: Told) -> list[OrderEvent]:
+        self._pending.pop(told.client_id, None)
+        known = self._open.get(told.client_id)
+        if known is None and told.detail not in (Side.BUY, Side.SELL):
+            self.unmatched += 1
+            return []
+        # An order of this broker that this journal has not sent: its fills and its rest are ours all the same.
+        order = known or Order(told.client_id, told.symbol, Side(told.detail), told.volume_lots, told.price_ticks)
+        is_news = known is None or known.status is OrderStatus.UNKNOWN
+        order = order.accepted(told.order_id)
+        self._ended.pop(order.client_id, None)
+        self._open[order.client_id] = order
+        self._by_order_id[told.order_id] = order.client_id
+        kind = EventKind.RECONCILED if is_news else EventKind.ACCEPTED
+        return [OrderEvent(kind, order, told.time_ns, sequence=told.sequence)]
+
+    def _executed(self, order: Order, told: Told) -> list[OrderEvent]:
+        after = order.executed(told.volume_lots, last=told.action == "F")
+        self.fills += 1
+        self.filled_orders += after.status is OrderStatus.FILLED
+        self._keep(after)
+        kind = EventKind.FILLED if after.status is OrderStatus.FILLED else EventKind.PARTIALLY_FILLED
+        return [OrderEvent(kind, after, told.time_ns, told.volume_lots, told.price_ticks, told.detail, told.sequence)]
+
+    def _taken_away(self, order: Order, told: Told) -> list[OrderEvent]:
+        if told.action == "X":
+            self._pending.pop(told.client_id, None)
+            after, kind = order.reduced(told.volume_lots), EventKind.REDUCED
+        else:
+            self._forget_changes(order.client_id)
+            after, kind = order.cancelled(), EventKind.CANCELLED
+        self._keep(after)
+        if after.status is OrderStatus.CANCELLED:
+            kind = EventKind.CANCELLED
+        return [OrderEvent(kind, after, told.time_ns, told.volume_lots, reason=told.detail, sequence=told.sequence)]
+
+    def _refused(self, told: Told) -> list[OrderEvent]:
+        intent = self._pending.pop(told.client_id, None)
+        if intent is None:
+            return []
+        if intent.is_fence:
+            # A retransmitted fence (sequence 0) has its place in the order of requests as well.
+            return self._drop_before(intent.client_id)
+        return self._end_request(intent, OrderStatus.REJECTED, told.detail, told.time_ns, told.sequence)
+
+    def _drop_before(self, fence_id: int) -> list[OrderEvent]:
+        dropped = [intent for client_id, intent in self._pending.items() if client_id < fence_id]
+        events = []
+        for intent in dropped:
+            del self._pending[intent.client_id]
+            events.extend(self._end_request(intent, OrderStatus.NEVER_SENT, "never reached the exchange"))
+        return events
+
+    def _end_request(
+        self, intent: Intent, status: OrderStatus, reason: str, time_ns: int = 0, sequence: int = 0
+    ) -> list[OrderEvent]:
+        """A request came to nothing: end the order that it was to make, or say that the order stays as it is."""
+        if intent.is_fence:
+            return []
+        if intent.action in ("B", "S"):
+            order = self._open.get(intent.client_id)
+            if order is None or order.order_id:
+                return []
+            after = order.ended(status)
+            self._keep(after)
+            kind = EventKind.REJECTED if status is OrderStatus.REJECTED else EventKind.NEVER_SENT
+            return [OrderEvent(kind, after, time_ns, reason=reason, sequence=sequence)]
+        target = self.order(intent.target)
+        if target is None:
+            return []
+        kind = EventKind.CANCEL_REFUSED if intent.action == "D" else EventKind.REDUCE_REFUSED
+        return [OrderEvent(kind, target, time_ns, reason=reason, sequence=sequence)]
+
+    def _forget_changes(self, client_id: int) -> None:
+        # A reduction by all that remains is answered as a cancellation, without the reduction's own number.
+        found = [i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence]
+        for intent_id in found:
+            del self._pending[intent_id]
+
+    def _keep(self, order: Order) -> None:
+        if order.is_open:
+            self._open[order.client_id] = order
+            return
+        self._open.pop(order.client_id, None)
+        self._by_order_id.pop(order.order_id, None)
+        self._ended[order.client_id] = order
+        self._ended_ids.append(order.client_id)
+        if len(self._ended_ids) > _REMEMBERED_LIMIT:
+            self._ended.pop(self._ended_ids.popleft(), None)
+
+    def _check(self) -> None:
+        """Assert what must hold after every record."""
+        assert all(order.is_open and order.remaining_lots > 0 for order in self._open.values())
+        assert {o.order_id: i for i, o in self._open.items() if o.order_id} == self._by_order_id
+        assert not set(self._open) & set(self._ended)
+        assert max([0, *self._open, *self._pending]) <= self.last_client_id
+        waiting = {i for i, o in self._open.items() if o.status in (OrderStatus.NEW, OrderStatus.UNKNOWN)}
+        assert waiting <= set(self._pending), "an order without an answer has a request without an answer"

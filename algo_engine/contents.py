@@ -1,0 +1,117 @@
+"""What a view holds, kept in step with its change stream: a multiset of rows, and indexes by key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["Row", "ViewChange", "ViewContents"]
+
+Row = Mapping[str, Any]
+"""A row by column name; integers are exact Python integers, an empty cell is None."""
+
+_Cells = tuple[Any, ...]
+
+
+class ViewChange(msgspec.Struct, frozen=True):
+    """What happened to one view from one version to the next."""
+
+    view: str
+    """Name of the view."""
+    is_snapshot: bool
+    """Whether ``added`` is the whole content, replacing what was held before."""
+    from_epoch: int
+    """The change leads from this version …"""
+    to_epoch: int
+    """… to this one."""
+    added: tuple[Row, ...]
+    """Rows that are new, each as often as it was added."""
+    removed: tuple[Row, ...]
+    """Rows that are gone, each as often as it was removed."""
+    time_ns: int = 0
+    """When the version was published."""
+
+
+class ViewContents:
+    """All rows of one view at its version.
+
+    >>> contents = ViewContents("touch", ("symbol", "bid"))
+    >>> contents.apply([("ACME", 10)], [1])
+    >>> contents.find(symbol="ACME")
+    {'symbol': 'ACME', 'bid': 10}
+    """
+
+    def __init__(self, view: str, columns: tuple[str, ...], scales: Mapping[str, int] | None = None) -> None:
+        self.view = view
+        self.columns = columns
+        self.scales: dict[str, int] = dict(scales or {})
+        """Digits after the point of columns that are scaled integers."""
+        self.epoch = 0
+        self._rows: Counter[_Cells] = Counter()
+        self._indexes: dict[tuple[str, ...], dict[_Cells, dict[_Cells, None]]] = {}
+
+    def __len__(self) -> int:
+        return sum(self._rows.values())
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+        for index in self._indexes.values():
+            index.clear()
+
+    def apply(self, rows: list[_Cells], weights: list[int]) -> None:
+        """Add weighted rows; rows whose weight becomes 0 are gone. O(rows × indexes)."""
+        for cells, weight in zip(rows, weights, strict=True):
+            total = self._rows[cells] + weight
+            if total:
+                self._rows[cells] = total
+            else:
+                del self._rows[cells]
+            for key, index in self._indexes.items():
+                self._enter(index, key, cells, present=bool(total))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """All rows, each as often as it is held."""
+        for cells, weight in self._rows.items():
+            for _ in range(weight):
+                yield self.as_row(cells)
+
+    def select(self, **key: Any) -> list[dict[str, Any]]:
+        """The distinct rows with these values; the index over these columns is made on first use."""
+        columns = tuple(sorted(key))
+        index = self._indexes.get(columns)
+        if index is None:
+            index = self._indexes[columns] = {}
+            for cells in self._rows:
+                self._enter(index, columns, cells, present=True)
+        return [self.as_row(cells) for cells in index.get(tuple(key[name] for name in columns), ())]
+
+    def find(self, **key: Any) -> dict[str, Any] | None:
+        """The only row with these values, or None; of several, one of them."""
+        found = self.select(**key)
+        return found[0] if found else None
+
+    def as_row(self, cells: _Cells) -> dict[str, Any]:
+        """Cells under their column names."""
+        return dict(zip(self.columns, cells, strict=True))
+
+    def _enter(
+        self, index: dict[_Cells, dict[_Cells, None]], key: tuple[str, ...], cells: _Cells, *, present: bool
+    ) -> None:
+        at = tuple(cells[self.columns.index(name)] for name in key)
+        if present:
+            index.setdefault(at, {})[cells] = None
+            return
+        held = index.get(at, {})
+        held.pop(cells, None)
+        if not held:
+            index.pop(at, None)
+
+    def _check(self) -> None:
+        """Assert that no row has weight 0 and that every index holds exactly the rows."""
+        assert all(self._rows.values()), "rows of weight 0 are not held"
+        for index in self._indexes.values():
+            assert {cells for held in index.values() for cells in held} == set(self._rows)

@@ -1,0 +1,303 @@
+"""The order manager of one strategy: writes down, sends, and follows every order to its end.
+
+```
+strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox ── once a reactor turn: journal.sync(), then send
+strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append) ◀─ private stream
+```
+
+What a crash leaves behind, by the point at which it strikes:
+
+| between | on disk | at the exchange | after the restart |
+|---|---|---|---|
+| append, sync | nothing, or the intent | nothing | *never sent*, by the fence (see `algo_engine.blotter`) |
+| sync, send | the intent | nothing | *never sent* |
+| send, answer | the intent | perhaps an order | its answer is in the private stream, else *never sent* |
+| answer, its record | the intent | an order | the stream is asked from the last position on disk |
+| record, next sync | the intent, perhaps the answer | an order | the same; what is known is skipped by its number |
+| in a compaction | the old journal or the new one, never both | unchanged | the same state |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from algo_engine.blotter import Blotter
+from algo_engine.clocks import Clock
+from algo_engine.errors import LoginRefused
+from algo_engine.journal import Journal
+from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.portfolio import Portfolio
+from algo_engine.quotes import Quotes
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
+from algo_engine.risk import RiskGate
+from algo_engine.trades import TradeSpool
+from deltabook.wire.text import Accepted, InteractiveLogin, Request, Response, encode_request
+
+__all__ = ["Desk"]
+
+COMPACT_BYTES = 4 * 1024 * 1024
+
+
+class Desk:
+    """Own orders of one broker; all its state is its journal.
+
+    ``listener`` gets every event and must not call the desk; ``on_failure`` gets what the desk cannot go on after.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        journal: Journal,
+        spool: TradeSpool,
+        gate: RiskGate,
+        quotes: Quotes,
+        clock: Clock,
+        listener: Callable[[OrderEvent], None],
+        on_failure: Callable[[Exception], None],
+        compact_bytes: int = COMPACT_BYTES,
+    ) -> None:
+        self.broker_id = broker_id
+        self.gate = gate
+        self.quotes = quotes
+        self.is_killed = False
+        self.suspended = ""
+        """While not empty, new orders are refused for this reason."""
+        self.on_synchronised: Callable[[], None] = lambda: None
+        self._journal, self._spool, self._clock = journal, spool, clock
+        self._listener, self._on_failure = listener, on_failure
+        self._compact_bytes = self._compact_at_bytes = compact_bytes
+        self._blotter = Blotter(broker_id)
+        self.portfolio = Portfolio()
+        self._send: Callable[[bytes], None] | None = None
+        self._outbox: list[Intent] = []
+        self._is_flush_due = False
+        self._unwanted: dict[int, None] = {}
+        self._fence_id = 0
+        self._is_synchronised = False
+        self._kill_reason = ""
+        self._recover()
+
+    # Asked by the strategy.
+
+    @property
+    def blotter(self) -> Blotter:
+        """All orders; to read."""
+        return self._blotter
+
+    @property
+    def is_synchronised(self) -> bool:
+        """Whether the exchange's word on every order is known and requests can be sent."""
+        return self._is_synchronised
+
+    def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int) -> int:
+        """Send an order (price 0 is a market order); returns our number of it. What becomes of it comes as events."""
+        client_id = self._blotter.last_client_id + 1
+        reason = self._objection(side, symbol, volume_lots, price_ticks)
+        if reason:
+            self._blotter.last_client_id = client_id
+            order = Order(client_id, symbol, side, volume_lots, price_ticks, OrderStatus.REFUSED)
+            self._listener(OrderEvent(EventKind.REFUSED, order, reason=reason))
+        else:
+            self._request(Intent(client_id, str(side), volume_lots, price_ticks, symbol))
+        return client_id
+
+    def cancel(self, client_id: int) -> None:
+        """Take an order out of the market as soon as the exchange can be told; one that has ended is left alone."""
+        order = self._blotter.order(client_id)
+        if order is not None and order.is_open:
+            self._unwanted[client_id] = None
+            self._send_cancellations()
+
+    def reduce(self, client_id: int, volume_lots: int) -> None:
+        """Take lots away from an order; without a number at the exchange it is refused, as an event."""
+        order = self._blotter.order(client_id)
+        if order is None:
+            return
+        if not (order.is_open and order.order_id and self._is_synchronised and volume_lots > 0):
+            reason = f"expected an order in the book and 1 lot or more, was {order.status} and {volume_lots} lots"
+            self._listener(OrderEvent(EventKind.REDUCE_REFUSED, order, reason=reason))
+            return
+        intent_id = self._blotter.last_client_id + 1
+        self._request(Intent(intent_id, "X", volume_lots, 0, order.symbol, order.order_id, client_id))
+
+    def cancel_all(self, symbol: str | None = None) -> None:
+        """Cancel all open orders, or those of one symbol."""
+        for order in self._blotter.open_orders():
+            if symbol is None or order.symbol == symbol:
+                self._unwanted[order.client_id] = None
+        self._send_cancellations()
+
+    def kill(self, reason: str) -> None:
+        """Cancel everything and refuse all new orders until the process is started again."""
+        if not self.is_killed:
+            self.is_killed, self._kill_reason = True, reason
+        self.cancel_all()
+
+    # Told by the connection.
+
+    def login(self) -> InteractiveLogin:
+        """Who we are, and from which message on the private stream is wanted."""
+        return InteractiveLogin(self.broker_id, self._blotter.session, self._blotter.sequence + 1)
+
+    def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
+        """The exchange took the login; raises `LoginRefused` where its stream does not continue ours."""
+        blotter = self._blotter
+        if (blotter.session and reply.session != blotter.session) or reply.sequence != blotter.sequence + 1:
+            raise LoginRefused(
+                f"expected session {blotter.session or 'any'} from message {blotter.sequence + 1}, "
+                f"was {reply.session} from {reply.sequence}"
+            )
+        if not blotter.session:
+            self._enter(Opened(reply.session))
+        last_client_id = reply.last_client_id or 0
+        if last_client_id > blotter.last_client_id:
+            self._enter(Noted(last_client_id))
+        self._send = send
+        if blotter.last_client_id == 0:
+            self._synchronised()  # A broker that never asked for anything has no past to wait for.
+            return
+        self._fence_id = blotter.last_client_id + 1
+        self._request(Intent(self._fence_id, "D", 0, 0, ""))
+
+    def told(self, response: Response) -> None:
+        """One message of the private stream; raises `StreamGap`."""
+        r = response
+        if r.action == "H" or (r.sequence and r.broker_id != self.broker_id):
+            return
+        message = Told(r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail)
+        self._unwant_refused(message)
+        self._enter(message)
+        if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
+            self._synchronised()
+        self._send_cancellations()
+        self._compact_if_large()
+
+    def lost(self) -> None:
+        """The connection is gone; nothing is sent before the next login."""
+        self._send, self._is_synchronised, self._fence_id = None, False, 0
+        self._outbox.clear()
+        for event in self._blotter.lost():
+            self._listener(event)
+
+    def close(self) -> None:
+        """Make everything durable."""
+        self._journal.close()
+        self._spool.close()
+
+    # Inside.
+
+    def _recover(self) -> None:
+        records = self._journal.read()
+        if not records:
+            self._journal.compact(Checkpoint(self.broker_id))
+        for record in records:
+            self._fold(record)
+        self._blotter.lost()
+
+    def _fold(self, record: Record) -> list[OrderEvent]:
+        if isinstance(record, Checkpoint):
+            if record.broker_id != self.broker_id:
+                raise LoginRefused(
+                    f"expected a journal of broker {self.broker_id}, was one of broker {record.broker_id}"
+                )
+            self.portfolio = Portfolio(record.holdings)
+        events = self._blotter.apply(record)
+        for event in events:
+            if event.is_fill:
+                self.portfolio.fill(event.order.symbol, event.order.side, event.volume_lots, event.price_ticks)
+                self._spool.add(event)
+        return events
+
+    def _enter(self, record: Record) -> None:
+        """Fold and write a record, then tell the strategy; one that changes nothing is not written."""
+        before = self._blotter.sequence
+        events = self._fold(record)
+        if isinstance(record, Told) and record.sequence and self._blotter.sequence == before:
+            return
+        self._journal.append(record)
+        for event in events:
+            self._listener(event)
+
+    def _objection(self, side: Side, symbol: str, volume_lots: int, price_ticks: int) -> str:
+        if self.is_killed:
+            return f"kill switch: {self._kill_reason}"
+        if not self._is_synchronised:
+            return "connection: expected to be logged in to the exchange, was not"
+        if self.suspended:
+            return self.suspended
+        return self.gate.objection(
+            side,
+            symbol,
+            volume_lots,
+            price_ticks,
+            quote=self.quotes.get(symbol),
+            position_lots=self.portfolio.holding(symbol).position_lots,
+            open_orders=self._blotter.open_orders(),
+        )
+
+    def _request(self, intent: Intent) -> None:
+        self._outbox.append(intent)
+        self._enter(intent)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self._clock.callLater(0, self._flush)
+
+    def _flush(self) -> None:
+        """One sync for all requests of a turn, and only then their first byte."""
+        self._is_flush_due = False
+        intents, self._outbox = self._outbox, []
+        if not intents:
+            return
+        try:
+            self._journal.sync()
+        except OSError as error:
+            self._on_failure(error)
+            return
+        if self._send is not None:
+            self._send(b"".join(map(self._encoded, intents)))
+
+    def _encoded(self, intent: Intent) -> bytes:
+        i = intent
+        return encode_request(
+            Request(i.client_id, i.order_id, self.broker_id, i.action, i.volume_lots, i.price_ticks, i.symbol)
+        )
+
+    def _send_cancellations(self) -> None:
+        """Ask for what is unwanted, as far as the exchange can be asked now; the rest waits for its answer."""
+        for client_id in list(self._unwanted):
+            order = self._blotter.order(client_id)
+            if order is None or not order.is_open:
+                del self._unwanted[client_id]
+            elif self._is_synchronised and order.order_id and not self._blotter.is_leaving(client_id):
+                intent_id = self._blotter.last_client_id + 1
+                self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
+
+    def _unwant_refused(self, message: Told) -> None:
+        """A cancellation that the exchange refuses is not repeated; one that never reached it is."""
+        if message.action != "R":
+            return
+        for intent in self._blotter.pending():
+            if intent.client_id == message.client_id and intent.action == "D":
+                self._unwanted.pop(intent.target, None)
+
+    def _synchronised(self) -> None:
+        self._fence_id, self._is_synchronised = 0, True
+        if self.is_killed:
+            self.cancel_all()
+        self._send_cancellations()
+        self.on_synchronised()
+
+    def _compact_if_large(self) -> None:
+        if self._journal.size_bytes < self._compact_at_bytes:
+            return
+        state = msgspec.structs.replace(self._blotter.checkpoint(), holdings=self.portfolio.holdings)
+        try:
+            self._spool.sync()
+            self._journal.compact(state)
+        except OSError as error:
+            self._on_failure(error)
+        # A state that is large itself is not written again for every message.
+        self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)

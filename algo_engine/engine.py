@@ -1,0 +1,143 @@
+"""The engine: hosts, their desks, the mirror of the views, and who may act when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.logger import Logger
+
+from algo_engine.clocks import Clock
+from algo_engine.errors import StrategiesFailed
+from algo_engine.host import StrategyHost
+from algo_engine.mirror import ViewMirror
+from algo_engine.quotes import QUOTE_VIEW, Quotes
+from deltabook.wire.results import Frame
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """Starts each strategy when its views and its orders are known, feeds it, and stops it.
+
+    ``adopt``: orders that a run before this one left in the market are kept and shown to the strategy; otherwise they
+    are cancelled before it starts.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        *,
+        hosts: Sequence[StrategyHost],
+        mirror: ViewMirror,
+        quotes: Quotes,
+        clock: Clock,
+        adopt: bool,
+        stale_s: float,
+        on_failure: Callable[[Exception], None],
+        on_synchronised: Callable[[], None],
+    ) -> None:
+        self._hosts, self._mirror, self._quotes, self._clock = hosts, mirror, quotes, clock
+        self._adopt, self._stale_s = adopt, stale_s
+        self._on_failure, self._on_synchronised = on_failure, on_synchronised
+        self._fresh: set[str] = set()
+        self._is_stopping = False
+        self.view_changes = 0
+        for host in hosts:
+            host.desk.on_synchronised = self._synchronised(host)
+            host.on_failed = self._host_failed
+
+    def frame(self, frame: Frame) -> None:
+        """One frame of the change stream."""
+        header = frame.header
+        if header.kind == "error":
+            self._view_ended(header.view, header.reason)
+            return
+        change = self._mirror.apply(frame)
+        if change is not None:
+            self.view_changes += 1
+            self._freshen(change.view)
+            if change.view == QUOTE_VIEW:
+                self._quotes.apply(change)
+            for host in self._hosts:
+                host.change(change)
+        self.start_ready()
+
+    def views_lost(self) -> None:
+        """No change stream: after a while, strategies must not stand in the market with what they knew."""
+        self._fresh.clear()
+        self._clock.callLater(self._stale_s, self._cancel_if_stale)
+
+    def start_ready(self) -> None:
+        """Start every strategy whose views and orders are known."""
+        for host in self._hosts:
+            if host.is_started or host.failure or self._is_stopping or not host.desk.is_synchronised:
+                continue
+            has_views = all(view in self._mirror and view in self._fresh for view in host.views)
+            if has_views and (self._adopt or not host.desk.blotter.open_orders()):
+                host.start()
+
+    def stop(self) -> None:
+        """No strategy acts any more; resting orders are being cancelled."""
+        self._is_stopping = True
+        for host in self._hosts:
+            host.stop()
+
+    def kill(self, reason: str) -> None:
+        """The kill switch, for all strategies: resting orders are cancelled, new ones refused."""
+        self._log.warn("kill switch: {reason}", reason=reason)
+        for host in self._hosts:
+            host.desk.kill(reason)
+
+    def open_orders(self) -> int:
+        """Orders of all strategies that may still trade."""
+        return sum(len(host.desk.blotter.open_orders()) for host in self._hosts)
+
+    def figures(self) -> dict[str, int | float | str | None]:
+        """What the process says of itself, summed over strategies."""
+        blotters = [host.desk.blotter for host in self._hosts]
+        return {
+            "orders_sent": sum(blotter.sent for blotter in blotters),
+            "orders_filled": sum(blotter.filled_orders for blotter in blotters),
+            "orders_open": self.open_orders(),
+            "fills": sum(blotter.fills for blotter in blotters),
+            "position_lots": sum(
+                holding.position_lots for host in self._hosts for holding in host.desk.portfolio.holdings.values()
+            ),
+            "pnl": sum(host.profit().total for host in self._hosts),
+            "view_changes": self.view_changes,
+        }
+
+    def _synchronised(self, host: StrategyHost) -> Callable[[], None]:
+        def synchronised() -> None:
+            if not host.is_started and not self._adopt:
+                host.desk.cancel_all()
+            self._on_synchronised()
+            self.start_ready()
+
+        return synchronised
+
+    def _cancel_if_stale(self) -> None:
+        for host in self._hosts:
+            if host.is_started and not host.views <= self._fresh:
+                self._log.warn("{name}: views are stale; its orders are cancelled", name=host.name)
+                host.desk.suspended = "views: expected to be connected to the runtime, was not"
+                host.desk.cancel_all()
+
+    def _freshen(self, view: str) -> None:
+        if view in self._fresh:
+            return
+        self._fresh.add(view)
+        for host in self._hosts:
+            if host.views <= self._fresh:
+                host.desk.suspended = ""
+
+    def _view_ended(self, view: str, reason: str) -> None:
+        for host in self._hosts:
+            if view in host.views and not host.failure:
+                host.fail(f"view {view} ended: {reason}")
+
+    def _host_failed(self) -> None:
+        if all(host.failure for host in self._hosts):
+            reasons = "; ".join(f"{host.name}: {host.failure}" for host in self._hosts)
+            self._on_failure(StrategiesFailed(f"expected a strategy to run, was none left: {reasons}"))

@@ -1,0 +1,56 @@
+"""Everything that the algorithm engine can refuse or fail with."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlgoError",
+    "JournalDamaged",
+    "JournalInUse",
+    "LoginRefused",
+    "ParameterError",
+    "PeerUnreachable",
+    "StrategiesFailed",
+    "StrategyNotFound",
+    "StreamGap",
+    "ViewNotOffered",
+]
+
+
+class AlgoError(RuntimeError):
+    """Base of all errors of the algorithm engine; the message is one line a user can act on."""
+
+
+class StrategyNotFound(AlgoError, LookupError):
+    """No strategy under this name, or no usable strategy class in this file."""
+
+
+class StrategiesFailed(AlgoError):
+    """No strategy is left that could trade."""
+
+
+class ParameterError(AlgoError, ValueError):
+    """A parameter does not exist, or its value is not of its type."""
+
+
+class ViewNotOffered(AlgoError, LookupError):
+    """The runtime keeps no view of the name that a strategy declares, or one without a column it needs."""
+
+
+class LoginRefused(AlgoError, ConnectionError):
+    """The exchange does not let this broker continue its private stream here."""
+
+
+class PeerUnreachable(AlgoError, ConnectionError):
+    """A peer did not answer within the time that the configuration grants."""
+
+
+class StreamGap(AlgoError, ValueError):
+    """The private stream skipped a number; the connection has to be opened again at the right position."""
+
+
+class JournalDamaged(AlgoError, ValueError):
+    """A journal of orders does not begin with a readable checkpoint."""
+
+
+class JournalInUse(AlgoError, OSError):
+    """Another process holds the journal of orders."""

@@ -1,0 +1,204 @@
+"""Runs one strategy: hands it events one at a time and offers it the context."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.logger import Logger
+
+from algo_engine.clocks import Clock
+from algo_engine.contents import ViewChange, ViewContents
+from algo_engine.desk import Desk
+from algo_engine.loader import LoadedStrategy
+from algo_engine.mirror import ViewMirror
+from algo_engine.order import Order, OrderEvent, Side
+from algo_engine.portfolio import ProfitAndLoss
+from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
+from algo_engine.strategy import Context
+from algo_engine.timers import Timers
+
+__all__ = ["StrategyHost"]
+
+
+class StrategyHost(Context):
+    """One strategy with everything it sees.
+
+    Order events that a strategy causes while it handles another event wait until it has returned.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        *,
+        loaded: LoadedStrategy,
+        mirror: ViewMirror,
+        quotes: Quotes,
+        clock: Clock,
+        now_ns: Callable[[], int],
+        make_desk: Callable[[Callable[[OrderEvent], None]], Desk],
+    ) -> None:
+        self.loaded = loaded
+        self.views = frozenset({QUOTE_VIEW, *loaded.strategy.views})
+        self.is_started = False
+        self.failure = ""
+        self.on_failed: Callable[[], None] = lambda: None
+        self._strategy = loaded.strategy
+        self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
+        self._timers = Timers(clock, self._timer_due)
+        self._events: deque[OrderEvent] = deque()
+        self._is_busy = False
+        self.desk = make_desk(self._order_event)
+
+    # Driven by the engine.
+
+    def start(self) -> None:
+        """All views and the desk are ready."""
+        self.is_started = True
+        self._events.clear()
+        self._strategy.context = self
+        self._call(self._strategy.on_start, self)
+
+    def change(self, change: ViewChange) -> None:
+        """A view changed; strategies hear of what they declared."""
+        if self.is_started and change.view in self.views:
+            self._call(self._strategy.on_view_change, change)
+        if change.view == QUOTE_VIEW:
+            self._limit_loss()
+
+    def stop(self) -> None:
+        """Tell the strategy, then cancel all its orders and take no new ones."""
+        if self.is_started and not self.failure:
+            self._call(self._strategy.on_stop)
+        self._timers.clear()
+        self.is_started = False
+        self.desk.kill("the engine stops")
+
+    def fail(self, reason: str) -> None:
+        """Stop this strategy for good; the engine and other strategies go on."""
+        if self.failure:
+            return
+        self._log.error("{name} is stopped: {reason}", name=self.name, reason=reason)
+        self.failure = reason
+        self._timers.clear()
+        self._events.clear()
+        self.is_started = False
+        self.desk.kill(reason)
+        self.on_failed()
+
+    def _call(self, method: Callable[..., None], *arguments: Any) -> None:
+        self._is_busy = True
+        try:
+            method(*arguments)
+            while self._events and not self.failure:
+                self._strategy.on_order_event(self._events.popleft())
+        except Exception as error:  # noqa: BLE001 - a strategy's own code: whatever it raises ends it alone
+            self._log.failure("strategy {name} failed", name=self.name)
+            self.fail(f"{type(error).__name__}: {error}")
+        finally:
+            self._is_busy = False
+
+    def _order_event(self, event: OrderEvent) -> None:
+        if not self.is_started:
+            return
+        self._events.append(event)
+        if not self._is_busy:
+            self._call(lambda: None)
+
+    def _timer_due(self, name: str) -> None:
+        if self.is_started:
+            self._call(self._strategy.on_timer, name)
+
+    def _limit_loss(self) -> None:
+        most = self.desk.gate.limits.max_loss
+        if most and not self.desk.is_killed and self.profit().total < -most:
+            reason = f"loss: expected at most {most} ticks × lots, was {-self.profit().total}"
+            self._log.warn("kill switch of {name}: {reason}", name=self.name, reason=reason)
+            self.desk.kill(reason)
+
+    # Asked by the strategy; the docstrings are in `algo_engine.strategy.Context`.
+
+    @property
+    def name(self) -> str:
+        """See `Context.name`."""
+        return self.loaded.name
+
+    @property
+    def parameters(self) -> Any:
+        """See `Context.parameters`."""
+        return self._strategy.parameters
+
+    @property
+    def now_ns(self) -> int:
+        """See `Context.now_ns`."""
+        return self._now_ns()
+
+    def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
+        """See `Context.buy`."""
+        return self.desk.submit(Side.BUY, symbol, volume_lots, price_ticks)
+
+    def sell(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
+        """See `Context.sell`."""
+        return self.desk.submit(Side.SELL, symbol, volume_lots, price_ticks)
+
+    def cancel(self, client_id: int) -> None:
+        """See `Context.cancel`."""
+        self.desk.cancel(client_id)
+
+    def cancel_all(self, symbol: str | None = None) -> None:
+        """See `Context.cancel_all`."""
+        self.desk.cancel_all(symbol)
+
+    def reduce(self, client_id: int, volume_lots: int) -> None:
+        """See `Context.reduce`."""
+        self.desk.reduce(client_id, volume_lots)
+
+    def order(self, client_id: int) -> Order | None:
+        """See `Context.order`."""
+        return self.desk.blotter.order(client_id)
+
+    def open_orders(self, symbol: str | None = None) -> list[Order]:
+        """See `Context.open_orders`."""
+        return [order for order in self.desk.blotter.open_orders() if symbol is None or order.symbol == symbol]
+
+    def position_lots(self, symbol: str) -> int:
+        """See `Context.position_lots`."""
+        return self.desk.portfolio.holding(symbol).position_lots
+
+    def profit(self, symbol: str | None = None) -> ProfitAndLoss:
+        """See `Context.profit`."""
+        symbols = self.desk.portfolio.holdings if symbol is None else [symbol]
+        parts = [
+            self.desk.portfolio.profit(each, self._quotes.mark_ticks(each, self.position_lots(each)))
+            for each in symbols
+        ]
+        return ProfitAndLoss(sum(part.realised for part in parts), sum(part.unrealised for part in parts))
+
+    def quote(self, symbol: str) -> Quote | None:
+        """See `Context.quote`."""
+        return self._quotes.get(symbol)
+
+    def symbols(self) -> list[str]:
+        """See `Context.symbols`."""
+        return self._quotes.symbols()
+
+    def view(self, name: str) -> ViewContents:
+        """See `Context.view`; raises `LookupError` for a view that was not declared."""
+        if name not in self.views:
+            raise LookupError(f"expected a declared view out of {', '.join(sorted(self.views))}, was {name}")
+        return self._mirror.contents(name)
+
+    def set_timer(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
+        """See `Context.set_timer`."""
+        self._timers.set(name, delay_ms, repeat=repeat)
+
+    def cancel_timer(self, name: str) -> None:
+        """See `Context.cancel_timer`."""
+        self._timers.cancel(name)
+
+    def log(self, message: str, **fields: Any) -> None:
+        """See `Context.log`."""
+        said = " ".join([message, *(f"{key}={value}" for key, value in fields.items())])
+        self._log.info("{name}: {said}", name=self.name, said=said)

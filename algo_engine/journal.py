@@ -1,0 +1,197 @@
+"""The write-ahead journal of one broker's orders: append-only, checked, compacted.
+
+A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
+the file: reading stops at the first record that does not hold and cuts the file there. Nothing is lost by that: what
+was sent had been made durable before, and what the exchange said can be asked of it again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+import msgspec
+
+from algo_engine.errors import JournalDamaged, JournalInUse
+from algo_engine.records import Checkpoint, Record, decode_record, encode_record
+
+__all__ = ["FileJournal", "Journal", "MemoryJournal"]
+
+_PREFIX: Final = struct.Struct("!II")
+RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
+
+
+class Journal(Protocol):
+    """Where records are kept; the desk's only durable state."""
+
+    def read(self) -> list[Record]:
+        """All records, a checkpoint first; empty for a new journal. Called once, before anything is appended."""
+        ...
+
+    def append(self, record: Record) -> None:
+        """Add a record; it may be lost until `sync` returns."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything appended survives a crash of the machine; raises `OSError`."""
+        ...
+
+    def compact(self, state: Checkpoint) -> None:
+        """Replace everything by one checkpoint, atomically and durably; raises `OSError`."""
+        ...
+
+    @property
+    def size_bytes(self) -> int:
+        """How large it is."""
+        ...
+
+    def close(self) -> None:
+        """Make everything durable and let go of it."""
+        ...
+
+
+class MemoryJournal:
+    """A journal without a disk, for backtests; ``durable`` is what would survive a crash."""
+
+    def __init__(self, durable: list[Record] | None = None) -> None:
+        self.durable: list[Record] = list(durable or [])
+        self._written: list[Record] = []
+
+    def read(self) -> list[Record]:
+        """See `Journal.read`."""
+        return list(self.durable)
+
+    def append(self, record: Record) -> None:
+        """See `Journal.append`."""
+        self._written.append(record)
+
+    def sync(self) -> None:
+        """See `Journal.sync`."""
+        self.durable.extend(self._written)
+        self._written.clear()
+
+    def compact(self, state: Checkpoint) -> None:
+        """See `Journal.compact`."""
+        self.durable = [state]
+        self._written.clear()
+
+    @property
+    def size_bytes(self) -> int:
+        """Counted as 64 bytes a record."""
+        return 64 * (len(self.durable) + len(self._written))
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        self.sync()
+
+
+class FileJournal:
+    """A journal in a file; one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The lock is on a file of its own, because compaction replaces the journal's.
+        self._lock = _locked(path.with_suffix(".lock"))
+        path.with_suffix(".new").unlink(missing_ok=True)
+        self._file: IO[bytes] | None = None
+        self._size_bytes = 0
+        self._is_dirty = False
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Journal.size_bytes`."""
+        return self._size_bytes
+
+    def read(self) -> list[Record]:
+        """See `Journal.read`; raises `JournalDamaged` where the first record does not hold."""
+        data = self._path.read_bytes() if self._path.exists() else b""
+        records: list[Record] = []
+        end = 0
+        for record, record_end in _scan(data):
+            records.append(record)
+            end = record_end
+        if data and not (records and isinstance(records[0], Checkpoint)):
+            raise JournalDamaged(f"expected a checkpoint at the start of {self._path}, was {data[:16]!r}")
+        if records:
+            self._file = self._path.open("r+b")
+            self._file.truncate(end)
+            self._file.seek(end)
+            os.fsync(self._file.fileno())
+        self._size_bytes = end
+        return records
+
+    def append(self, record: Record) -> None:
+        """See `Journal.append`."""
+        assert self._file is not None, "compact() starts a new journal"
+        self._size_bytes += self._file.write(_framed(record))
+        self._is_dirty = True
+
+    def sync(self) -> None:
+        """See `Journal.sync`."""
+        if self._file is not None and self._is_dirty:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._is_dirty = False
+
+    def compact(self, state: Checkpoint) -> None:
+        """See `Journal.compact`: a complete new file takes the old one's name, or the old one stays."""
+        data = _framed(state)
+        hidden = self._path.with_suffix(".new")
+        with hidden.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        if self._file is not None:
+            self._file.close()
+        self._file = self._path.open("ab")
+        self._size_bytes, self._is_dirty = len(data), False
+
+    def close(self) -> None:
+        """See `Journal.close`."""
+        self.sync()
+        if self._file is not None:
+            self._file.close()
+        self._lock.close()
+
+
+def _framed(record: Record) -> bytes:
+    data = encode_record(record)
+    return _PREFIX.pack(len(data), zlib.crc32(data)) + data
+
+
+def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
+    """Records that hold and where each ends, up to the first that does not."""
+    at = 0
+    while at + _PREFIX.size <= len(data):
+        length, checksum = _PREFIX.unpack_from(data, at)
+        body = data[at + _PREFIX.size : at + _PREFIX.size + length]
+        if length > RECORD_LIMIT_BYTES or len(body) < length or not body or zlib.crc32(body) != checksum:
+            return
+        try:
+            record = decode_record(body)
+        except msgspec.DecodeError:
+            return
+        at += _PREFIX.size + length
+        yield record, at
+
+
+def _locked(path: Path) -> IO[bytes]:
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise JournalInUse(f"expected to be the only process with {path.parent}, was held by another") from None
+    return file

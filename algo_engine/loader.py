@@ -1,0 +1,126 @@
+"""Finds strategies by name or file, and turns ``NAME.field=value`` into their typed parameters."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, get_origin
+
+import msgspec
+
+from algo_engine.errors import ParameterError, StrategyNotFound
+from algo_engine.risk import RiskLimits
+from algo_engine.strategy import Strategy
+
+__all__ = ["BUILT_IN", "LoadedStrategy", "load_strategies"]
+
+BUILT_IN: Final = {
+    "market_maker": "algo_engine.strategies.market_maker",
+    "sobi": "algo_engine.strategies.sobi",
+}
+_RISK: Final = "risk"
+
+
+class LoadedStrategy(msgspec.Struct, frozen=True):
+    """A strategy that is ready to run."""
+
+    name: str
+    """Built-in name, or the file's name without ``.py``."""
+    strategy: Strategy[Any]
+    """With its parameters."""
+    limits: RiskLimits
+    """From the parameters ``NAME.risk.field``."""
+
+
+def load_strategies(specifications: Iterable[str], parameters: Iterable[str] = ()) -> list[LoadedStrategy]:
+    """Strategies in the order given; raises `StrategyNotFound` or `ParameterError`.
+
+    >>> [loaded.name for loaded in load_strategies(["sobi"], ["sobi.factor=3", "sobi.risk.max_open_orders=5"])]
+    ['sobi']
+    """
+    classes: dict[str, type[Strategy[Any]]] = {}
+    for specification in specifications:
+        name, found = _find(specification)
+        if name in classes:
+            raise StrategyNotFound(f"expected each strategy once, was {name} twice")
+        classes[name] = found
+    given = _grouped(parameters, classes)
+    loaded = []
+    for name, found in classes.items():
+        own = {key: value for key, value in given[name].items() if not key.startswith(_RISK + ".")}
+        risk = {key.removeprefix(_RISK + "."): value for key, value in given[name].items() if key not in own}
+        strategy = found(_converted(name, own, found.parameters_type))
+        loaded.append(LoadedStrategy(name, strategy, _converted(f"{name}.{_RISK}", risk, RiskLimits)))
+    return loaded
+
+
+def _find(specification: str) -> tuple[str, type[Strategy[Any]]]:
+    if specification in BUILT_IN:
+        return specification, _only_strategy(importlib.import_module(BUILT_IN[specification]), specification)
+    path = Path(specification)
+    if path.suffix != ".py":
+        raise StrategyNotFound(f"expected one of {', '.join(BUILT_IN)} or a path to a .py file, was {specification}")
+    if not path.is_file():
+        raise StrategyNotFound(f"expected a strategy file, was nothing at {specification}")
+    name = re.sub(r"\W", "_", path.stem)
+    spec = importlib.util.spec_from_file_location(f"_deltabook_strategy_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise StrategyNotFound(f"expected a strategy in {path}, was {type(error).__name__}: {error}") from error
+    return name, _only_strategy(module, specification)
+
+
+def _only_strategy(module: ModuleType, where: str) -> type[Strategy[Any]]:
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Strategy) and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        names = ", ".join(value.__name__ for value in found) or "none"
+        raise StrategyNotFound(f"expected one subclass of Strategy in {where}, was {names}")
+    return found[0]
+
+
+def _grouped(parameters: Iterable[str], names: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    given: dict[str, dict[str, str]] = {name: {} for name in names}
+    for parameter in parameters:
+        key, equals, value = parameter.partition("=")
+        name, dot, field = key.partition(".")
+        if not (equals and dot and field):
+            raise ParameterError(f"expected a parameter STRATEGY.field=value, was {parameter}")
+        if name not in given:
+            raise ParameterError(f"expected a parameter of {' or '.join(given)}, was {parameter}")
+        given[name][field] = value
+    return given
+
+
+def _converted(name: str, given: Mapping[str, str], to: type[Any]) -> Any:
+    fields = {field.name: field for field in msgspec.structs.fields(to)}
+    values: dict[str, Any] = {}
+    for key, text in given.items():
+        if key not in fields:
+            raise ParameterError(f"expected a parameter of {name} out of {', '.join(fields) or 'none'}, was {key}")
+        values[key] = _value(text, get_origin(fields[key].type))
+    try:
+        return msgspec.convert(values, to, strict=False)
+    except msgspec.ValidationError as error:
+        raise ParameterError(f"expected valid parameters of {name}, was {dict(given)}: {error}") from None
+
+
+def _value(text: str, container: Any) -> Any:
+    """``a,b`` for tuples; ``10`` or ``ACME:10,BTCUSD:500`` for figures by symbol."""
+    if container is tuple:
+        return [part for part in text.split(",") if part]
+    if container is dict:
+        pairs = (part.rpartition(":") for part in text.split(",") if part)
+        return {symbol or "*": value for symbol, _, value in pairs}
+    return text

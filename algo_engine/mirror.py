@@ -1,0 +1,74 @@
+"""Frames of the change stream in, view contents and changes for strategies out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from algo_engine.contents import Row, ViewChange, ViewContents
+from deltabook.wire.results import WEIGHT, Frame
+
+__all__ = ["ViewMirror"]
+
+
+class ViewMirror:
+    """The contents of all subscribed views."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, ViewContents] = {}
+
+    def __contains__(self, view: str) -> bool:
+        return view in self._views
+
+    def contents(self, view: str) -> ViewContents:
+        """What a view holds; raises `KeyError` before its first snapshot."""
+        return self._views[view]
+
+    def apply(self, frame: Frame) -> ViewChange | None:
+        """Enter a frame; None where it changes nothing (heartbeats, changes before the first snapshot)."""
+        header = frame.header
+        if header.kind not in ("snapshot", "changes") or frame.rows is None:
+            return None
+        is_snapshot = header.kind == "snapshot"
+        columns = tuple(name for name in frame.rows.column_names if name != WEIGHT)
+        contents = self._views.get(header.view)
+        if contents is None or (is_snapshot and contents.columns != columns):
+            if not is_snapshot:
+                return None
+            contents = self._views[header.view] = ViewContents(header.view, columns, _scales(frame.rows.schema))
+        if not is_snapshot and header.to_epoch <= contents.epoch:
+            return None
+        rows, weights = _cells(frame.rows, contents.columns)
+        if is_snapshot:
+            contents.clear()
+        contents.apply(rows, weights)
+        contents.epoch = header.to_epoch
+        return ViewChange(
+            view=header.view,
+            is_snapshot=is_snapshot,
+            from_epoch=header.from_epoch,
+            to_epoch=header.to_epoch,
+            added=_repeated(contents, rows, weights, 1),
+            removed=_repeated(contents, rows, weights, -1),
+            time_ns=header.time_ns,
+        )
+
+
+def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Rows as tuples, and their weights; each column is decoded as a whole."""
+    weights: list[int] = table.column(WEIGHT).to_pylist()
+    if not columns:
+        return [()] * len(weights), weights
+    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True)), weights
+
+
+def _repeated(contents: ViewContents, rows: list[tuple[Any, ...]], weights: list[int], sign: int) -> tuple[Row, ...]:
+    found: list[Row] = []
+    for cells, weight in zip(rows, weights, strict=True):
+        found.extend(contents.as_row(cells) for _ in range(sign * weight))
+    return tuple(found)
+
+
+def _scales(schema: pa.Schema) -> dict[str, int]:
+    return {field.name: int(field.metadata[b"scale"]) for field in schema if b"scale" in (field.metadata or {})}

@@ -1,0 +1,159 @@
+"""An own order through its life, as immutable records.
+
+```
+new ──A──▶ accepted ──E──▶ partially_filled ──F──▶ filled
+ │            ├──X──▶ (the same, smaller)
+ │            └──D──▶ cancelled
+ ├──R──▶ rejected                       (by the exchange)
+ ├──────▶ refused                       (by our own risk limits; never on the wire)
+ └─connection lost─▶ unknown ──▶ what the private stream says, or never_sent
+```
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = ["TERMINAL", "EventKind", "Order", "OrderEvent", "OrderStatus", "Side"]
+
+
+class Side(StrEnum):
+    """Which way an order trades; the letters of the wire."""
+
+    BUY = "B"
+    SELL = "S"
+
+    @property
+    def sign(self) -> int:
+        """+1 for a purchase, -1 for a sale."""
+        return 1 if self is Side.BUY else -1
+
+
+class OrderStatus(StrEnum):
+    """Where an order stands in its life."""
+
+    NEW = "new"
+    ACCEPTED = "accepted"
+    PARTIALLY_FILLED = "partially_filled"
+    FILLED = "filled"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    NEVER_SENT = "never_sent"
+
+
+TERMINAL: Final = frozenset(
+    {
+        OrderStatus.FILLED,
+        OrderStatus.CANCELLED,
+        OrderStatus.REJECTED,
+        OrderStatus.REFUSED,
+        OrderStatus.NEVER_SENT,
+    }
+)
+
+
+class Order(msgspec.Struct, frozen=True, gc=False):
+    """One order at one moment; a later moment is another record."""
+
+    client_id: int
+    """Our own number of it, strictly increasing per broker."""
+    symbol: str
+    """Instrument."""
+    side: Side
+    """Buy or sell."""
+    volume_lots: int
+    """What was asked for."""
+    price_ticks: int
+    """Limit; 0 is a market order."""
+    status: OrderStatus = OrderStatus.NEW
+    """Where it stands."""
+    order_id: int = 0
+    """The exchange's number of it, 0 before it is accepted."""
+    filled_lots: int = 0
+    """Executed so far."""
+    removed_lots: int = 0
+    """Taken away so far by reductions and the cancellation."""
+
+    @property
+    def remaining_lots(self) -> int:
+        """What can still be executed."""
+        return 0 if self.status in TERMINAL else self.volume_lots - self.filled_lots - self.removed_lots
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still trade; orders of unknown fate count as open."""
+        return self.status not in TERMINAL
+
+    def accepted(self, order_id: int) -> Order:
+        """The exchange took it under this number."""
+        return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id)
+
+    def executed(self, volume_lots: int, *, last: bool) -> Order:
+        """A part, or with ``last`` the rest of it, traded."""
+        filled_lots = self.filled_lots + volume_lots
+        whole = last or filled_lots + self.removed_lots >= self.volume_lots
+        status = OrderStatus.FILLED if whole else OrderStatus.PARTIALLY_FILLED
+        return msgspec.structs.replace(self, status=status, filled_lots=filled_lots)
+
+    def reduced(self, volume_lots: int) -> Order:
+        """The exchange took a part away; nothing left is a cancellation."""
+        removed_lots = self.removed_lots + volume_lots
+        gone = self.filled_lots + removed_lots >= self.volume_lots
+        status = OrderStatus.CANCELLED if gone else self.status
+        return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
+
+    def cancelled(self) -> Order:
+        """The exchange took the rest away."""
+        removed_lots = self.volume_lots - self.filled_lots
+        return msgspec.structs.replace(self, status=OrderStatus.CANCELLED, removed_lots=removed_lots)
+
+    def ended(self, status: OrderStatus) -> Order:
+        """It never stood in the book, for the reason that the status names."""
+        return msgspec.structs.replace(self, status=status)
+
+
+class EventKind(StrEnum):
+    """What happened to an order."""
+
+    SUBMITTED = "submitted"
+    ACCEPTED = "accepted"
+    RECONCILED = "reconciled"
+    PARTIALLY_FILLED = "partially_filled"
+    FILLED = "filled"
+    REDUCED = "reduced"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+    REFUSED = "refused"
+    CANCEL_REFUSED = "cancel_refused"
+    REDUCE_REFUSED = "reduce_refused"
+    UNKNOWN = "unknown"
+    NEVER_SENT = "never_sent"
+
+
+class OrderEvent(msgspec.Struct, frozen=True, gc=False):
+    """One step in the life of an order, as strategies see it."""
+
+    kind: EventKind
+    """What happened."""
+    order: Order
+    """The order after it."""
+    time_ns: int = 0
+    """Market time of what the exchange said, 0 for our own steps."""
+    volume_lots: int = 0
+    """Executed or taken away by this step."""
+    price_ticks: int = 0
+    """Of an execution."""
+    reason: str = ""
+    """Why, for refusals and cancellations; maker or taker for executions."""
+    sequence: int = 0
+    """Position in the private stream, 0 for our own steps."""
+
+    @property
+    def is_fill(self) -> bool:
+        """Whether lots changed hands."""
+        return self.kind in (EventKind.PARTIALLY_FILLED, EventKind.FILLED)

@@ -1,0 +1,168 @@
+"""The connection of one desk to the exchange: text protocol, reconnecting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.logger import Logger
+from twisted.protocols.basic import LineOnlyReceiver
+from twisted.python.failure import Failure
+
+from algo_engine.backoff import LinkTimes, Retry, Watchdog
+from algo_engine.clocks import Clock, Stream
+from algo_engine.errors import AlgoError, LoginRefused, StreamGap
+from deltabook.wire import text
+from deltabook.wire.text import Accepted, InteractiveLogin, Refused, Response, WireError
+
+__all__ = ["OrdersConnection", "OrdersLink", "PrivateStreamReader"]
+
+
+class PrivateStreamReader(Protocol):
+    """Who logs in and reads the private stream; see `algo_engine.desk.Desk`."""
+
+    def login(self) -> InteractiveLogin:
+        """The first line to send."""
+        ...
+
+    def opened(self, reply: Accepted, send: Callable[[bytes], None]) -> None:
+        """The login holds; raises `LoginRefused`."""
+        ...
+
+    def told(self, response: Response) -> None:
+        """One message; raises `StreamGap`."""
+        ...
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class OrdersConnection(LineOnlyReceiver):
+    """One connection: login, then responses in and requests out."""
+
+    delimiter = b"\n"
+    MAX_LENGTH = text.LINE_LIMIT_BYTES
+    _log = Logger()
+
+    def __init__(self, reader: PrivateStreamReader, link: OrdersLink, clock: Clock, silence_s: float) -> None:
+        self._reader, self._link = reader, link
+        self._is_open = False
+        self._watchdog = Watchdog(clock, silence_s, self._silent)
+
+    def connectionMade(self) -> None:
+        """Log in."""
+        if ITCPTransport.providedBy(self.transport):
+            cast(Any, self.transport).setTcpNoDelay(True)
+        self._stream().write(text.encode_login(self._reader.login()))
+        self._watchdog.heard()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Lines, or pieces of them."""
+        self._watchdog.heard()
+        super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
+
+    def lineReceived(self, line: bytes) -> None:
+        """The login's reply first, responses after it."""
+        try:
+            if self._is_open:
+                self._reader.told(text.parse_response(line))
+            else:
+                self._opened(text.parse_login_reply(line))
+        except (WireError, StreamGap) as error:
+            self._log.error("exchange: {error}; connecting again", error=error)
+            self._stream().abortConnection()
+        except LoginRefused as error:
+            self._link.failed(error)
+            self._stream().loseConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Tell the desk, and try again."""
+        self._watchdog.stop()
+        self._reader.lost()
+        said = "closed by the exchange" if isinstance(reason.value, ConnectionDone) else reason.getErrorMessage()
+        self._link.disconnected(said)
+
+    def close(self) -> None:
+        """Close when everything is sent."""
+        self._stream().loseConnection()
+
+    def _opened(self, reply: Accepted | Refused) -> None:
+        if isinstance(reply, Refused):
+            login = self._reader.login()
+            raise LoginRefused(
+                f"expected the exchange to let broker {login.broker_id} in at session {login.session or 'any'}, "
+                f"message {login.sequence}; was refused: {reply.code}: {reply.reason}"
+            )
+        self._is_open = True
+        self._link.connected()
+        self._reader.opened(reply, self._stream().write)
+
+    def _stream(self) -> Stream:
+        assert self.transport is not None
+        return cast(Stream, self.transport)
+
+    def _silent(self) -> None:
+        self._log.warn("exchange: nothing heard; connecting again")
+        self._stream().abortConnection()
+
+
+class OrdersLink:
+    """Keeps one connection to the exchange."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: Any,
+        reader: PrivateStreamReader,
+        clock: Clock,
+        times: LinkTimes,
+        peer: str,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._endpoint, self._reader, self._clock, self._times = endpoint, reader, clock, times
+        self._on_failure = on_failure
+        self._retry = Retry(clock, times, f"the exchange at {peer}", on_failure)
+        self._connection: OrdersConnection | None = None
+        self._attempt: Deferred[OrdersConnection] | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Connect, now and whenever the connection is gone."""
+        attempt: Deferred[OrdersConnection] = self._endpoint.connect(Factory.forProtocol(self._connection_to_be))
+        self._attempt = attempt
+        attempt.addCallbacks(self._made, lambda failure: self.disconnected(failure.getErrorMessage()))
+
+    def stop(self) -> None:
+        """Close for good."""
+        self._is_stopped = True
+        self._retry.cancel()
+        if self._connection is not None:
+            self._connection.close()
+        elif self._attempt is not None:
+            self._attempt.cancel()
+
+    def connected(self) -> None:
+        """The login holds."""
+        self._retry.succeeded()
+
+    def disconnected(self, reason: str) -> None:
+        """No connection, or none any more."""
+        self._connection = None
+        if not self._is_stopped:
+            self._retry.again(self.start, reason)
+
+    def failed(self, error: AlgoError) -> None:
+        """There is no use in trying again."""
+        self._is_stopped = True
+        self._on_failure(error)
+
+    def _connection_to_be(self) -> OrdersConnection:
+        return OrdersConnection(self._reader, self, self._clock, self._times.silence_s)
+
+    def _made(self, connection: OrdersConnection) -> None:
+        self._connection = connection

@@ -1,0 +1,86 @@
+"""Position, money and profit of one strategy, in exact integers (ticks × lots).
+
+Profit is split by average cost. The cost of a closed part is ``cost × closed // held``; what the division leaves over
+(less than one tick × lot per fill) stays in the cost of what is still held, so nothing is ever lost: at any moment
+realised + unrealised = money received - money paid + worth of the position, exactly, and a flat position has no
+remainder at all. FIFO would be exact per fill too, but its list of open lots grows with the position; this state is
+three integers per symbol.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from algo_engine.order import Side
+
+__all__ = ["Holding", "Portfolio", "ProfitAndLoss"]
+
+
+class Holding(msgspec.Struct, frozen=True, gc=False):
+    """What is held of one symbol."""
+
+    position_lots: int = 0
+    """Positive long, negative short."""
+    cost: int = 0
+    """What the open position cost in ticks × lots; negative for a short position (money received)."""
+    realised: int = 0
+    """Profit of all closed parts in ticks × lots."""
+
+    def after(self, side: Side, volume_lots: int, price_ticks: int) -> Holding:
+        """The holding after one execution.
+
+        >>> Holding().after(Side.BUY, 3, 100).after(Side.SELL, 2, 110)
+        Holding(position_lots=1, cost=100, realised=20)
+        """
+        held, signed = self.position_lots, side.sign * volume_lots
+        if held * signed >= 0:
+            return Holding(held + signed, self.cost + signed * price_ticks, self.realised)
+        closed = min(abs(held), volume_lots)
+        released = abs(self.cost) * closed // abs(held)
+        # A long position has positive cost, a short one negative (prices are positive).
+        released = released if self.cost >= 0 else -released
+        proceeds = -side.sign * closed * price_ticks
+        opened = side.sign * (volume_lots - closed)
+        rest = self.cost - released
+        return Holding(held + signed, rest + opened * price_ticks, self.realised + proceeds - released)
+
+
+class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
+    """Profit in ticks × lots."""
+
+    realised: int
+    """Of closed parts."""
+    unrealised: int
+    """Of the open position at its mark; 0 where there is no mark."""
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.realised + self.unrealised
+
+
+class Portfolio:
+    """Holdings by symbol."""
+
+    def __init__(self, holdings: dict[str, Holding] | None = None) -> None:
+        self._holdings = dict(holdings or {})
+
+    @property
+    def holdings(self) -> dict[str, Holding]:
+        """A copy by symbol."""
+        return dict(self._holdings)
+
+    def holding(self, symbol: str) -> Holding:
+        """What is held of a symbol; an empty holding where there is none."""
+        return self._holdings.get(symbol) or Holding()
+
+    def fill(self, symbol: str, side: Side, volume_lots: int, price_ticks: int) -> None:
+        """Enter one execution."""
+        self._holdings[symbol] = self.holding(symbol).after(side, volume_lots, price_ticks)
+
+    def profit(self, symbol: str, mark_ticks: int | None) -> ProfitAndLoss:
+        """Profit of a symbol with its open position worth ``mark_ticks`` a lot."""
+        holding = self.holding(symbol)
+        if mark_ticks is None:
+            return ProfitAndLoss(holding.realised, 0)
+        return ProfitAndLoss(holding.realised, holding.position_lots * mark_ticks - holding.cost)

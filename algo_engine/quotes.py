@@ -1,0 +1,98 @@
+"""The touch of every symbol, for marks, price bands and sizes; kept from the changes of the view ``best_quote``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from algo_engine.contents import ViewChange
+
+__all__ = ["QUOTE_COLUMNS", "QUOTE_VIEW", "Quote", "Quotes"]
+
+QUOTE_VIEW: Final = "best_quote"
+QUOTE_COLUMNS: Final = ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume")
+_WEIGHT: Final = 16
+"""A new touch counts one part in this many of the typical size."""
+
+
+class Quote(msgspec.Struct, frozen=True, gc=False):
+    """Best bid and ask of one symbol."""
+
+    symbol: str
+    """Instrument."""
+    bid_price_ticks: int | None
+    """None where nobody bids."""
+    bid_volume_lots: int
+    """Visible at the best bid."""
+    ask_price_ticks: int | None
+    """None where nobody offers."""
+    ask_volume_lots: int
+    """Visible at the best ask."""
+    typical_lots: int
+    """Moving mean of the visible size at the touch, at least 1."""
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether there is a spread at all, and not a crossed one."""
+        bid, ask = self.bid_price_ticks, self.ask_price_ticks
+        return bid is not None and ask is not None and bid < ask
+
+    @property
+    def double_mid_ticks(self) -> int | None:
+        """Twice the middle (an integer); of a one-sided book twice its only price; None of an empty one."""
+        bid, ask = self.bid_price_ticks, self.ask_price_ticks
+        if bid is None:
+            return None if ask is None else 2 * ask
+        return 2 * bid if ask is None else bid + ask
+
+    def mark_ticks(self, position_lots: int) -> int | None:
+        """The price at which a position could be closed: the bid for a long one, the ask for a short one."""
+        bid, ask = self.bid_price_ticks, self.ask_price_ticks
+        near, far = (bid, ask) if position_lots >= 0 else (ask, bid)
+        return far if near is None else near
+
+
+class Quotes:
+    """The last quote of every symbol; a symbol whose row has gone keeps its last one for marks, without sizes."""
+
+    def __init__(self) -> None:
+        self._quotes: dict[str, Quote] = {}
+
+    def apply(self, change: ViewChange) -> None:
+        """Enter a change of ``best_quote``."""
+        here = {str(row["symbol"]) for row in change.added}
+        gone = set(self._quotes) if change.is_snapshot else {str(row["symbol"]) for row in change.removed}
+        for symbol in (gone - here) & set(self._quotes):
+            old = self._quotes[symbol]
+            self._quotes[symbol] = msgspec.structs.replace(old, bid_volume_lots=0, ask_volume_lots=0)
+        for row in change.added:
+            symbol = str(row["symbol"])
+            bid_lots, ask_lots = row["bid_volume"] or 0, row["ask_volume"] or 0
+            typical = self._typical(self._quotes.get(symbol), [lots for lots in (bid_lots, ask_lots) if lots])
+            self._quotes[symbol] = Quote(symbol, row["bid_price"], bid_lots, row["ask_price"], ask_lots, typical)
+
+    def get(self, symbol: str) -> Quote | None:
+        """The last quote of a symbol."""
+        return self._quotes.get(symbol)
+
+    def symbols(self) -> list[str]:
+        """All symbols seen, sorted."""
+        return sorted(self._quotes)
+
+    def mark_ticks(self, symbol: str, position_lots: int) -> int | None:
+        """See `Quote.mark_ticks`."""
+        quote = self._quotes.get(symbol)
+        return None if quote is None else quote.mark_ticks(position_lots)
+
+    @staticmethod
+    def _typical(old: Quote | None, sizes: list[int]) -> int:
+        if not sizes:
+            return 1 if old is None else old.typical_lots
+        size = sum(sizes) // len(sizes)
+        if old is None:
+            return max(1, size)
+        step = size - old.typical_lots
+        # Rounded away from zero, so that the mean reaches a constant size exactly.
+        step = -(-step // _WEIGHT) if step > 0 else step // _WEIGHT
+        return max(1, old.typical_lots + step)

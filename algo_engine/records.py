@@ -1,0 +1,117 @@
+"""What the journal of orders holds: the facts from which the state of all own orders can be folded again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from algo_engine.order import Order
+from algo_engine.portfolio import Holding
+
+__all__ = ["Checkpoint", "Intent", "Noted", "Opened", "Record", "Told", "decode_record", "encode_record"]
+
+
+class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
+    """A request that is about to be sent; durable before its first byte leaves."""
+
+    client_id: int
+    """Number of the request."""
+    action: str
+    """B, S, X or D."""
+    volume_lots: int
+    """To trade, or to take away."""
+    price_ticks: int
+    """Limit, 0 for a market order and for X and D."""
+    symbol: str
+    """Instrument."""
+    order_id: int = 0
+    """The exchange's number of the order that X and D speak of."""
+    target: int = 0
+    """Our own number of that order; 0 in a D is a fence (see `algo_engine.blotter`)."""
+
+    @property
+    def is_fence(self) -> bool:
+        """A cancellation of nothing, sent only for its place in the order of requests."""
+        return self.action == "D" and self.target == 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
+    """One message of the private stream."""
+
+    sequence: int
+    """Position in it; 0 for an answer outside it."""
+    time_ns: int
+    """Market time."""
+    order_id: int
+    """The exchange's order."""
+    action: str
+    """A, E, F, X, D or R."""
+    volume_lots: int
+    """See `deltabook.wire.text.Response`."""
+    price_ticks: int
+    """See `deltabook.wire.text.Response`."""
+    symbol: str
+    """Instrument."""
+    client_id: int
+    """The request answered, or that made the order."""
+    detail: str
+    """Side, maker or taker, or a reason."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
+    """The exchange's session to which all numbers belong."""
+
+    session: str
+    """As the login reply named it."""
+
+
+class Noted(msgspec.Struct, frozen=True, tag="n", array_like=True, gc=False):
+    """The highest request number that the exchange said it has seen of this broker."""
+
+    client_id: int
+    """Own numbers continue above it."""
+
+
+class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
+    """The whole state at one moment; the first record of every journal."""
+
+    broker_id: int
+    """Whose orders."""
+    session: str = ""
+    """Session of the private stream, empty before the first login."""
+    sequence: int = 0
+    """Last message of the private stream that is part of the state."""
+    last_client_id: int = 0
+    """Highest request number used."""
+    orders: list[Order] = []
+    """All orders that may still trade."""
+    pending: list[Intent] = []
+    """All requests without an answer."""
+    holdings: dict[str, Holding] = {}
+    """Position and money by symbol."""
+    fills: int = 0
+    """Executions so far."""
+    filled_orders: int = 0
+    """Orders filled completely so far."""
+    sent: int = 0
+    """Requests to buy or sell so far."""
+    format: int = 1
+    """Version of this record."""
+
+
+Record = Checkpoint | Opened | Noted | Intent | Told
+_Line = Opened | Noted | Intent | Told
+
+_encoder = msgspec.msgpack.Encoder()
+_lines = msgspec.msgpack.Decoder(_Line)
+_checkpoints = msgspec.msgpack.Decoder(Checkpoint)
+
+
+def encode_record(record: Record) -> bytes:
+    """A record as bytes; a checkpoint is a map, all others are arrays."""
+    return _encoder.encode(record)
+
+
+def decode_record(data: bytes) -> Record:
+    """The record of these bytes; raises `msgspec.DecodeError`."""
+    is_array = bool(data) and (0x90 <= data[0] <= 0x9F or data[0] in (0xDC, 0xDD))
+    return _lines.decode(data) if is_array else _checkpoints.decode(data)

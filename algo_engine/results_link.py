@@ -1,0 +1,184 @@
+"""The subscription to the runtime's change streams: HTTP, one endless response, reconnecting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.client import readBody
+from twisted.web.http_headers import Headers
+
+from algo_engine.backoff import LinkTimes, Retry, Watchdog
+from algo_engine.clocks import Clock
+from algo_engine.errors import AlgoError, ViewNotOffered
+from deltabook.wire.results import Frame, FrameDecoder, FrameError
+
+__all__ = ["ResultsLink", "check_offer"]
+
+
+class _Column(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    name: str
+    columns: list[_Column] = []
+
+
+_offers = msgspec.json.Decoder(list[_Offer])
+
+
+def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
+    """Compare the runtime's list of views with views → columns wanted; raises `ViewNotOffered`."""
+    try:
+        offered = {offer.name: [column.name for column in offer.columns] for offer in _offers.decode(data)}
+    except msgspec.DecodeError as error:
+        raise ViewNotOffered(f"expected a list of views from the runtime, was {data[:80]!r}: {error}") from None
+    for view, columns in wanted.items():
+        if view not in offered:
+            raise ViewNotOffered(
+                f"expected the runtime to keep the view {view}, was {', '.join(sorted(offered)) or 'no view'}"
+            )
+        missing = [column for column in columns if column not in offered[view]]
+        if missing:
+            raise ViewNotOffered(
+                f"expected the view {view} to have the columns {', '.join(missing)}, was {', '.join(offered[view])}"
+            )
+
+
+class _Frames(Protocol):
+    """The body of the endless response."""
+
+    def __init__(self, link: ResultsLink, on_frame: Callable[[Frame], None], watchdog: Watchdog) -> None:
+        self._link, self._on_frame, self._watchdog = link, on_frame, watchdog
+        self._decoder = FrameDecoder()
+
+    def connectionMade(self) -> None:
+        self._watchdog.heard()
+
+    def dataReceived(self, data: bytes) -> None:
+        self._watchdog.heard()
+        try:
+            for frame in self._decoder.feed(data):
+                self._on_frame(frame)
+        except FrameError as error:
+            self._link.broken(str(error))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._watchdog.stop()
+        self._link.disconnected(reason.getErrorMessage())
+
+    def abort(self) -> None:
+        """Close the connection below the response."""
+        # The response's transport is a proxy whose interface lacks this; readBody looks for it in the same way.
+        abort = getattr(self.transport, "abortConnection", None)
+        if abort is not None:
+            abort()
+
+
+def _body(response: Any) -> Deferred[bytes]:
+    if response.code != 200:
+        raise ConnectionError(f"HTTP {response.code}")
+    return readBody(response)
+
+
+class ResultsLink:
+    """Asks once for the list of views, then keeps one subscription to all views wanted."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        *,
+        agent: Any,
+        address: str,
+        wanted: Mapping[str, Iterable[str]],
+        on_frame: Callable[[Frame], None],
+        on_subscribed: Callable[[], None],
+        on_lost: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+        clock: Clock,
+        times: LinkTimes,
+    ) -> None:
+        self._agent, self._address, self._wanted = agent, address, dict(wanted)
+        self._on_frame, self._on_failure = on_frame, on_failure
+        self._on_subscribed, self._on_lost = on_subscribed, on_lost
+        self._retry = Retry(clock, times, f"the runtime at {address}", on_failure)
+        self._watchdog = Watchdog(clock, times.silence_s, lambda: self.broken("nothing heard"))
+        self._frames: _Frames | None = None
+        self._is_checked = False
+        self._is_stopped = False
+        self._request: Deferred[Any] | None = None
+
+    def start(self) -> None:
+        """Check the offer, then subscribe; again whenever the connection is gone."""
+        if self._is_checked:
+            self._subscribe()
+            return
+        self._request = self._get("/v1/views")
+        self._request.addCallback(_body).addCallback(self._offered)
+        self._request.addErrback(self._unreachable)
+
+    def stop(self) -> None:
+        """Close for good."""
+        self._is_stopped = True
+        self._retry.cancel()
+        if self._frames is not None:
+            self._frames.abort()
+        elif self._request is not None:
+            self._request.cancel()
+
+    def broken(self, reason: str) -> None:
+        """What arrives cannot be used, or nothing arrives: begin again with a snapshot."""
+        self._log.warn("runtime: {reason}; subscribing again", reason=reason)
+        if self._frames is not None:
+            self._frames.abort()
+
+    def disconnected(self, reason: str) -> None:
+        """No subscription any more."""
+        self._frames = None
+        if self._is_stopped:
+            return
+        self._on_lost()
+        self._retry.again(self.start, reason)
+
+    def _get(self, path: str) -> Deferred[Any]:
+        request: Deferred[Any] = self._agent.request(
+            b"GET", f"http://{self._address}{path}".encode(), Headers({}), None
+        )
+        return request
+
+    def _offered(self, data: bytes) -> None:
+        try:
+            check_offer(data, self._wanted)
+        except AlgoError as error:
+            self._is_stopped = True
+            self._on_failure(error)
+            return
+        self._is_checked = True
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        names = ",".join(quote(view, safe="") for view in self._wanted)
+        self._request = self._get(f"/v1/changes?views={names}")
+        self._request.addCallbacks(self._subscribed, self._unreachable)
+
+    def _subscribed(self, response: Any) -> None:
+        if response.code != 200:
+            readBody(response).addBoth(lambda _: None)
+            self.disconnected(f"HTTP {response.code}")
+            return
+        self._retry.succeeded()
+        self._on_subscribed()
+        self._frames = _Frames(self, self._on_frame, self._watchdog)
+        response.deliverBody(self._frames)
+
+    def _unreachable(self, failure: Failure) -> None:
+        if not self._is_stopped:
+            self._retry.again(self.start, failure.getErrorMessage())

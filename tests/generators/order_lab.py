@@ -1,0 +1,278 @@
+"""A desk and an exchange in memory, with every place where a crash can strike in between.
+
+The exchange follows the text protocol's contract and does no matching: tests say which order is executed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+from twisted.internet.task import Clock
+
+from algo_engine.contents import ViewChange
+from algo_engine.desk import Desk
+from algo_engine.journal import MemoryJournal
+from algo_engine.order import OrderEvent
+from algo_engine.quotes import Quotes
+from algo_engine.records import Record
+from algo_engine.risk import RiskGate, RiskLimits
+from algo_engine.trades import MemorySpool
+from deltabook.wire.text import (
+    Accepted,
+    InteractiveLogin,
+    Refused,
+    Request,
+    Response,
+    encode_response,
+    parse_request,
+    parse_response,
+)
+
+__all__ = ["BROKER", "LIMITS", "FakeExchange", "OrderLab", "Resting", "quote_change"]
+
+BROKER = 9001
+LIMITS = RiskLimits(
+    max_order_lots={"*": 1000},
+    max_position_lots={"*": 1_000_000},
+    max_open_orders=10_000,
+    orders_per_s=1_000_000,
+    burst_orders=1_000_000,
+)
+
+
+def quote_change(symbol: str = "ACME", bid: int = 99, ask: int = 101, lots: int = 100) -> ViewChange:
+    """A snapshot of ``best_quote`` with one symbol."""
+    row = {"symbol": symbol, "bid_price": bid, "bid_volume": lots, "ask_price": ask, "ask_volume": lots}
+    return ViewChange("best_quote", True, 0, 1, (row,), ())
+
+
+class Resting(msgspec.Struct):
+    """An order in the fake exchange."""
+
+    order_id: int
+    broker_id: int
+    client_id: int
+    side: str
+    left: int
+    price: int
+    symbol: str
+
+
+class FakeExchange:
+    """Requests in, private streams out; orders rest until a test says otherwise."""
+
+    def __init__(self, session: str = "S1") -> None:
+        self.session = session
+        self.streams: dict[int, list[Response]] = {}
+        self.last_client_ids: dict[int, int] = {}
+        self.resting: dict[int, Resting] = {}
+        self.accepted: list[int] = []
+        self.positions: dict[int, int] = {}
+        self.fills = 0
+        self._next_order_id = 1
+        self._time_ns = 0
+
+    def login(self, login: InteractiveLogin) -> tuple[Accepted | Refused, list[Response]]:
+        """The reply, and what the client has missed."""
+        broker = login.broker_id or 0
+        stream = self.streams.setdefault(broker, [])
+        if login.session not in ("", self.session):
+            return Refused("session", f"expected {self.session} was {login.session}"), []
+        first = login.sequence or len(stream) + 1
+        if first > len(stream) + 1:
+            return Refused("sequence", f"expected at most {len(stream) + 1} was {first}"), []
+        return Accepted(self.session, first, self.last_client_ids.get(broker, 0)), stream[first - 1 :]
+
+    def request(self, r: Request) -> list[Response]:
+        """Process one request; what is new on the wire for its connection."""
+        stream = self.streams.setdefault(r.broker_id, [])
+        if r.client_id <= self.last_client_ids.get(r.broker_id, 0):
+            return [Response(0, 0, r.order_id, r.broker_id, "R", 0, 0, r.symbol, r.client_id, "duplicate")]
+        self.last_client_ids[r.broker_id] = r.client_id
+        self._time_ns += 1
+        before = len(stream)
+        order = self.resting.get(r.order_id)
+        if r.action in ("B", "S"):
+            self._accept(r)
+        elif order is None:
+            self._tell(r.broker_id, r.order_id, "R", r.volume, 0, r.symbol, r.client_id, "unknown order")
+        elif r.action == "D" or r.volume >= order.left:
+            self.end(order.order_id, "user")
+        else:
+            order.left -= r.volume
+            self._tell(r.broker_id, r.order_id, "X", r.volume, order.price, r.symbol, r.client_id, "user")
+        return stream[before:]
+
+    def _accept(self, r: Request) -> None:
+        if r.volume > 900:
+            self._tell(r.broker_id, 0, "R", r.volume, r.price, r.symbol, r.client_id, "too large")
+            return
+        order = Resting(self._next_order_id, r.broker_id, r.client_id, r.action, r.volume, r.price, r.symbol)
+        self._next_order_id += 1
+        self.accepted.append(r.client_id)
+        self.resting[order.order_id] = order
+        self._tell(r.broker_id, order.order_id, "A", r.volume, r.price, r.symbol, r.client_id, r.action)
+        if r.price == 0:
+            self.fill(order.order_id, max(1, r.volume // 2), 100)
+            if order.order_id in self.resting:
+                self.end(order.order_id, "market")
+
+    def fill(self, order_id: int, volume: int, price: int) -> None:
+        """Execute a part of an order, or all that is left of it."""
+        order = self.resting[order_id]
+        volume = min(volume, order.left)
+        order.left -= volume
+        sign = 1 if order.side == "B" else -1
+        self.positions[order.broker_id] = self.positions.get(order.broker_id, 0) + sign * volume
+        self.fills += 1
+        action = "E" if order.left else "F"
+        self._tell(order.broker_id, order_id, action, volume, price, order.symbol, order.client_id, "maker")
+        if not order.left:
+            del self.resting[order_id]
+
+    def end(self, order_id: int, why: str) -> None:
+        """Cancel what is left of an order."""
+        order = self.resting.pop(order_id)
+        self._tell(order.broker_id, order_id, "D", order.left, order.price, order.symbol, order.client_id, why)
+
+    def _tell(
+        self, broker: int, order_id: int, action: str, volume: int, price: int, symbol: str, client_id: int, detail: str
+    ) -> None:
+        stream = self.streams.setdefault(broker, [])
+        stream.append(
+            Response(len(stream) + 1, self._time_ns, order_id, broker, action, volume, price, symbol, client_id, detail)
+        )
+
+
+class OrderLab:
+    """One desk, one exchange, and the bytes between them."""
+
+    def __init__(
+        self,
+        *,
+        limits: RiskLimits = LIMITS,
+        compact_bytes: int = 1 << 30,
+        make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
+    ) -> None:
+        self.exchange = FakeExchange()
+        self.clock = Clock()
+        self.quotes = Quotes()
+        self.quotes.apply(quote_change())
+        self.limits = limits
+        self.compact_bytes = compact_bytes
+        self.spool = MemorySpool()
+        self.events: list[OrderEvent] = []
+        self.failures: list[Exception] = []
+        self.is_connected = False
+        self.requests: deque[bytes] = deque()
+        self.late: deque[bytes] = deque()
+        self.responses: deque[Response] = deque()
+        self._seen = 0
+        self.make_journal = make_journal
+        self.journal = make_journal([])
+        self.desk = self._make_desk()
+
+    def _make_desk(self) -> Desk:
+        return Desk(
+            broker_id=BROKER,
+            journal=self.journal,
+            spool=self.spool,
+            gate=RiskGate(self.limits, lambda: int(self.clock.seconds() * 1e9)),
+            quotes=self.quotes,
+            clock=self.clock,
+            listener=self.events.append,
+            on_failure=self.failures.append,
+            compact_bytes=self.compact_bytes,
+        )
+
+    def connect(self) -> None:
+        """Log in; the reply and everything missed are on their way."""
+        reply, missed = self.exchange.login(self.desk.login())
+        assert isinstance(reply, Accepted), reply
+        self.is_connected = True
+        self._seen = len(self.exchange.streams[BROKER])
+        self.responses.extend(missed)
+        self.desk.opened(reply, lambda data: self.requests.extend(data.splitlines(keepends=True)))
+
+    def turn(self) -> None:
+        """One turn of the reactor: what is written down is sent."""
+        self.clock.advance(0)
+
+    def deliver_request(self) -> None:
+        """One request reaches the exchange."""
+        if self.requests:
+            self._process(self.requests.popleft(), is_current=True)
+
+    def deliver_late(self) -> None:
+        """One request of a connection that is gone reaches the exchange."""
+        if self.late:
+            self._process(self.late.popleft(), is_current=False)
+
+    def deliver_response(self) -> None:
+        """One message of the private stream reaches the desk, through its bytes."""
+        if self.responses:
+            self.desk.told(parse_response(encode_response(self.responses.popleft())))
+
+    def drop(self, *, arriving: int = 0) -> None:
+        """The connection breaks; so many requests on their way will still arrive at some time."""
+        self.late.extend(list(self.requests)[:arriving])
+        self._disconnect()
+        self.desk.lost()
+
+    def crash(self, *, arriving: int = 0, written: int = 0) -> None:
+        """The process is killed; so many records beyond the last sync have reached the disk; it starts again."""
+        self.late.extend(list(self.requests)[:arriving])
+        self._disconnect()
+        for call in self.clock.getDelayedCalls():
+            call.cancel()
+        durable = self.journal.durable + self.journal._written[:written]
+        # The fills of a crash in between are told again; the spool knows them by their numbers.
+        self.events = []
+        self.journal = self.make_journal(durable)
+        self.desk = self._make_desk()
+
+    def _disconnect(self) -> None:
+        self.is_connected = False
+        self.requests.clear()
+        self.responses.clear()
+
+    def told(self) -> None:
+        """What happened at the exchange goes on its way to the desk."""
+        stream = self.exchange.streams.setdefault(BROKER, [])
+        if self.is_connected:
+            self.responses.extend(stream[self._seen :])
+        self._seen = len(stream)
+
+    def settle(self) -> None:
+        """Connect if need be and let everything arrive."""
+        if not self.is_connected:
+            self.connect()
+        while self.clock.getDelayedCalls() or self.requests or self.responses or self.late:
+            self.turn()
+            self.deliver_late()
+            self.deliver_request()
+            self.deliver_response()
+
+    def _process(self, line: bytes, *, is_current: bool) -> None:
+        answers = self.exchange.request(parse_request(line))
+        if is_current:
+            self.responses.extend(answer for answer in answers if answer.sequence == 0)
+        self.told()
+
+    def check_settled(self) -> None:
+        """Desk and exchange agree about every order, every lot and every fill."""
+        desk, exchange = self.desk, self.exchange
+        desk.blotter._check()
+        assert not list(desk.blotter.pending())
+        assert {(o.client_id, o.order_id, o.remaining_lots) for o in desk.blotter.open_orders()} == {
+            (o.client_id, o.order_id, o.left) for o in exchange.resting.values()
+        }
+        assert len(exchange.accepted) == len(set(exchange.accepted)), "an order was doubled"
+        assert desk.portfolio.holding("ACME").position_lots == exchange.positions.get(BROKER, 0)
+        assert desk.blotter.fills == exchange.fills
+        assert [event.sequence for event in self.spool.fills] == [
+            told.sequence for told in exchange.streams.get(BROKER, []) if told.action in ("E", "F")
+        ]
+        assert desk.blotter.unmatched == 0
