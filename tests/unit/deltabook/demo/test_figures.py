@@ -1,0 +1,60 @@
+"""Figures: what is required, what rates are, how they read."""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.task import Clock
+
+from deltabook.demo import Figures
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def figures(clock: Clock) -> Figures:
+    return Figures(clock.seconds)
+
+
+def test_nothing_yet_is_five_shortfalls(figures: Figures) -> None:
+    assert figures.shortfalls() == [
+        "expected messages above 0, was 0",
+        "expected epochs above 0, was 0",
+        "expected view updates above 0, was 0",
+        "expected orders sent above 0, was 0",
+        "expected orders filled above 0, was 0",
+    ]
+
+
+def test_the_rate_is_over_the_time_between_two_statuses(figures: Figures, clock: Clock) -> None:
+    clock.advance(2)
+    figures.take("runtime", {"messages": 1000}, 1)
+    assert figures.messages_per_s == 500
+    clock.advance(1)
+    figures.take("runtime", {"messages": 1000}, 1)  # nothing new was said
+    assert figures.messages_per_s == 500
+    figures.take("runtime", {"messages": 1300}, 2)
+    assert figures.messages_per_s == 300
+
+
+def test_seconds_count_from_the_start(figures: Figures, clock: Clock) -> None:
+    clock.advance(5)
+    assert figures.elapsed_s == 0
+    figures.start()
+    clock.advance(3)
+    assert figures.elapsed_s == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "-"), (0, "0"), (12345, "12,345"), (1.234, "1.23"), (1234.5, "1,234"), ("busy", "busy")]
+)
+def test_figures_read_well(figures: Figures, value: int | float | str | None, text: str) -> None:
+    figures.take("runtime", {"epoch": value}, 1)
+    assert figures.text("runtime", "epoch") == text
+
+
+def test_a_figure_that_is_no_number_counts_as_none(figures: Figures) -> None:
+    figures.take("runtime", {"messages": "many"}, 1)
+    assert figures.messages == 0

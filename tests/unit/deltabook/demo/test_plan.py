@@ -1,0 +1,59 @@
+"""The command lines of the demo's processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click import Context, Group
+
+from deltabook.cli import main
+from deltabook.demo import make_stages
+from deltabook.demo.plan import VIEWS
+
+PORTS = {"exchange.text": 4711, "runtime.http": 8080}
+
+
+def test_the_strategies_stop_first_and_the_runtime_last() -> None:
+    stages = make_stages(Path("/run"), "agents")
+    assert [stage.role for stage in stages] == ["exchange", "runtime", "algo"]
+    assert [stage.role for stage in sorted(stages, key=lambda stage: stage.stop_order)] == [
+        "algo",
+        "exchange",
+        "runtime",
+    ]
+
+
+def test_every_process_ends_with_its_supervisor() -> None:
+    assert all("--exit-with-stdin" in stage.command(PORTS) for stage in make_stages(Path("/run"), "agents"))
+
+
+def test_ports_are_passed_on() -> None:
+    _, runtime, algo = make_stages(Path("/run"), "agents")
+    assert "127.0.0.1:4711" in runtime.command(PORTS)
+    assert "127.0.0.1:8080" in algo.command(PORTS)
+
+
+def test_a_capture_is_replayed_as_orders() -> None:
+    exchange, _, _ = make_stages(Path("/run"), "capture", Path("/cache/orders.csv.gz"))
+    command = list(exchange.command({}))
+    assert command[command.index("--replay") + 1] == "/cache/orders.csv.gz"
+    assert command[command.index("--replay-mode") + 1] == "as-orders"
+    assert command[command.index("--speed") + 1] == "20"
+
+
+def test_the_views_are_files_of_this_project() -> None:
+    command = list(make_stages(Path("/run"), "agents")[1].command(PORTS))
+    paths = [Path(path) for path in command[command.index("--views") + 1].split(",")]
+    assert [path.stem for path in paths] == list(VIEWS)
+    assert all(path.is_file() for path in paths)
+
+
+def test_the_processes_know_every_option_that_they_are_given() -> None:
+    """Each command line parses; nothing is started."""
+    assert isinstance(main, Group)
+    for flow in ("agents", "capture"):
+        for stage in make_stages(Path("/run"), flow, Path(__file__)):
+            _, _, _, role, *arguments = stage.command(PORTS)
+            command = main.get_command(Context(main), role)
+            assert command is not None
+            command.make_context(role, list(arguments))

@@ -1,0 +1,48 @@
+"""Screens: one line a second in a pipe, one screen on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from deltabook.demo import Figures, LineScreen, LiveScreen
+
+
+@pytest.fixture
+def figures() -> Figures:
+    figures = Figures(lambda: 0.0)
+    figures.take("exchange", {"sequence": 61234}, 1)
+    figures.take("runtime", {"messages": 61000, "epoch": 280, "views": 6, "view_updates": 1520, "lag_ms": 212.0}, 1)
+    figures.take("algo", {"orders_sent": 412, "orders_filled": 96, "sobi.pnl": -3.5, "sobi.position_lots": 7}, 1)
+    return figures
+
+
+def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
+    stream = io.StringIO()
+    screen = LineScreen(stream)
+    screen.say("starting exchange")
+    screen.draw(figures)
+    screen.close()
+    first, second = stream.getvalue().splitlines()
+    assert first == "demo: starting exchange"
+    assert "6 views, 1520 updates" in second
+    assert "orders 412 sent 96 filled" in second
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: Figures) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100, height=30, color_system=None)
+    screen = LiveScreen(console)
+    for number in range(20):
+        screen.say(f"line {number}")
+        screen.draw(figures)
+    shown = stream.getvalue()
+    assert "61,234" in shown
+    assert "sobi" in shown
+    assert "-3.5" in shown
+    screen.close()
+    assert stream.getvalue().endswith("\x1b[2K")  # the last line of the screen is wiped
+    assert "\x1b[?25h" in stream.getvalue()  # the cursor is shown again
