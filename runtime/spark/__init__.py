@@ -1,1 +1,12 @@
-"""Spark: finding a Java for it, its session, the source of epochs and the processors of views."""
+"""The Spark lane: view programs kept up to date by one streaming query.
+
+```
+epoch log ──EpochSource (offset = epoch; adds up per map and shard on the executors)──▶ groupBy(shard)
+   ──ShardProcessor (transformWithState: runs of edits in Spark's state store)──▶ foreachBatch ──▶ ResultLog
+java.py finds a Java, session.py starts Spark with it, lane.py runs the query and publishes
+```
+
+Nothing is imported here: looking for a Java must work where PySpark is not installed.
+"""
+
+__all__: list[str] = []

@@ -94,6 +94,12 @@ class SparkLane:
                     f"expected version {epoch} within {timeout_seconds} s, was {self._results.latest()}"
                 )
 
+    def raise_if_failed(self) -> None:
+        """Raise `SparkLaneError` if the query has failed."""
+        with self._published:
+            if self._failure is not None:
+                raise SparkLaneError(self._failure)
+
     def stop(self) -> None:
         """Stop the query; the batch under way is abandoned and will be run again by the next start."""
         if self._query is not None:

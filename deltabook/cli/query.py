@@ -1,0 +1,236 @@
+"""``deltabook query``: run scripts, look at views."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from deltabook.cli._errors import ConfigurationError
+from deltabook.wire.results import FrameDecoder, FrameHeader
+from queries import QUERIES_DIR
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamDeclaration, compile_program, explain, read_script
+from runtime.compiler.program import Column
+
+__all__ = ["command"]
+
+_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+_FLOW_BYTES: Final = 64 * 1024
+_TIMEOUT_SECONDS: Final = 30.0
+
+_files = click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.sql..."
+)
+_mode = click.option(
+    "--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is: NULL, or 0."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+_data_dir = click.option(
+    "--data-dir", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the scripts' files lie."
+)
+_results = click.option("--results", metavar="HOST:PORT", help="A running runtime's results service.")
+
+
+@click.group()
+def command() -> None:
+    """Run SQL scripts over files, and look at the views of a running runtime."""
+
+
+def _read(
+    files: Sequence[Path], data_dir: Path | None
+) -> tuple[list[NamedSelect], dict[str, StreamDeclaration]]:
+    """The SELECTs and declarations of all files; a stream that several declare alike is one."""
+    selects: list[NamedSelect] = []
+    streams: dict[str, StreamDeclaration] = {}
+    for path in files:
+        script = read_script(path, data_dir=data_dir)
+        selects += script.selects
+        for stream in script.streams:
+            known = streams.setdefault(stream.name, stream)
+            if (known.columns, known.source, known.options) != (stream.columns, stream.source, stream.options) and (
+                known.columns != stream.columns or known.options != stream.options
+            ):
+                raise ConfigurationError(f"expected one declaration of {stream.name}, was another in {path}")
+    return selects, streams
+
+
+@command.command("run")
+@_files
+@_data_dir
+@_mode
+@_json
+@click.option("--master", default="local[2]", help="Any Spark master.")
+@click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
+@click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
+@click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
+def run(
+    files: tuple[Path, ...],
+    data_dir: Path | None,
+    mode: Literal["sql", "dbtoaster"],
+    as_json: bool,
+    master: str,
+    shards: int,
+    epoch_messages: int,
+    every_epoch: bool,
+    workers: int,
+    directory: Path | None,
+) -> None:
+    """Run the streams that the scripts declare to their end and print the result of each SELECT."""
+    from runtime.engine import IngestConfig
+    from runtime.service.scriptrun import ScriptRun
+    from runtime.spark.session import SparkConfig
+
+    selects, streams = _read(files, data_dir)
+    if not selects:
+        raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
+    if not streams:
+        raise ConfigurationError(
+            f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
+            "views over the live market are kept by `deltabook runtime`"
+        )
+    with _run_directory(directory) as place:
+        script_run = ScriptRun(
+            place,
+            selects,
+            list(streams.values()),
+            mode=mode,
+            ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
+            spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=1 if every_epoch else 1_000_000),
+        )
+        for result in script_run.results(every_epoch=every_epoch):
+            _print_result(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json)
+        counts = script_run.counts
+        unknown = counts.counters.get("unknown_orders", 0)
+        click.echo(
+            f"{counts.messages} messages in {counts.epochs} epochs, {counts.dead_letters} malformed, "
+            f"{unknown} for orders that are not live",
+            err=True,
+        )
+        if counts.dead_letters:
+            click.echo(f"malformed tuples are in {place / 'dead-letters.jsonl'}" if directory else
+                       "run again with --dir to keep the malformed tuples", err=True)  # fmt: skip
+
+
+@contextmanager
+def _run_directory(directory: Path | None) -> Iterator[Path]:
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="deltabook-") as place:
+            yield Path(place)
+    elif directory.exists() and any(directory.iterdir()):
+        raise ConfigurationError(f"expected an empty or new run directory, was {directory} with files in it")
+    else:
+        yield directory
+
+
+def _print_result(
+    name: str, columns: Sequence[Column], rows: list[list[Any]], epoch: int, view_class: str, as_json: bool
+) -> None:
+    names = [c.name for c in columns]
+    if as_json:
+        line = {"query": name, "columns": names, "rows": rows, "epoch": epoch, "class": view_class}
+        sys.stdout.write(_JSON.encode(line).decode() + "\n")
+        sys.stdout.flush()
+        return
+    table = Table(title=f"{name} ({view_class}, epoch {epoch})", title_justify="left")
+    for column in columns:
+        table.add_column(column.name, justify="left" if column.type == "string" else "right")
+    for row in rows:
+        table.add_row(*("NULL" if value is None else str(value) for value in row))
+    Console(soft_wrap=True).print(table)
+
+
+@command.command("explain")
+@_files
+@_data_dir
+@_mode
+@_json
+def explain_(files: tuple[Path, ...], data_dir: Path | None, mode: Literal["sql", "dbtoaster"], as_json: bool) -> None:
+    """Say for each SELECT in which class it is, why, and what is kept for it."""
+    selects, streams = _read(files, data_dir)
+    relations = [s.relation() for s in streams.values()] or list(MARKET_RELATIONS)
+    program = compile_program(selects, relations, mode=mode)
+    for view in program.views:
+        if as_json:
+            line = {"query": view.name, "class": view.view_class, "reason": view.reason,
+                    "columns": [c.name for c in view.columns], "explain": explain(program, view.name)}  # fmt: skip
+            click.echo(_JSON.encode(line).decode())
+        else:
+            click.echo(explain(program, view.name))
+
+
+@command.command("list")
+@_results
+@_json
+def list_(results: str | None, as_json: bool) -> None:
+    """List the views of a running runtime, or the queries that ship with Deltabook."""
+    if results is None:
+        for path in sorted(QUERIES_DIR.glob("*.sql")):
+            click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
+        return
+    for view in msgspec.json.decode(_get(results, "/v1/views")):
+        if as_json:
+            click.echo(msgspec.json.encode(view).decode())
+        else:
+            names = ", ".join(column["name"] for column in view["columns"])
+            click.echo(f"{view['name']}({names}): {view['class']}, {view['rows']} rows at epoch {view['epoch']}")
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="VIEW...")
+@_results
+@_json
+@click.option("--versions", type=click.IntRange(0), default=0, help="Stop after so many versions; 0 for no end.")
+def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: int) -> None:
+    """Print the changes of views of a running runtime as they are published."""
+    if results is None:
+        raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+    seen = 0
+    decoder = FrameDecoder()
+    with _open(results, f"/v1/changes?views={','.join(names)}", timeout=None) as response:
+        while data := response.read1(_FLOW_BYTES):
+            for frame in decoder.feed(data):
+                if frame.header.kind == "heartbeat":
+                    continue
+                _print_frame(frame.header, frame.rows.to_pylist() if frame.rows is not None else [], as_json)
+                seen += 1
+                if versions and seen >= versions:
+                    return
+
+
+def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        line = {"query": header.view, "kind": header.kind, "from": header.from_epoch, "to": header.to_epoch, "rows": rows}
+        click.echo(_JSON.encode(line).decode())
+        return
+    click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}] {header.reason}".rstrip())
+    for row in rows:
+        weight = row.pop("weight")
+        click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))
+
+
+def _open(results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS) -> Any:
+    try:
+        return urllib.request.urlopen(f"http://{results}{path}", timeout=timeout)  # noqa: S310 (always http)
+    except urllib.error.HTTPError as error:
+        raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ConfigurationError(f"expected a runtime's results service at {results}, was: {reason}") from None
+
+
+def _get(results: str, path: str) -> bytes:
+    with _open(results, path) as response:
+        data: bytes = response.read()
+        return data

@@ -1,0 +1,122 @@
+"""Closing epochs: what was applied since the last barrier becomes a segment, with the state that belongs to it.
+
+The commit has the order of `runtime.epochs.log`: segment written and synced, one transaction with the operators'
+edits, the cuts and the segment's checksum, then the rename. A crash before the transaction leaves nothing of the
+epoch; a crash after it leaves all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.engine.deadletters import EpochDeadLetters
+from runtime.epochs import CommitRecord, Cut, EpochLog, Footer
+from runtime.formats import DeadLetter
+from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore
+
+__all__ = ["EpochWriter", "Recovered"]
+
+_TABLE: Final = "epochs"
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """What the last committed epoch says."""
+
+    record: CommitRecord
+    """The epoch and its segment's checksum."""
+    cuts: dict[str, Cut]
+    """Where to go on, by origin."""
+    messages: int
+    """Messages of all epochs."""
+
+
+class EpochWriter:
+    """Owns a runtime's state database, object space and epoch log; one per directory, held by the database's lock.
+
+    Not thread-safe: one owner at a time.
+    """
+
+    def __init__(self, directory: Path, now_ns: Callable[[], int], on_epoch: Callable[[Footer], None]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._store = SqliteStore(directory / "state.db")
+        self.space = ObjectSpace(self._store)
+        self.log = EpochLog(directory / "epochs")
+        self._now_ns = now_ns
+        self._on_epoch = on_epoch
+        self.recovered = self._recover()
+        self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch)
+        self._deltas: dict[str, list[pa.RecordBatch]] = {}
+        self._letters: list[DeadLetter] = []
+        self._messages = 0
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch, -1 before the first."""
+        return self.log.latest()
+
+    @property
+    def messages(self) -> int:
+        """Messages of the epoch that is open, malformed ones not counted."""
+        return self._messages
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the open epoch holds anything that a barrier would have to seal."""
+        return bool(self._messages or self._dead.pending)
+
+    @property
+    def dead_letters(self) -> int:
+        """Tuples set aside so far, in committed epochs."""
+        return self._dead.count
+
+    def add(self, deltas: Mapping[str, pa.RecordBatch], messages: int) -> None:
+        """Put deltas into the open epoch."""
+        for name, batch in deltas.items():
+            if batch.num_rows:
+                self._deltas.setdefault(name, []).append(batch)
+        self._messages += messages
+
+    def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
+        """Put malformed tuples into the open epoch: the first of them to be written out, all of them counted."""
+        self._letters += letters
+        self._dead.pending += messages
+
+    def seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
+        """Close the epoch: durable and visible when this returns. Afterwards the next one is open."""
+        epoch = self.epoch + 1
+        footer = Footer(
+            from_epoch=max(0, epoch - 1),
+            to_epoch=epoch,
+            cuts=dict(cuts),
+            messages=self._messages,
+            time_ns=self._now_ns(),
+            control=control,
+        )
+        self._dead.write(epoch, self._letters)
+        prepared = self.log.prepare(footer, self._deltas)
+        total = (self.recovered.messages if self.recovered else 0) + self._messages
+        recovered = Recovered(prepared.record, footer.cuts, total)
+        self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
+        self.log.publish(prepared)
+        self.recovered = recovered
+        self._deltas, self._letters, self._messages = {}, [], 0
+        self._on_epoch(footer)
+        return footer
+
+    def close(self) -> None:
+        """Release files; what is in the open epoch is discarded and will be read again."""
+        self._store.close()
+
+    def _recover(self) -> Recovered | None:
+        data = self._store.get(_TABLE, 0)
+        try:
+            recovered = None if data is None else msgspec.msgpack.decode(data, type=Recovered)
+        except msgspec.DecodeError as error:
+            raise CorruptStateError(f"expected the last epoch's record, was {data!r}: {error}") from None
+        self.log.recover(recovered.record if recovered else None)
+        return recovered

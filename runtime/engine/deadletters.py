@@ -1,0 +1,92 @@
+"""Dead letters by epoch: a malformed tuple is written out exactly once, whatever crashes.
+
+Lines are written before their epoch commits and carry its number; what a crash leaves of an epoch that did not commit
+is cut off at the next start, and the tuple comes again with the input that is read again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from runtime.formats import DeadLetter
+
+__all__ = ["EpochDeadLetters"]
+
+_LIMIT_BYTES: Final = 64 * 1024 * 1024
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """One line of the file."""
+
+    epoch: int
+    total: int
+    origin_id: int
+    sequence_number: int
+    byte_offset: int
+    row: int
+    field: str
+    expected: str
+    reason: str
+    data: str
+
+
+class EpochDeadLetters:
+    """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
+
+    def __init__(self, path: Path, committed_epoch: int, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self._path = path
+        self._limit_bytes = limit_bytes
+        self.count = 0
+        self.pending = 0
+        self._size = self._cut_to(committed_epoch)
+
+    def write(self, epoch: int, letters: Sequence[DeadLetter]) -> None:
+        """Append the letters of an epoch that is about to commit; `pending` tuples are counted."""
+        self.count += self.pending
+        self.pending = 0
+        if not letters or self._size >= self._limit_bytes:
+            return
+        lines = b"".join(msgspec.json.encode(_line(epoch, self.count, letter)) + b"\n" for letter in letters)
+        with self._path.open("ab") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        self._size += len(lines)
+
+    def _cut_to(self, epoch: int) -> int:
+        """Drop lines of epochs past this one, and a torn last line; gives the size that is left."""
+        if not self._path.exists():
+            return 0
+        size = 0
+        with self._path.open("r+b") as file:
+            for line in file:
+                try:
+                    entry = msgspec.json.decode(line, type=_Line)
+                except msgspec.DecodeError:
+                    break
+                if entry.epoch > epoch or not line.endswith(b"\n"):
+                    break
+                self.count = entry.total
+                size += len(line)
+            file.truncate(size)
+        return size
+
+
+def _line(epoch: int, total: int, letter: DeadLetter) -> _Line:
+    return _Line(
+        epoch=epoch,
+        total=total,
+        origin_id=letter.origin_id,
+        sequence_number=letter.sequence_number,
+        byte_offset=letter.byte_offset,
+        row=letter.row,
+        field=letter.field,
+        expected=letter.expected,
+        reason=letter.reason,
+        data=letter.data.decode("utf-8", "backslashreplace"),
+    )

@@ -1,0 +1,230 @@
+"""The ingest: raw buffers in from any number of sources, epochs out.
+
+```
+source ──offer──▶ TaskQueue ──▶ worker: InputFormatter.format ──▶ arrived ──▶ whoever holds the apply lock:
+(reactor, file thread)          (any order, outside the lock)                 InOrder → adaptor → EpochWriter
+```
+
+Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; workers run the rest. Everything behind
+`_apply_lock` belongs to the worker that holds it; `_lock` guards the counts and the list of what arrived.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from runtime.engine.barrier import EpochWriter
+from runtime.engine.errors import EngineError
+from runtime.engine.origin import Origin
+from runtime.engine.queue import TaskQueue
+from runtime.engine.workers import Workers
+from runtime.formats import FormattedBatch, RawBuffer
+from runtime.sources import BufferSink
+
+__all__ = ["Ingest", "IngestConfig", "IngestListener"]
+
+_JOIN_SECONDS: Final = 10.0
+
+
+class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sizes of the ingest."""
+
+    workers: int = 2
+    """Threads that format."""
+    queue_capacity: int = 64
+    """Raw buffers admitted and not yet taken by a worker."""
+    epoch_messages: int = 0
+    """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
+    epoch_most_messages: int = 1_000_000
+    """Close an epoch at the first place behind so many messages, whatever the time."""
+
+
+class IngestListener:
+    """What the owner of an ingest hears, on a worker's thread; override what matters."""
+
+    def on_finished(self) -> None:
+        """Every origin has ended and everything is in an epoch."""
+
+    def on_failed(self, reason: str) -> None:
+        """The ingest cannot go on; the last committed epoch stands."""
+
+    def on_lost(self, origin_id: int, reason: str) -> None:
+        """An origin's connection broke; the ingest has asked it to reconnect."""
+
+
+class Ingest(BufferSink):
+    """Formats, orders, adapts and cuts; see the module."""
+
+    def __init__(
+        self, config: IngestConfig, writer: EpochWriter, origins: Mapping[int, Origin], listener: IngestListener
+    ) -> None:
+        self._config = config
+        self._writer = writer
+        self._origins = dict(origins)
+        self._listener = listener
+        self._lock = threading.Lock()
+        self._apply_lock = threading.Lock()
+        self._arrived: deque[Callable[[], None]] = deque()
+        self._barrier_wanted = False
+        self._ended = False
+        self._queue = TaskQueue(config.queue_capacity, self._on_room)
+        self._workers = Workers(self._queue, config.workers, self._on_error)
+
+    def start(self) -> None:
+        """Start the workers and open every source where its last epoch ended; tables before streams."""
+        self._workers.start()
+        waiting = [o for o in self._origins.values() if o.first]
+        for origin in waiting or self._origins.values():
+            origin.open(self)
+
+    def stop(self) -> None:
+        """Close sources and workers; what no epoch holds is discarded and comes again after a restart."""
+        self._ended = True
+        for origin in self._origins.values():
+            origin.source.close()
+        self._queue.close()
+        if not self._workers.join(_JOIN_SECONDS):
+            raise EngineError(f"expected the workers to stop within {_JOIN_SECONDS} s, one still runs")
+
+    def request_barrier(self) -> None:
+        """Close the epoch at the next place where it may be cut; nothing happens while it is empty."""
+        with self._lock:
+            if self._barrier_wanted or self._ended:
+                return
+            self._barrier_wanted = True
+        self._queue.put(lambda: self._apply(self._barrier))
+
+    @property
+    def backlog(self) -> int:
+        """Tasks that wait."""
+        return len(self._queue)
+
+    # From sources
+
+    def offer(self, raw: RawBuffer) -> bool:
+        """See `BufferSink`."""
+        origin = self._origins[raw.origin_id]
+        origin.enter()
+        if self._queue.offer(lambda: self._format(origin, raw)):
+            return True
+        origin.leave()
+        return False
+
+    def end_of_stream(self, origin_id: int) -> None:
+        """See `BufferSink`."""
+        origin = self._origins[origin_id]
+        origin.when_drained(lambda: self._queue.put(lambda: self._finish(origin)))
+
+    def failed(self, origin_id: int, reason: str) -> None:
+        """See `BufferSink`."""
+        self._fail(f"origin {self._origins[origin_id].name}: {reason}")
+
+    def lost(self, origin_id: int, reason: str) -> None:
+        """See `BufferSink`."""
+        origin = self._origins[origin_id]
+        self._listener.on_lost(origin_id, reason)
+        origin.when_drained(lambda: self._queue.put(lambda: self._apply(origin.reconnect)))
+
+    # On workers
+
+    def _format(self, origin: Origin, raw: RawBuffer) -> None:
+        batches = origin.formatter.format(raw)
+        if batches is None:  # out of the shredder's range: behind the others, and again
+            self._queue.put(lambda: self._format(origin, raw))
+            return
+
+        def accept() -> None:
+            self._accept(origin, batches)
+            origin.leave()
+
+        self._apply(accept)
+
+    def _finish(self, origin: Origin) -> None:
+        self._apply(lambda: self._end(origin, origin.formatter.finish(origin.origin_id)))
+
+    def _apply(self, step: Callable[[], None]) -> None:
+        """Run steps one at a time in the order in which they arrive; a worker that finds another at it leaves its own.
+
+        The step is left to the holder of the lock, so that the other workers go on formatting.
+        """
+        self._arrived.append(step)
+        while self._arrived and self._apply_lock.acquire(blocking=False):
+            try:
+                while self._arrived:
+                    self._arrived.popleft()()
+            except Exception as error:  # noqa: BLE001 (a state that is half changed must not go on, whatever the cause)
+                self._fail(f"{type(error).__name__}: {error}")
+            finally:
+                self._apply_lock.release()
+
+    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> None:
+        """Behind the apply lock: what has become the next part of the stream goes into the epoch."""
+        if self._ended:
+            return
+        for batch in origin.in_order(batches):
+            if batch.messages > batch.rows.num_rows:
+                bad = batch.messages - batch.rows.num_rows
+                origin.set_aside(bad)
+                self._writer.set_aside(batch.dead, bad)
+            origin.take(batch)
+            self._drain(origin)
+
+    def _drain(self, origin: Origin) -> None:
+        while (room := self._room()) and (part := origin.next_part(room)) is not None:
+            self._writer.add(origin.adaptor.apply(part), part.rows.num_rows)
+            origin.applied(part)
+            if self._full() and part.cuttable[-1]:
+                self._seal()
+
+    def _room(self) -> int:
+        limit = self._config.epoch_messages or self._config.epoch_most_messages
+        return max(1, limit - self._writer.messages)
+
+    def _full(self) -> bool:
+        limit = self._config.epoch_messages or self._config.epoch_most_messages
+        return self._writer.messages >= limit
+
+    def _barrier(self) -> None:
+        with self._lock:
+            self._barrier_wanted = False
+        if self._writer.is_open and not self._ended:
+            self._seal()
+
+    def _seal(self) -> None:
+        for origin in self._origins.values():
+            self._writer.add(origin.adaptor.at_barrier(), 0)
+        self._writer.seal({o.name: o.cut() for o in self._origins.values()})
+
+    def _end(self, origin: Origin, batches: list[FormattedBatch]) -> None:
+        self._accept(origin, batches)
+        origin.ended = True
+        if origin.first and all(o.ended for o in self._origins.values() if o.first):
+            for other in self._origins.values():
+                if not other.first:
+                    other.open(self)
+        if all(o.ended for o in self._origins.values()) and not self._ended:
+            if self._writer.is_open or self._writer.epoch == 0:
+                self._seal()
+            self._ended = True
+            self._listener.on_finished()
+
+    def _on_room(self) -> None:
+        for origin in self._origins.values():
+            origin.source.resume()
+
+    def _on_error(self, error: BaseException) -> None:
+        self._fail(f"{type(error).__name__}: {error}")
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+        self._listener.on_failed(reason)
+
+

@@ -1,0 +1,38 @@
+"""Relations: feed messages in, deltas of named multisets out.
+
+```
+rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ Adaptor.apply ──▶ deltas by relation
+                        FeedAdaptor   the exchange's feed: bids, asks, trades
+                        TraceAdaptor  DBToaster traces: the streams that a script declares
+                        RowAdaptor    CSV streams and tables
+orderbook.py, orderlife.py: what a batch of messages does to orders      retention.py: rows that leave again
+```
+"""
+
+from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.errors import AdaptorError, FeedGapError
+from runtime.relations.feed import FeedAdaptor
+from runtime.relations.orderbook import BOOK_SCHEMA, DBTOASTER, FEED, TRADES_SCHEMA, Dialect, Messages, OrderBookAdaptor
+from runtime.relations.retention import Retained, Retention
+from runtime.relations.table import RowAdaptor
+from runtime.relations.trace import BookStream, TraceAdaptor
+
+__all__ = [
+    "BOOK_SCHEMA",
+    "DBTOASTER",
+    "FEED",
+    "TRADES_SCHEMA",
+    "Adaptor",
+    "AdaptorError",
+    "BookStream",
+    "Dialect",
+    "FeedAdaptor",
+    "FeedGapError",
+    "Messages",
+    "OrderBookAdaptor",
+    "Prepared",
+    "Retained",
+    "Retention",
+    "RowAdaptor",
+    "TraceAdaptor",
+]

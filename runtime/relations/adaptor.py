@@ -1,0 +1,67 @@
+"""Adaptors: an origin's rows in, deltas of relations out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.compiler.program import Relation
+from runtime.formats import Schema
+
+__all__ = ["Adaptor", "Prepared"]
+
+Integers = npt.NDArray[np.int64]
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """Rows of an origin, ready to be applied."""
+
+    rows: pa.RecordBatch
+    """What `Adaptor.apply` takes, in stream order."""
+    row_ends: Integers
+    """Byte offset behind each row; see `runtime.formats.FormattedBatch`."""
+    cuttable: npt.NDArray[np.bool_]
+    """Whether an epoch may end right behind the row."""
+
+    def slice(self, start: int, stop: int) -> Prepared:
+        """Some of the rows, without copying."""
+        rows = self.rows.slice(start, stop - start)
+        return Prepared(rows, self.row_ends[start:stop], self.cuttable[start:stop])
+
+
+class Adaptor(ABC):
+    """What makes deltas of one origin's rows. State lives in the object space, so that it is checkpointed.
+
+    Called in stream order by one thread at a time; must not block and must not loop over rows.
+    """
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """What the origin's tuples look like."""
+
+    @property
+    @abstractmethod
+    def relations(self) -> tuple[Relation, ...]:
+        """The relations that it changes."""
+
+    @abstractmethod
+    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+        """Take out what is not data and say where an epoch may end. Rows that may not be cut behind yet come again."""
+
+    @abstractmethod
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        """Take rows in; gives the deltas (columns and ``weight``) by relation."""
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        """Deltas that the end of an epoch brings about by itself, such as rows whose retention is over."""
+        return {}
+
+    def counters(self) -> Mapping[str, int]:
+        """What it saw, by name."""
+        return {}

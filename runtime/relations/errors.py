@@ -1,0 +1,13 @@
+"""What can go wrong between feed messages and relations."""
+
+from __future__ import annotations
+
+__all__ = ["AdaptorError", "FeedGapError"]
+
+
+class AdaptorError(ValueError):
+    """An adaptor cannot be made or cannot go on."""
+
+
+class FeedGapError(AdaptorError):
+    """Messages are missing in a sequenced feed."""

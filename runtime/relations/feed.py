@@ -1,0 +1,137 @@
+"""The adaptor of the exchange's text feed: BIDS, ASKS and TRADES of all symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.compiler.program import Relation
+from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.formats import FEED_SCHEMA, Schema
+from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.errors import FeedGapError
+from runtime.relations.orderbook import FEED, TRADES_SCHEMA, Messages, OrderBookAdaptor
+from runtime.relations.retention import Retained, Retention
+from runtime.state import KeyColumn, ObjectSpace
+
+__all__ = ["FeedAdaptor"]
+
+Integers = npt.NDArray[np.int64]
+
+_HEARTBEAT: Final = "H"
+
+
+class FeedAdaptor(Adaptor):
+    """Sequenced feed messages in, deltas out; checks that no message is missing.
+
+    An epoch may end before a heartbeat, which says that all requests before it are complete, and between two messages
+    with different times, because the messages of one request share theirs.
+    """
+
+    def __init__(self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1) -> None:
+        self._book = OrderBookAdaptor(space, name, FEED)
+        columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]
+        self._trades = Retained(space, f"{name}/trades", columns, "match_id", "t", retention)
+        self._next = next_sequence
+        self._dead = 0
+        self._gaps = 0
+        self._repeated = 0
+
+    @property
+    def schema(self) -> Schema:
+        return FEED_SCHEMA
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return MARKET_RELATIONS
+
+    @property
+    def next_sequence(self) -> int:
+        """Number of the first message that was not applied yet."""
+        return self._next
+
+    def allow_missing(self, messages: int) -> None:
+        """So many messages were set aside as malformed: their numbers may be missing."""
+        self._dead += messages
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+        heartbeat = pc.equal(rows.column("action"), _HEARTBEAT).to_numpy(zero_copy_only=False)
+        time_ns = rows.column("time_ns").to_numpy()
+        cuttable = np.zeros(len(heartbeat), np.bool_)
+        cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
+        if heartbeat.any():
+            keep = ~heartbeat
+            return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
+        return Prepared(rows, row_ends, cuttable)
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        rows = self._in_sequence(prepared.rows)
+        if not rows.num_rows:
+            return {}
+        sequence = rows.column("sequence").to_numpy()
+        self._next = int(sequence[-1]) + 1
+        messages = Messages(
+            t=rows.column("time_ns").to_numpy(),
+            order_id=rows.column("order_id").to_numpy(),
+            broker_id=rows.column("broker_id").to_numpy(),
+            action=action_codes(rows.column("action")),
+            volume=rows.column("volume").to_numpy(),
+            price=rows.column("price").to_numpy(),
+            symbol=self._book.symbols.encode(rows.column("symbol")),
+            number=sequence,
+        )
+        deltas = self._book.apply(messages)
+        if "trades" in deltas:
+            self._trades.add(deltas["trades"])
+        return deltas
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        expired = self._trades.expire()
+        return {} if expired is None else {"trades": expired}
+
+    def counters(self) -> Mapping[str, int]:
+        seen = self._book.counters
+        return {
+            "messages": seen.messages,
+            "unknown_orders": seen.unknown_orders,
+            "duplicate_orders": seen.duplicate_orders,
+            "bad_volumes": seen.bad_volumes,
+            "live_orders": len(self._book),
+            "gaps": self._gaps,
+            "repeated": self._repeated,
+        }
+
+    def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that were not applied before; raises `FeedGapError` if others are missing."""
+        sequence = rows.column("sequence").to_numpy()
+        repeated = int(np.searchsorted(sequence, self._next))
+        if repeated:
+            self._repeated += repeated
+            rows, sequence = rows.slice(repeated), sequence[repeated:]
+        if not len(sequence):
+            return rows
+        missing = int(sequence[-1]) - self._next + 1 - len(sequence)
+        if missing or (np.diff(sequence) <= 0).any():
+            if missing < 0 or missing > self._dead or (np.diff(sequence) <= 0).any():
+                expected = np.arange(self._next, self._next + len(sequence))
+                at = int(np.flatnonzero(sequence != expected)[0])
+                raise FeedGapError(f"expected feed message {expected[at]}, was {sequence[at]}")
+            self._dead -= missing
+            self._gaps += missing
+        return rows
+
+
+def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """The first letter's code of each action; 0 for an empty one."""
+    encoded = column.dictionary_encode()
+    codes = np.array([ord(t[0]) if len(t) == 1 and t.isascii() else 0 for t in encoded.dictionary.to_pylist()], np.uint8)
+    return codes[encoded.indices.to_numpy()]
+
+
+def _key_type(type_: pa.DataType) -> str:
+    return "string" if pa.types.is_string(type_) else "int64"

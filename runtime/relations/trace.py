@@ -1,0 +1,108 @@
+"""The adaptor of DBToaster's order-book traces: ``t,id,action,volume,price`` without symbols.
+
+One trace can fill several declared streams, each bound to one side of the book; a stream's columns keep the names that
+its declaration gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.compiler.program import Relation
+from runtime.formats import Field, Schema
+from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.errors import AdaptorError
+from runtime.relations.feed import action_codes
+from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
+from runtime.state import ObjectSpace
+
+__all__ = ["BookStream", "TraceAdaptor"]
+
+Integers = npt.NDArray[np.int64]
+
+_SCHEMA: Final = Schema(
+    (Field("t", "int64"), Field("id", "int64"), Field("action", "string"), Field("volume", "int64"), Field("price", "int64"))
+)
+_COLUMNS: Final = ("t", "id", "broker_id", "volume", "price")
+_MOST_COLUMNS: Final = len(_COLUMNS)
+
+
+class BookStream(msgspec.Struct, frozen=True):
+    """A declared stream that a trace fills."""
+
+    relation: Relation
+    """Its name and columns: up to five, in the order t, id, broker_id, volume, price."""
+    book: Literal["bids", "asks"]
+    """The side that it takes."""
+
+
+class TraceAdaptor(Adaptor):
+    """Trace lines in, deltas of the declared streams out; every line is a message of its own."""
+
+    def __init__(
+        self, space: ObjectSpace, name: str, streams: Sequence[BookStream], brokers: int, messages: int = 0
+    ) -> None:
+        for stream in streams:
+            if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:
+                raise AdaptorError(
+                    f"expected up to {_MOST_COLUMNS} columns ({', '.join(_COLUMNS)}) in stream "
+                    f"{stream.relation.name}, was {len(stream.relation.columns)}"
+                )
+        self._streams = tuple(streams)
+        self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers))
+        self._symbol = self._book.symbols.encode(pa.array([""]))
+        self._messages = messages
+
+    @property
+    def schema(self) -> Schema:
+        return _SCHEMA
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return tuple(stream.relation for stream in self._streams)
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+        return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        rows = prepared.rows
+        number = self._messages + 1 + np.arange(rows.num_rows)
+        self._messages += rows.num_rows
+        order_id = rows.column("id").to_numpy()
+        deltas = self._book.apply(
+            Messages(
+                t=rows.column("t").to_numpy(),
+                order_id=order_id,
+                broker_id=order_id,
+                action=action_codes(rows.column("action")),
+                volume=rows.column("volume").to_numpy(),
+                price=rows.column("price").to_numpy(),
+                symbol=np.broadcast_to(self._symbol, rows.num_rows),
+                number=number,
+            )
+        )
+        return {s.relation.name: self._renamed(s, deltas[s.book]) for s in self._streams if s.book in deltas}
+
+    def counters(self) -> Mapping[str, int]:
+        seen = self._book.counters
+        return {
+            "messages": seen.messages,
+            "unknown_orders": seen.unknown_orders,
+            "duplicate_orders": seen.duplicate_orders,
+            "bad_volumes": seen.bad_volumes,
+            "live_orders": len(self._book),
+        }
+
+    @staticmethod
+    def _renamed(stream: BookStream, deltas: pa.RecordBatch) -> pa.RecordBatch:
+        declared = stream.relation.columns
+        arrays = [deltas.column(name) for name in _COLUMNS[: len(declared)]]
+        return pa.RecordBatch.from_arrays(
+            [*arrays, deltas.column("weight")], names=[*(c.name for c in declared), "weight"]
+        )

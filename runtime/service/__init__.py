@@ -1,0 +1,10 @@
+"""The service: what the outside sees of the runtime.
+
+```
+scripts.py      declarations of a script → origins          scriptrun.py   a script's streams to their end
+live.py         a feed, views and their results, for ever   http.py        results and status over HTTP
+materialised.py a view's full result from its changes       hub.py         versions → subscribers
+```
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,160 @@
+"""Runs a script's streams to their end, through formatter, engine, epochs and Spark, and gives the views' results."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from runtime.compiler import NamedSelect, StreamDeclaration, compile_program
+from runtime.compiler.program import Column, Program, encode_program
+from runtime.engine import EngineError, EpochWriter, Ingest, IngestConfig, IngestListener
+from runtime.epochs import Footer, ResultLog
+from runtime.service.errors import ServiceError
+from runtime.service.materialised import MaterialisedView, json_rows
+from runtime.service.scripts import script_origins
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.lane import Published, SparkLane
+from runtime.spark.session import SparkConfig, start_session
+
+__all__ = ["Counts", "Result", "ScriptRun"]
+
+_PATIENCE_SECONDS: Final = 600.0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A view's full result at a version."""
+
+    query: str
+    """Name of the view."""
+    columns: tuple[Column, ...]
+    """What its rows look like."""
+    rows: list[list[Any]]
+    """The rows as JSON values, sorted."""
+    epoch: int
+    """The version."""
+    view_class: str
+    """linear or reevaluated."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What a run went through."""
+
+    messages: int
+    """Messages of all origins, malformed ones not counted."""
+    dead_letters: int
+    """Malformed ones."""
+    epochs: int
+    """Epochs sealed."""
+    counters: dict[str, int]
+    """What the adaptors saw."""
+
+
+class _Listener(IngestListener):
+    def __init__(self) -> None:
+        self.outcome: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def on_finished(self) -> None:
+        self.outcome.put(None)
+
+    def on_failed(self, reason: str) -> None:
+        self.outcome.put(reason)
+
+
+class ScriptRun:
+    """One run of one script in a directory of its own."""
+
+    def __init__(
+        self,
+        directory: Path,
+        selects: Sequence[NamedSelect],
+        streams: Sequence[StreamDeclaration],
+        *,
+        mode: Literal["sql", "dbtoaster"],
+        ingest: IngestConfig,
+        spark: SparkConfig,
+    ) -> None:
+        self._directory = directory
+        self._streams = streams
+        self._ingest_config = ingest
+        self._spark_config = spark
+        self.program: Program = compile_program(selects, [s.relation() for s in streams], mode=mode)
+        self.counts = Counts(0, 0, 0, {})
+
+    def results(self, *, every_epoch: bool = False) -> Iterator[Result]:
+        """Run, and give each view's result at the end, or at every version that is published.
+
+        Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
+        """
+        views = {view.name: MaterialisedView(view.columns) for view in self.program.views}
+        versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
+        last = self._ingest()
+        session = start_session(self._spark_config, self._directory / "spark")
+        results = ResultLog(self._directory / "results")
+        lane = SparkLane(
+            session,
+            self._spark_config,
+            self._directory / "epochs",
+            self._directory / "checkpoint",
+            results,
+            versions.put,
+        )
+        try:
+            lane.start()
+            version = 0
+            while version < last:
+                published = self._next(versions, lane)
+                version = published.to_epoch
+                for name, view in views.items():
+                    if name in published.failed:
+                        raise ServiceError(f"view {name} failed at epoch {version}: {published.failed[name]}")
+                    view.apply(published.changes.get(name), version)
+                if every_epoch or version == last:
+                    yield from (self._result(name, view) for name, view in views.items())
+        finally:
+            lane.stop()
+            session.stop()
+
+    def _ingest(self) -> int:
+        """Bring everything in; gives the last epoch."""
+        footers: list[Footer] = []
+        writer = EpochWriter(self._directory, time.time_ns, footers.append)
+        try:
+            writer.seal({}, control=encode_program(self.program))
+            origins = script_origins(self._streams, writer)
+            listener = _Listener()
+            ingest = Ingest(self._ingest_config, writer, origins, listener)
+            ingest.start()
+            try:
+                reason = listener.outcome.get()
+            finally:
+                ingest.stop()
+            if reason is not None:
+                raise EngineError(reason)
+            counters: dict[str, int] = {}
+            for origin in origins.values():
+                for name, value in origin.adaptor.counters().items():
+                    counters[name] = counters.get(name, 0) + value
+            messages = sum(f.messages for f in footers)
+            self.counts = Counts(messages, writer.dead_letters, writer.epoch, counters)
+            return writer.epoch
+        finally:
+            writer.close()
+
+    @staticmethod
+    def _next(versions: queue.SimpleQueue[Published], lane: SparkLane) -> Published:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                return versions.get(timeout=0.2)
+            except queue.Empty:
+                lane.raise_if_failed()
+        raise SparkLaneError(f"expected a version within {_PATIENCE_SECONDS:.0f} s, was none")
+
+    def _result(self, name: str, view: MaterialisedView) -> Result:
+        described = next(v for v in self.program.views if v.name == name)
+        return Result(name, view.columns, json_rows(view.columns, view.rows()), view.version, described.view_class)
