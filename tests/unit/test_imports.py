@@ -1,0 +1,116 @@
+"""Who may import whom: the packages meet on wires, and inside the runtime imports point only downwards."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("algo_engine", "deltabook", "exchange_server", "runtime")
+RUNTIME_RANKS = {
+    "service": 3,
+    "engine": 2,
+    "spark": 2,
+    "relations": 1,
+    "sources": 1,
+    "views": 1,
+    "compiler": 0,
+    "epochs": 0,
+    "formats": 0,
+    "state": 0,
+}
+"""A package of the runtime imports only itself and packages of a lower rank."""
+JAVA = "runtime.spark.java"
+"""Finds a Java with the standard library alone: set-up and the doctor use it before Spark is there."""
+
+
+def modules() -> list[tuple[str, Path]]:
+    """Name and file of every module that is installed."""
+    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [(".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path) for path in paths]
+
+
+def imported(name: str, path: Path) -> Iterator[str]:
+    """Every module of ours that the module imports, wherever the import stands."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package.split(".")[: len(package.split(".")) - node.level + 1]]) if node.level else ""
+            module = ".".join(part for part in (base, node.module or "") if part)
+            found = [f"{module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (each for each in found if each.split(".")[0] in PACKAGES)
+
+
+def is_within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def broken_rule(name: str, target: str) -> str | None:
+    """The rule that an import of `target` by `name` breaks."""
+    own, other = (each.split(".", maxsplit=1)[0] for each in (name, target))
+    if is_within(name, "deltabook.wire"):
+        return None if is_within(target, "deltabook.wire") else "deltabook.wire imports none of the other packages"
+    if own == "deltabook" or is_within(target, "deltabook.wire"):
+        return None
+    if own != other:
+        return f"{own} imports nothing of {other}: they meet on wires, whose messages are in deltabook.wire"
+    if own == "runtime":
+        return broken_rank(name, target)
+    return None
+
+
+def broken_rank(name: str, target: str) -> str | None:
+    parts, others = name.split("."), target.split(".")
+    own, other = (each[1] if len(each) > 1 else "" for each in (parts, others))
+    if own in {other, ""}:
+        return None
+    if own not in RUNTIME_RANKS or other not in RUNTIME_RANKS:
+        return f"expected packages with a rank, were {own} and {other}"
+    if RUNTIME_RANKS[other] >= RUNTIME_RANKS[own]:
+        return f"runtime.{other} is not below runtime.{own}"
+    return None
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_keep_the_rules(package: str) -> None:
+    broken = [
+        f"{path.relative_to(ROOT)} imports {target}: {rule}"
+        for name, path in modules()
+        if is_within(name, package)
+        for target in imported(name, path)
+        if (rule := broken_rule(name, target)) is not None
+    ]
+    assert broken == []
+
+
+def test_finding_a_java_needs_nothing_of_ours() -> None:
+    path = ROOT / "runtime" / "spark" / "java.py"
+    assert list(imported(JAVA, path)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "is_broken"),
+    [
+        ("exchange_server.book", "runtime.state", True),
+        ("exchange_server.book", "deltabook.demo", True),
+        ("exchange_server.book", "deltabook.wire.text", False),
+        ("exchange_server.book", "exchange_server.clock", False),
+        ("algo_engine.desk", "exchange_server.book", True),
+        ("runtime.engine.ingest", "deltabook.cli", True),
+        ("runtime.formats.csv", "runtime.engine", True),
+        ("runtime.engine.ingest", "runtime.spark", True),
+        ("runtime.spark.lane", "runtime.views", False),
+        ("runtime.views.shard", "runtime.compiler.program", False),
+        ("deltabook.demo.plan", "runtime.spark.java", False),
+        ("deltabook.wire.text", "deltabook.demo", True),
+    ],
+)
+def test_the_rules_tell_right_from_wrong(name: str, target: str, is_broken: bool) -> None:
+    assert (broken_rule(name, target) is not None) == is_broken
