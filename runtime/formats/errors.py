@@ -1,0 +1,36 @@
+"""What can go wrong between raw bytes and Arrow batches."""
+
+from __future__ import annotations
+
+__all__ = [
+    "DuplicateSequenceError",
+    "FormatError",
+    "MalformedTupleError",
+    "OrderCapacityError",
+    "SchemaError",
+    "SequenceGapError",
+]
+
+
+class FormatError(ValueError):
+    """The base of everything that the formats raise."""
+
+
+class SchemaError(FormatError):
+    """A schema contradicts itself or names what nobody registered."""
+
+
+class MalformedTupleError(FormatError):
+    """A tuple does not fit its schema and the policy is to fail."""
+
+
+class DuplicateSequenceError(FormatError):
+    """A sequence number arrived a second time."""
+
+
+class SequenceGapError(FormatError):
+    """A stream ended although an earlier raw buffer never came."""
+
+
+class OrderCapacityError(RuntimeError):
+    """More batches wait for an earlier one than the stage may hold."""
