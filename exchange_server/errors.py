@@ -1,0 +1,39 @@
+"""Errors of the exchange; messages read "expected X, was Y, where"."""
+
+__all__ = [
+    "DirectoryInUseError",
+    "ExchangeConfigurationError",
+    "ExchangeError",
+    "JournalError",
+    "ListenError",
+    "RecordError",
+    "ReplayFileError",
+]
+
+
+class ExchangeError(RuntimeError):
+    """The exchange cannot go on; the process ends with this line."""
+
+
+class ExchangeConfigurationError(ExchangeError, ValueError):
+    """The settings contradict each other or the journal they are used with."""
+
+
+class JournalError(ExchangeError, OSError):
+    """The journal cannot be read or written."""
+
+
+class DirectoryInUseError(JournalError):
+    """Another exchange holds the journal's directory."""
+
+
+class ListenError(ExchangeError, OSError):
+    """The port cannot be opened."""
+
+
+class ReplayFileError(ExchangeError, OSError):
+    """A recorded file cannot be read at all."""
+
+
+class RecordError(ValueError):
+    """One line of a recorded file cannot be used; it is counted and the replay goes on."""

@@ -1,0 +1,104 @@
+"""Bitstamp's order-level events as the package ob-analytics keeps them (csv or csv.gz with a header)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Final
+
+from exchange_server.errors import RecordError, ReplayFileError
+from exchange_server.inputs import REMAIN
+from exchange_server.replay.dbtoaster import BROKERS
+from exchange_server.replay.record import INT64_MAX, Loader, Record
+
+__all__ = ["HEADER", "BitstampLoader"]
+
+HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
+
+_SIDES: Final = {"bid": "B", "ask": "S"}
+
+
+class BitstampLoader(Loader):
+    """Records of ``created`` (B or S), ``changed`` (what remains) and ``deleted`` (D; 0 remains if its volume is 0).
+
+    Quirks of such captures, and what becomes of them: the time steps back behind the snapshot at the start, so it is
+    clamped; ``changed`` carries the price of the execution, which is ignored; the file ends with deletes that the
+    capture made up, of one time that is the exchange's too (a real event reaches the capture later), which are
+    left out. Outlying prices are the market's to judge: it knows the mid. Numbers are converted exactly.
+    """
+
+    def __init__(self, path: Path, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:
+        super().__init__(path)
+        self._tick = Decimal(tick_size)
+        self._lot = Decimal(lot_size)
+
+    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+        _, header = next(lines, (0, ""))
+        if header.rstrip("\r\n") != HEADER:
+            raise ReplayFileError(f"expected the header {HEADER}, was {header[:100]!r}, at {self.path}")
+        held: list[Record] = []
+        held_time = ""
+        latest_ns = 0
+        for number, line in lines:
+            try:
+                fields = next(csv.reader((line,)), [])
+                record = self._record(number, fields)
+            except RecordError as error:
+                self._bad(number, error)
+                continue
+            latest_ns = max(latest_ns, record.time_ns)
+            record = record._replace(time_ns=latest_ns)
+            # A run of deletes that may be the made-up end is held back until something else follows it.
+            synthetic = fields[5] == "deleted" and fields[1] == fields[2]
+            if held and (not synthetic or fields[1] != held_time):
+                yield from held
+                held = []
+            if synthetic:
+                held.append(record)
+                held_time = fields[1]
+            else:
+                yield record
+        self.skipped += len(held)
+
+    def _record(self, number: int, fields: list[str]) -> Record:
+        if len(fields) != 7:
+            raise RecordError(f"expected 7 fields {HEADER}, was {len(fields)}")
+        order_id, time_ms = _integer("id", fields[0]), _integer("timestamp", fields[1])
+        volume = _units("volume", fields[4], self._lot)
+        side = _SIDES.get(fields[6])
+        if side is None:
+            raise RecordError(f"expected direction bid or ask, was {fields[6]!r}")
+        price_ticks = 0
+        if fields[5] == "created":
+            action, price_ticks = side, _units("price", fields[3], self._tick)
+        elif fields[5] == "changed":
+            action = REMAIN
+        elif fields[5] == "deleted":
+            action = "D" if volume else REMAIN
+        else:
+            raise RecordError(f"expected action created, changed or deleted, was {fields[5]!r}")
+        return Record(number, time_ms * 1_000_000, order_id, order_id % BROKERS, action, volume, price_ticks)
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= INT64_MAX:
+        raise RecordError(f"expected {name} to be an integer from 0 to {INT64_MAX}, was {text!r}")
+    return value
+
+
+def _units(name: str, text: str, unit: Decimal) -> int:
+    """How many units a decimal is, exactly."""
+    try:
+        quotient = Decimal(text) / unit
+        value = int(quotient)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise RecordError(f"expected {name} to be a number, was {text!r}") from None
+    if value != quotient or not 0 <= value <= INT64_MAX:
+        raise RecordError(f"expected {name} to be a whole number of {unit}, was {text!r}")
+    return value

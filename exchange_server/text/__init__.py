@@ -1,0 +1,12 @@
+"""The text protocol's server side.
+
+```
+sockets ──lines──▶ connection.py ──logins, requests──▶ server.py ──batch──▶ Exchange
+   ▲                                                       │
+   └── tail.py ◀──one burst for all, gaps from disk────────┘
+```
+"""
+
+from exchange_server.text.server import Limits, TextServer
+
+__all__ = ["Limits", "TextServer"]

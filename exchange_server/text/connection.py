@@ -1,0 +1,167 @@
+"""One connection of the text protocol: a login, then a feed to listen to or requests to make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.protocols.basic import LineOnlyReceiver
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from deltabook.wire import text
+from exchange_server.text.tail import Tail
+
+if TYPE_CHECKING:
+    from exchange_server.text.server import TextServer
+
+__all__ = ["TextConnection"]
+
+
+@implementer(IPushProducer)
+class TextConnection(LineOnlyReceiver):
+    """Speaks with one client; whatever one client does, no other connection notices."""
+
+    _log = Logger()
+    delimiter = b"\n"
+    MAX_LENGTH = text.LINE_LIMIT_BYTES
+    transport: Any
+
+    def __init__(self, server: TextServer, peer: str) -> None:
+        self._server = server
+        self.peer = peer
+        self.tail: Tail | None = None
+        self.broker_id: int | None = None
+        self.interactive = False
+        self.passive = False
+        self._login_timeout: Any = None
+        self._closed = False
+
+    def connectionMade(self) -> None:
+        """Wait for a login, but not for ever."""
+        if not self._server.admit(self):
+            self.refuse_login("login", "the exchange has no room for another connection")
+            return
+        if hasattr(self.transport, "setTcpNoDelay"):
+            self.transport.setTcpNoDelay(True)
+        limits = self._server.limits
+        self._login_timeout = self._server.clock.callLater(
+            limits.login_timeout_s, self.refuse_login, "login", f"no login within {limits.login_timeout_s:g} s"
+        )
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Forget the client."""
+        del reason
+        self._closed = True
+        self._cancel_timeout()
+        self._server.forget(self)
+
+    def _cancel_timeout(self) -> None:
+        if self._login_timeout is not None and self._login_timeout.active():
+            self._login_timeout.cancel()
+        self._login_timeout = None
+
+    def lineReceived(self, line: bytes) -> None:
+        """A login first, requests afterwards; what a listener says is not listened to."""
+        if self._closed:
+            return
+        if self.interactive:
+            self._request(line)
+        elif not self.passive:
+            self._login(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Say so and close."""
+        reason = f"expected a line of at most {self.MAX_LENGTH} bytes was {len(line)}"
+        if self.interactive:
+            self.refuse_request(0, reason)
+            self.cut(reason, flush=True)
+        else:
+            self.refuse_login("login", reason)
+
+    def _login(self, line: bytes) -> None:
+        try:
+            login = text.parse_login(line)
+        except text.WireError as error:
+            self.refuse_login("login", str(error))
+            return
+        self._cancel_timeout()
+        if isinstance(login, text.PassiveLogin):
+            self._server.login_listener(self, login)
+        else:
+            self._server.login_broker(self, login)
+
+    def refuse_login(self, code: str, reason: str) -> None:
+        """Answer J and close."""
+        if self._closed:
+            return
+        self.transport.write(text.encode_login_reply(text.Refused(code, reason)))
+        self.cut(f"login refused: {reason}", flush=True)
+
+    def follow(self, tail: Tail) -> None:
+        """Begin to send a stream; from now on the transport says when it has had enough."""
+        self.tail = tail
+        self.transport.registerProducer(self, True)
+        tail.pump(self._server.clock.seconds())
+        tail.beat(self._server.clock.seconds())
+
+    def _request(self, line: bytes) -> None:
+        try:
+            request = text.parse_request(line)
+        except text.WireError as error:
+            first = line.split(b",", 1)[0]
+            self.refuse_request(int(first) if first.isdigit() and len(first) < 19 else 0, str(error))
+            return
+        if self.broker_id is None:
+            self._server.bind_broker(self, request.broker_id)
+        if request.broker_id == self.broker_id:
+            self._server.take(self, request)
+        elif self.broker_id is not None:
+            self.refuse_request(request.client_id, f"expected broker {self.broker_id} was {request.broker_id}")
+
+    def refuse_request(self, client_id: int, reason: str, order_id: int = 0, symbol: str = "") -> None:
+        """Answer R outside the private stream (sequence 0)."""
+        if self._closed:
+            return
+        time_ns = self._server.exchange.heartbeat_time_ns()
+        broker_id = self.broker_id or 0
+        response = text.Response(0, time_ns, order_id, broker_id, "R", 0, 0, symbol, client_id, reason)
+        self.transport.write(text.encode_response(response))
+
+    def cut(self, reason: str, *, flush: bool = False) -> None:
+        """Close; what is not sent yet is sent first (`flush`) or thrown away."""
+        if self._closed:
+            return
+        self._closed = True
+        self._log.info("text: {peer} closed: {reason}", peer=self.peer, reason=reason)
+        if self.tail is not None:
+            self.tail.paused = True
+            self.transport.unregisterProducer()
+        if flush:
+            self.transport.loseConnection()
+        else:
+            self.transport.abortConnection()
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full: send nothing, and read no further requests, until it has drained."""
+        if self.tail is not None:
+            self.tail.paused = True
+        if self.interactive and not self._closed:
+            self.transport.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer has drained."""
+        if self._closed:
+            return
+        if self.interactive:
+            self.transport.resumeProducing()
+        if self.tail is not None:
+            self.tail.paused = False
+            self.tail.pump(self._server.clock.seconds())
+
+    def stopProducing(self) -> None:
+        """The transport is gone."""
+        if self.tail is not None:
+            self.tail.paused = True

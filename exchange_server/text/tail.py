@@ -1,0 +1,90 @@
+"""One reader of a line file over a transport that may be slower than the market."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from exchange_server.journal import LineFile
+
+__all__ = ["CHUNK_BYTES", "Sink", "Tail"]
+
+CHUNK_BYTES: Final = 128 * 1024
+"""Of a gap fill: more than a transport's buffer holds, so that it asks for a pause after every chunk."""
+
+
+class Sink(Protocol):
+    """The part of a transport that a tail writes to."""
+
+    def write(self, data: bytes) -> None:
+        """Send or buffer."""
+
+
+class Tail:
+    """Sends lines from a number on: the gap from disk in chunks, then bursts as they happen.
+
+    Nothing is queued for a reader that is slow: while its transport wants a pause, the tail only remembers where it
+    is, and reads on from the disk afterwards. What waits in memory is at most one burst or chunk. A heartbeat follows
+    whenever the reader has everything there is.
+    """
+
+    __slots__ = (
+        "_allowance_bytes",
+        "_heartbeat",
+        "_lag_limit_bytes",
+        "_sink",
+        "lines",
+        "offset",
+        "paused",
+        "written_s",
+    )
+
+    def __init__(
+        self, lines: LineFile, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
+    ) -> None:
+        self.lines = lines
+        self.offset = lines.offset_of(number)
+        self.paused = False
+        self.written_s = 0.0
+        """When the transport last took something (the server's monotonic seconds)."""
+        self._sink = sink
+        self._heartbeat = heartbeat
+        self._lag_limit_bytes = lag_limit_bytes
+        self._allowance_bytes = self.lag_bytes + lag_limit_bytes
+
+    @property
+    def lag_bytes(self) -> int:
+        """Bytes that exist and that the transport has not taken yet."""
+        return self.lines.size_bytes - self.offset
+
+    @property
+    def too_slow(self) -> bool:
+        """The reader has fallen further behind than the limit since it was last this close."""
+        return self.lag_bytes > self._allowance_bytes
+
+    def burst(self, start: int, data: bytes, now_s: float) -> None:
+        """Hand over what was just appended (with its heartbeat), shared by all readers; `start` is where it begins."""
+        if self.paused:
+            return
+        if self.offset != start:
+            self.pump(now_s)
+            return
+        self.offset = self.lines.size_bytes
+        self.written_s = now_s
+        self._sink.write(data)
+
+    def pump(self, now_s: float) -> None:
+        """Read on from the disk until the transport wants a pause or everything is sent."""
+        while not self.paused and self.lag_bytes:
+            chunk = self.lines.read(self.offset, CHUNK_BYTES)
+            self.offset += len(chunk)
+            self.written_s = now_s
+            # Within the allowance of where it now is: a reader that catches up is not cut for where it came from.
+            self._allowance_bytes = min(self._allowance_bytes, self.lag_bytes + self._lag_limit_bytes)
+            self._sink.write(chunk if self.lag_bytes else chunk + self._heartbeat())
+
+    def beat(self, now_s: float) -> None:
+        """Send a heartbeat, if the reader has everything else."""
+        if not self.paused and not self.lag_bytes:
+            self.written_s = now_s
+            self._sink.write(self._heartbeat())
