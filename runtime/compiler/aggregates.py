@@ -25,7 +25,7 @@ def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
     if not value.type.is_numeric:
         raise scope.query.error(f"expected SUM of a number, was {value.type}", node)
     exact = value.type.kind == "int"
-    call: exp.Expression = exp.Sum(this=argument if exact else _in_order(argument, value.sql))
+    call: exp.Expr = exp.Sum(this=argument if exact else _in_order(argument, value.sql))
     if not exact:
         rewriter.floats["SUM of floats"] = None
     nullable = _may_be_empty(node, scope) or value.type.nullable
@@ -33,7 +33,7 @@ def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
     return _nothing_is_zero(rewriter, node, Value(call, kind))
 
 
-def _nothing_is_zero(rewriter: Rewriter, node: exp.Expression, value: Value) -> Value:
+def _nothing_is_zero(rewriter: Rewriter, node: exp.Expr, value: Value) -> Value:
     """SUM of nothing, where the dialect says 0; under FILTER or OVER this is put around those."""
     if not rewriter.zero or isinstance(node.parent, (exp.Filter, exp.Window)):
         return value
@@ -61,13 +61,13 @@ def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
         return Value(exp.Avg(this=_in_order(argument, value.sql)), kind)
     top = cast(_outer(node, exp.Sum(this=argument), rewriter, scope), "DOUBLE")
     bottom = _outer(node, exp.Count(this=argument.copy()), rewriter, scope)
-    divisor: exp.Expression = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
+    divisor: exp.Expr = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
     if value.type.scale:
         divisor = exp.Paren(this=exp.Mul(this=cast(divisor, "DOUBLE"), expression=decimal(10**value.type.scale)))
     return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
 
 
-def _outer(node: exp.Avg, part: exp.Expression, rewriter: Rewriter, scope: Scope) -> exp.Expression:
+def _outer(node: exp.Avg, part: exp.Expr, rewriter: Rewriter, scope: Scope) -> exp.Expr:
     """Puts the FILTER and OVER around an AVG around one of the two aggregates that it becomes."""
     around = node.parent
     if isinstance(around, exp.Filter):
@@ -95,14 +95,14 @@ def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
     first = exp.First(this=exp.Order(this=value.sql, expressions=order))
     present = [exp.Not(this=exp.Is(this=wrap(part.copy()), expression=exp.Null())) for part in (value.sql, by.sql)]
-    sql: exp.Expression = exp.Filter(this=first, expression=exp.Where(this=exp.and_(*present)))
+    sql: exp.Expr = exp.Filter(this=first, expression=exp.Where(this=exp.and_(*present)))
     if isinstance(node.parent, (exp.Filter, exp.Window)):
         raise scope.query.error(f"{node.key.upper()} with FILTER or OVER is not supported", node)
     nullable = not scope.grouped or value.type.nullable or by.type.nullable
     return Value(sql, value.type.with_null(nullable), raw=value.raw)
 
 
-def _may_be_empty(node: exp.Expression, scope: Scope) -> bool:
+def _may_be_empty(node: exp.Expr, scope: Scope) -> bool:
     """Whether the aggregate may see no row at all."""
     return not scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
 
@@ -131,7 +131,7 @@ def _window(rewriter: Rewriter, node: exp.Window, scope: Scope) -> Value:
     return _nothing_is_zero(rewriter, node, done) if isinstance(inner, exp.Sum) else done
 
 
-def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expression, scope: Scope) -> exp.Expression:
+def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr, scope: Scope) -> exp.Expr:
     window = node.copy()
     window.set("this", call)
     if node.alias:
@@ -149,7 +149,7 @@ def _ordered(rewriter: Rewriter, node: exp.Ordered, scope: Scope) -> exp.Ordered
     return copy
 
 
-def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Value, exp.Expression]:
+def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Value, exp.Expr]:
     """The value under an aggregate, and the aggregate's argument, which may say DISTINCT."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
@@ -161,7 +161,7 @@ def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Valu
     return value, value.sql
 
 
-def _in_order(argument: exp.Expression, by: exp.Expression) -> exp.Expression:
+def _in_order(argument: exp.Expr, by: exp.Expr) -> exp.Expr:
     """Float aggregates see their values sorted: their rounding must not depend on the order of rows."""
     if isinstance(argument, exp.Distinct):
         return argument

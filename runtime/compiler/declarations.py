@@ -141,9 +141,9 @@ class Cursor:
         return self.expect(what, lambda token: token.kind == "number" and token.text.isdigit())
 
 
-def parse_declaration(cursor: Cursor, start: int, is_table: bool, places: Callable[[str], tuple[Path, ...]]) -> (
-    StreamDeclaration
-):
+def parse_declaration(
+    cursor: Cursor, start: int, is_table: bool, places: Callable[[str], tuple[Path, ...]]
+) -> StreamDeclaration:
     """The declaration behind ``CREATE STREAM`` or ``CREATE TABLE``; ``places`` says where a file may lie."""
     name = cursor.word("the name of a stream")
     columns = _columns(cursor)

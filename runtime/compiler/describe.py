@@ -17,6 +17,7 @@ class Describer:
 
     def __init__(self, relations: Iterable[Relation]) -> None:
         self._connection = duckdb.connect()
+        self._views = duckdb.connect()
         for relation in relations:
             self._create(relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
                                          for column in relation.columns])  # fmt: skip
@@ -24,6 +25,7 @@ class Describer:
     def close(self) -> None:
         """Lets DuckDB go."""
         self._connection.close()
+        self._views.close()
 
     def columns(self, sql: str) -> list[tuple[str, str]]:
         """Names and types of a query's columns; raises `duckdb.Error`."""
@@ -31,19 +33,19 @@ class Describer:
 
     def columns_over(self, sql: str, tables: dict[str, list[tuple[str, str]]]) -> list[tuple[str, str]]:
         """The same over other tables: name → columns and their types. The query also runs once, over no rows."""
-        connection = duckdb.connect()
         try:
             for name, columns in tables.items():
-                self._create(name, columns, connection)
-            described = connection.execute(f"DESCRIBE {sql}").fetchall()
-            connection.execute(sql).fetchall()
+                self._create(name, columns, self._views)
+            described = self._views.execute(f"DESCRIBE {sql}").fetchall()
+            self._views.execute(sql).fetchall()
             return [(row[0], row[1]) for row in described]
         finally:
-            connection.close()
+            for name in tables:
+                self._views.execute(f'DROP TABLE IF EXISTS "{name}"')
 
-    def _create(self, name: str, columns: list[tuple[str, str]], connection: duckdb.DuckDBPyConnection | None = None) -> (
-        None
-    ):
+    def _create(
+        self, name: str, columns: list[tuple[str, str]], connection: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
         body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
         (connection or self._connection).execute(f'CREATE TABLE "{name}" ({body})')
 

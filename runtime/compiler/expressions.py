@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from runtime.compiler.aggregates import AGGREGATES
 from runtime.compiler.describe import Describer
-from runtime.compiler.errors import SqlError
 from runtime.compiler.fixedpoint import (
     Value,
     arithmetic,
@@ -31,13 +30,19 @@ __all__ = ["Rewriter", "Subqueries"]
 
 _INT64_MAX = 2**63 - 1
 _INT128_MAX = 2**127 - 1
-_INTEGER_TYPES = {"INT": "INTEGER", "BIGINT": "BIGINT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "INT128": "HUGEINT"}
+_INTEGER_TYPES = {
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "SMALLINT": "SMALLINT",
+    "TINYINT": "TINYINT",
+    "INT128": "HUGEINT",
+}
 
 
 class Subqueries(Protocol):
     """What an expression needs of the rewriting of queries."""
 
-    def scalar(self, node: exp.Expression, scope: Scope) -> Value:
+    def scalar(self, node: exp.Expr, scope: Scope) -> Value:
         """A subquery in brackets with its one column."""
 
     def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
@@ -57,7 +62,7 @@ class Rewriter:
         self.floats: dict[str, None] = {}
         """What left exact arithmetic, in the order of the query, for `explain`."""
 
-    def rewrite(self, node: exp.Expression, scope: Scope) -> Value:
+    def rewrite(self, node: exp.Expr, scope: Scope) -> Value:
         """The exact form of an expression; raises `SqlError` for what has none."""
         if isinstance(node, _COMPARISONS):
             return self._comparison(node, scope)
@@ -68,14 +73,14 @@ class Rewriter:
             return self.foreign(node, scope)
         raise scope.query.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
 
-    def condition(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         """A condition of WHERE, ON, HAVING or QUALIFY."""
         value = self.rewrite(node, scope)
         if value.type.kind not in ("bool", "null"):
             raise scope.query.error(f"expected a condition, was {value.type}", node)
         return value.sql
 
-    def foreign(self, node: exp.Expression, scope: Scope) -> Value:
+    def foreign(self, node: exp.Expr, scope: Scope) -> Value:
         """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out."""
         call, probe = node.copy(), node.copy()
         for name, child in list(node.args.items()):
@@ -88,7 +93,8 @@ class Rewriter:
                 call.set(name, one)
                 probe.set(name, other)
         try:
-            ((_, kind),) = self._describer.columns(f"SELECT {probe.sql('duckdb')}")
+            over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
+            ((_, kind),) = self._describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
         except duckdb.Error as error:
             raise scope.query.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(error)}", node) from error
         result = Type.from_duckdb(kind)
@@ -96,11 +102,11 @@ class Rewriter:
             call = cast(call, "DOUBLE")
         if result.kind == "float64":
             self.floats[node.key.upper()] = None
-        return Value(call, result, raw=result.kind == "int" and kind != "HUGEINT" and kind != "UBIGINT")
+        return Value(call, result, raw=result.kind == "int" and kind not in ("HUGEINT", "UBIGINT"))
 
     def _argument(self, child: Any, scope: Scope) -> tuple[Any, Any]:
         """A part of a foreign call, and a NULL or constant of its type in its place for the probe."""
-        if not isinstance(child, exp.Expression):
+        if not isinstance(child, exp.Expr):
             return child, child
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
@@ -119,7 +125,7 @@ class Rewriter:
         kind = "BIGINT" if value.type.kind == "int" and value.raw else value.type.duckdb
         return wrap(value.sql), cast(exp.Null(), kind)
 
-    def unify(self, values: list[Value], node: exp.Expression, scope: Scope) -> tuple[Type, list[exp.Expression]]:
+    def unify(self, values: list[Value], node: exp.Expr, scope: Scope) -> tuple[Type, list[exp.Expr]]:
         """One type for these, and each brought to it."""
         target = common_type([value.type for value in values])
         if target is None:
@@ -143,13 +149,10 @@ class Rewriter:
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         name = node.name.lower()
-        if not node.table and name in scope.outputs:
-            kind = scope.outputs[name]
-        else:
-            kind = scope.resolve(node)
+        kind = scope.outputs[name] if not node.table and name in scope.outputs else scope.resolve(node)
         return Value(node.copy(), kind, raw=kind.kind == "int" and not kind.wide)
 
-    def _constant(self, node: exp.Expression, scope: Scope) -> Value:
+    def _constant(self, node: exp.Expr, scope: Scope) -> Value:
         return Value(node.copy(), NULL if isinstance(node, exp.Null) else BOOL, literal=True)
 
     def _paren(self, node: exp.Paren, scope: Scope) -> Value:
@@ -224,7 +227,7 @@ class Rewriter:
     # --- choices and conversions
 
     def _case(self, node: exp.Case, scope: Scope) -> Value:
-        tests: list[exp.Expression] = []
+        tests: list[exp.Expr] = []
         for branch in node.args["ifs"]:
             test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this)
             tests.append(self.condition(test, scope))
@@ -289,13 +292,13 @@ class Rewriter:
             return Value(number(value), FLOAT.with_null(value.type.nullable))
         return self.foreign(node, scope)
 
-    def _subquery(self, node: exp.Expression, scope: Scope) -> Value:
+    def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
         return self._subqueries.scalar(node, scope)
 
     def _exists(self, node: exp.Exists, scope: Scope) -> Value:
         return self._subqueries.exists(node, scope)
 
-    def _refuse(self, node: exp.Expression, scope: Scope) -> Value:
+    def _refuse(self, node: exp.Expr, scope: Scope) -> Value:
         raise scope.query.error(f"{node.key.upper()} is not supported", node)
 
 
@@ -312,7 +315,7 @@ def _typed_null(value: Value) -> Value:
 
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_RULES: dict[type[exp.Expression], Callable[..., Value]] = {
+_RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Literal: Rewriter._literal,
     exp.Column: Rewriter._column,
     exp.Null: Rewriter._constant,

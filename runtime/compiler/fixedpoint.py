@@ -15,7 +15,7 @@ __all__ = ["Value", "arithmetic", "as_type", "comparison", "decimal", "floor_quo
 class Value:
     """A rewritten expression."""
 
-    sql: exp.Expression
+    sql: exp.Expr
     """What DuckDB computes: of an integer the scaled one."""
     type: Type
     """What it means."""
@@ -25,25 +25,25 @@ class Value:
     """Whether it is a constant."""
 
 
-def cast(sql: exp.Expression, kind: str) -> exp.Expression:
+def cast(sql: exp.Expr, kind: str) -> exp.Expr:
     """CAST(sql AS kind)."""
     return exp.Cast(this=sql, to=exp.DataType.build(kind, dialect="duckdb"))
 
 
-def wrap(sql: exp.Expression) -> exp.Expression:
+def wrap(sql: exp.Expr) -> exp.Expr:
     """In parentheses, where an operand needs them."""
     if isinstance(sql, (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Not)) and not isinstance(sql, exp.Paren):
         return exp.Paren(this=sql)
     return sql
 
 
-def decimal(value: int) -> exp.Expression:
+def decimal(value: int) -> exp.Expr:
     """An integer constant."""
     text = exp.Literal.number(abs(value))
     return exp.Neg(this=text) if value < 0 else text
 
 
-def huge(value: Value, scale: int | None = None) -> exp.Expression:
+def huge(value: Value, scale: int | None = None) -> exp.Expr:
     """The integer as HUGEINT, at this scale or its own."""
     sql = cast(value.sql, "HUGEINT") if value.raw else value.sql
     shift = 0 if scale is None else scale - value.type.scale
@@ -52,7 +52,7 @@ def huge(value: Value, scale: int | None = None) -> exp.Expression:
     return exp.Paren(this=exp.Mul(this=wrap(sql), expression=cast(decimal(10**shift), "HUGEINT")))
 
 
-def number(value: Value) -> exp.Expression:
+def number(value: Value) -> exp.Expr:
     """The value as DOUBLE."""
     if value.type.kind == "float64":
         return value.sql
@@ -62,7 +62,7 @@ def number(value: Value) -> exp.Expression:
     return exp.Paren(this=exp.Div(this=sql, expression=cast(decimal(10**value.type.scale), "DOUBLE")))
 
 
-def as_type(value: Value, target: Type) -> exp.Expression:
+def as_type(value: Value, target: Type) -> exp.Expr:
     """The value as one of ``target``'s DuckDB type and scale; ``target`` can hold it."""
     if target.kind == "int" and value.type.kind == "int":
         if not target.wide:

@@ -67,7 +67,7 @@ def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
     return LinearView(Linear(tuple(branches)), tuple(types))
 
 
-def _selects(tree: exp.Expression) -> list[exp.Select]:
+def _selects(tree: exp.Expr) -> list[exp.Select]:
     """The arms of a UNION ALL, or the one SELECT."""
     tree = tree.unnest()
     if tree.args.get("with_"):
@@ -112,7 +112,7 @@ def _relation(select: exp.Select, relations: Mapping[str, Relation]) -> Relation
     return relations[start.this.name.lower()]
 
 
-def _column(node: exp.Expression, relation: Relation) -> Lowered | None:
+def _column(node: exp.Expr, relation: Relation) -> Lowered | None:
     if not isinstance(node, exp.Column):
         return None
     for column in relation.columns:
@@ -125,7 +125,7 @@ def _project(select: exp.Select, arm: _Arm) -> None:
     """A SELECT without aggregates: its map holds the rows it needs, with their number."""
     used: set[str] = set()
 
-    def leaf(node: exp.Expression) -> Lowered | None:
+    def leaf(node: exp.Expr) -> Lowered | None:
         if isinstance(node, exp.Div):
             return _quotient(lower(node.left, leaf), lower(node.right, leaf))
         found = _column(node, arm.relation)
@@ -139,13 +139,13 @@ def _project(select: exp.Select, arm: _Arm) -> None:
     arm.keys = list(column_keys(arm.relation, used))
 
 
-def _group(select: exp.Select, group: exp.Group) -> list[exp.Expression]:
+def _group(select: exp.Select, group: exp.Group) -> list[exp.Expr]:
     if group.args.get("all"):
         return [part.unalias() for part in select.expressions if part.find(exp.AggFunc) is None]
     return list(group.expressions)
 
 
-def _aggregate(select: exp.Select, group: Sequence[exp.Expression], arm: _Arm, *, zero: bool) -> None:
+def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero: bool) -> None:
     known: dict[str, Lowered] = {}
     for node in group:
         value = lower(node, lambda inner: _column(inner, arm.relation))
@@ -157,7 +157,7 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expression], arm: _Arm, *
             arm.keys.append(key)
         known[node.unnest().sql()] = Lowered(Col(plain), value.type)
 
-    def leaf(node: exp.Expression) -> Lowered | None:
+    def leaf(node: exp.Expr) -> Lowered | None:
         key = known.get(node.unnest().sql())
         if key is not None:
             return key
@@ -179,9 +179,9 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expression], arm: _Arm, *
 def _count(node: exp.Count, arm: _Arm) -> Lowered:
     if isinstance(node.this, exp.Distinct):
         raise NotLinear("COUNT(DISTINCT) is not a sum")
-    if node.this is not None and not isinstance(node.this, exp.Star):
-        if lower(node.this, lambda inner: _column(inner, arm.relation)).type.nullable:
-            raise NotLinear("COUNT of what may be NULL")
+    counted = None if node.this is None or isinstance(node.this, exp.Star) else node.this
+    if counted is not None and lower(counted, lambda inner: _column(inner, arm.relation)).type.nullable:
+        raise NotLinear("COUNT of what may be NULL")
     return Lowered(Col("weight"), INT)
 
 
@@ -197,7 +197,9 @@ def _sum(node: exp.Sum | exp.Avg, arm: _Arm, *, may_be_empty: bool, zero: bool) 
     if value.type.nullable:
         raise NotLinear(f"{name} of what may be NULL")
     total = Lowered(arm.sum_of(value.expr), Type("int", value.type.scale, True, may_be_empty and not zero))
-    return total if isinstance(node, exp.Sum) else _quotient(total, Lowered(Col("weight"), INT), never_zero=not may_be_empty)
+    if isinstance(node, exp.Sum):
+        return total
+    return _quotient(total, Lowered(Col("weight"), INT), never_zero=not may_be_empty)
 
 
 def _quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
@@ -221,7 +223,8 @@ def _evaluate(expr: Expr, row: Mapping[str, Value]) -> Value:
         return _logic(expr.op, left, right)
     if left is None or right is None:
         return None
-    assert isinstance(left, (int, float)) and isinstance(right, (int, float))
+    assert isinstance(left, (int, float))
+    assert isinstance(right, (int, float))
     return _operate(expr.op, left, right)
 
 

@@ -17,7 +17,7 @@ _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floo
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 
-class NotLinear(Exception):  # noqa: N818  # a finding, not a failure
+class NotLinear(Exception):  # a finding, not a failure
     """Why something has no place in a linear view, in words for `explain`."""
 
 
@@ -31,11 +31,11 @@ class Lowered:
     """What it means."""
 
 
-Leaf = Callable[[exp.Expression], Lowered | None]
+Leaf = Callable[[exp.Expr], Lowered | None]
 """Says what a node is where its reader knows better, such as a key or an aggregate; None: look inside."""
 
 
-def lower(node: exp.Expression, leaf: Leaf) -> Lowered:
+def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
     """The expression; raises `NotLinear` for what the program has no operation for."""
     known = leaf(node)
     if known is not None:
@@ -78,7 +78,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
     return value.expr
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a condition that must all hold."""
     if isinstance(node, exp.Paren):
         return conjuncts(node.this)
@@ -87,7 +87,7 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
-def push_down(where: exp.Expression, scope: Scope) -> list[exp.Expression]:
+def push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
     """Gives conditions on one source's own rows to its map, where that changes nothing; the rest comes back."""
     rest = []
     for part in conjuncts(where):
@@ -107,7 +107,7 @@ def push_down(where: exp.Expression, scope: Scope) -> list[exp.Expression]:
     return rest
 
 
-def _only_source(node: exp.Expression, scope: Scope) -> Source | None:
+def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
     if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     owners = [scope.owner(column) for column in node.find_all(exp.Column)]
@@ -116,7 +116,7 @@ def _only_source(node: exp.Expression, scope: Scope) -> Source | None:
 
 
 def _column_leaf(source: Source) -> Leaf:
-    def leaf(node: exp.Expression) -> Lowered | None:
+    def leaf(node: exp.Expr) -> Lowered | None:
         if not isinstance(node, exp.Column):
             return None
         name = node.name.lower()
@@ -220,11 +220,11 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
     return Lowered(Call("floordiv", (Call("sub", (top, rest)), bottom)), kind)
 
 
-def _words(node: exp.Expression) -> str:
+def _words(node: exp.Expr) -> str:
     """What a construct is called in a reason."""
     if isinstance(node, exp.Query):
         return "a subquery"
-    names: dict[type[exp.Expression], str] = {
+    names: dict[type[exp.Expr], str] = {
         exp.Div: "real division below an aggregate",
         exp.Case: "CASE",
         exp.If: "CASE",

@@ -21,10 +21,12 @@ __all__ = ["Query", "parse_select"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
-    "now random rand uuid gen_random_uuid uuidv4 uuidv7 nextval currval setseed today get_current_timestamp "
-    "transaction_timestamp get_current_time txid_current current_localtime current_localtimestamp "
-    "localtime localtimestamp".split()
-)
+    (
+        "now", "random", "rand", "uuid", "gen_random_uuid", "uuidv4", "uuidv7", "nextval", "currval", "setseed",
+        "today", "get_current_timestamp", "transaction_timestamp", "get_current_time", "txid_current",
+        "current_localtime", "current_localtimestamp", "localtime", "localtimestamp",
+    )
+)  # fmt: skip
 _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat)
 
 
@@ -38,7 +40,7 @@ class Query:
         self.plain = self.tree.copy()
         """As it was written, before any qualification."""
 
-    def error(self, reason: str, node: exp.Expression | None = None) -> SqlError:
+    def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
         """The error that says this about that part of the query."""
         offset = 0
         if node is not None:
@@ -87,13 +89,30 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
     known = {relation.name: relation for relation in relations}
     _check_relations(query, known)
     _check_functions(query)
-    schema = {name: {column.name: Type.of(column).duckdb for column in relation.columns}
-              for name, relation in known.items()}  # fmt: skip
+    schema: dict[str, object] = {
+        name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
+    }
     try:
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
-        raise query.error(f"expected resolvable names, was: {error}") from error
+        raise _unresolved(query, known, str(error)) from error
     return query
+
+
+def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlError:
+    """The error for a column that its table does not have, as sqlglot only says its name."""
+    name = message.rpartition(": ")[2].strip("'\"")
+    column = next((found for found in query.plain.find_all(exp.Column) if found.name.lower() == name.lower()), None)
+    if column is None:
+        return query.error(f"expected names that can be resolved: {message}")
+    select = column.find_ancestor(exp.Select)
+    scope = []
+    for table in select.find_all(exp.Table) if select is not None else ():
+        relation = known.get(table.name.lower())
+        columns = "…" if relation is None else ", ".join(found.name for found in relation.columns)
+        scope.append(f"{table.alias_or_name}({columns})")
+    shown = f"{column.table}.{column.name}" if column.table else column.name
+    return query.error(f"unknown column {shown!r}; the columns in scope are: {', '.join(scope) or 'none'}", column)
 
 
 def _check_relations(query: Query, known: dict[str, Relation]) -> None:
@@ -103,8 +122,8 @@ def _check_relations(query: Query, known: dict[str, Relation]) -> None:
             raise query.error("expected a relation, was a table function", table)
         if table.db or (table.name.lower() not in known and table.name.lower() not in named):
             relations = ", ".join(sorted(known)) or "none"
-            raise query.error(f"unknown relation {table.sql('duckdb').split(' AS ')[0]!r}; the relations are: {relations}",
-                              table)  # fmt: skip
+            name = f"{table.db}.{table.name}" if table.db else table.name
+            raise query.error(f"unknown relation {name!r}; the relations are: {relations}", table)
 
 
 def _check_functions(query: Query) -> None:
@@ -114,4 +133,4 @@ def _check_functions(query: Query) -> None:
             raise query.error(f"expected functions of the rows alone, was {name}(): a view must have the same answer "
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
-            raise query.error(f"expected {name}(… ORDER BY …): without it the answer depends on the order of rows", node)
+            raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)

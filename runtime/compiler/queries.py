@@ -44,7 +44,7 @@ class QueryRewriter:
         self.references: list[Reference] = []
         self.expressions = Rewriter(describer, self, zero=zero)
 
-    def rewrite(self, node: exp.Expression, parent: Scope | None = None) -> Output:
+    def rewrite(self, node: exp.Expr, parent: Scope | None = None) -> Output:
         """A SELECT or a set operation, in brackets or not."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
@@ -65,7 +65,7 @@ class QueryRewriter:
 
     # --- subqueries of expressions
 
-    def scalar(self, node: exp.Expression, scope: Scope) -> Value:
+    def scalar(self, node: exp.Expr, scope: Scope) -> Value:
         """A subquery with one column: one value, or NULL where it has no row."""
         output = self._one_column(node, scope)
         select = node.unnest()
@@ -90,7 +90,7 @@ class QueryRewriter:
         """``EXISTS (SELECT …)``."""
         return Value(exp.Exists(this=self.rewrite(node.this, scope).sql), BOOL)
 
-    def _one_column(self, node: exp.Expression, scope: Scope) -> Output:
+    def _one_column(self, node: exp.Expr, scope: Scope) -> Output:
         output = self.rewrite(node, scope)
         if len(output.types) != 1:
             raise self._query.error(f"expected a SELECT of one column, was of {len(output.types)}", node)
@@ -98,7 +98,7 @@ class QueryRewriter:
 
     # --- queries
 
-    def _withs(self, node: exp.Expression) -> list[exp.CTE]:
+    def _withs(self, node: exp.Expr) -> list[exp.CTE]:
         clause = node.args.get("with_")
         if clause is None:
             return []
@@ -108,7 +108,8 @@ class QueryRewriter:
         for table in clause.expressions:
             output = self.rewrite(table.this)
             self._tables[table.alias] = output
-            done.append(exp.CTE(this=output.sql, alias=exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))))
+            alias = exp.TableAlias(this=exp.to_identifier(table.alias, quoted=True))
+            done.append(exp.CTE(this=output.sql, alias=alias))
         return done
 
     def _set_operation(self, node: exp.SetOperation, parent: Scope | None) -> Output:
@@ -178,7 +179,7 @@ class QueryRewriter:
             values.append(self.expressions.rewrite(part.unalias(), scope))
         return names, values
 
-    def _group(self, node: exp.Select) -> list[exp.Expression]:
+    def _group(self, node: exp.Select) -> list[exp.Expr]:
         group = node.args.get("group")
         if group is None:
             return []
@@ -188,7 +189,7 @@ class QueryRewriter:
             return [part.unalias() for part in node.expressions if not _is_aggregate(part)]
         return list(group.expressions)
 
-    def _group_key(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+    def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         value = self.expressions.rewrite(node, scope)
         return cast(value.sql, value.type.duckdb) if value.literal else value.sql  # a bare 1 would be a position
 
@@ -204,12 +205,11 @@ class QueryRewriter:
         for join in node.args.get("joins") or []:
             side, kind = (join.side or "").upper(), (join.kind or "").upper()
             if side not in _JOIN_SIDES or kind not in _JOIN_KINDS or join.args.get("method"):
-                raise self._query.error(f"{' '.join((join.method, side, kind)).strip()} JOIN is not supported", join)
+                raise self._query.error(f"{f'{join.method} {side} {kind}'.strip()} JOIN is not supported", join)
             before = list(scope.sources.values())
             rewritten = exp.Join(this=self._source(join.this, scope), side=side or None, kind=kind or None)
-            added = [source for source in scope.sources.values() if source not in before]
-            for source in [*(before if side in ("RIGHT", "FULL") else []), *(added if side in ("LEFT", "FULL") else [])]:
-                source.optional = True
+            for source in scope.sources.values():
+                source.optional |= side in (("RIGHT", "FULL") if source in before else ("LEFT", "FULL"))
             joins.append(rewritten)
             conditions.append((rewritten, join.args.get("on")))
         for rewritten, condition in conditions:
@@ -217,7 +217,7 @@ class QueryRewriter:
                 rewritten.set("on", self.expressions.condition(condition, scope))
         select.set("joins", joins)
 
-    def _source(self, node: exp.Expression, scope: Scope) -> exp.Expression:
+    def _source(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         alias = node.alias_or_name
         if alias in scope.sources:
             raise self._query.error(f"expected names of tables once each, was {alias!r} again", node)
@@ -254,7 +254,7 @@ class QueryRewriter:
                                            and isinstance(clause.expression, exp.Literal)):  # fmt: skip
                 raise self._query.error("expected a number of rows in LIMIT and OFFSET", clause)
         order = node.args.get("order")
-        terms: list[exp.Expression] = []
+        terms: list[exp.Expr] = []
         for part in order.expressions if order is not None else []:
             term = part.copy()
             if not isinstance(part.this, exp.Literal):
@@ -275,13 +275,13 @@ def unique(name: str, taken: list[str]) -> str:
     return candidate
 
 
-def _is_aggregate(node: exp.Expression) -> bool:
+def _is_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
     for found in node.find_all(exp.AggFunc):
         window = found.find_ancestor(exp.Window, exp.Select)
-        if not isinstance(window, exp.Window) or window.this not in (found, found.parent):
-            if found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
-                return True
+        windowed = isinstance(window, exp.Window) and (window.this is found or window.this is found.parent)
+        if not windowed and found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
+            return True
     return False
 
 
@@ -299,9 +299,9 @@ def _coerced(output: Output, targets: list[Type]) -> exp.Query:
     return select
 
 
-def _break_ties(parts: list[exp.Expression], keys: list[exp.Expression], scope: Scope) -> None:
+def _break_ties(parts: list[exp.Expr], keys: list[exp.Expr], scope: Scope) -> None:
     """Windows whose answer depends on the order of equal rows get every column in play as last criteria."""
-    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used if table in scope.sources]
+    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used]
     for part in parts:
         for window in part.find_all(exp.Window):
             spec = window.args.get("spec")

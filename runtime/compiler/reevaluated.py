@@ -33,12 +33,16 @@ class _Table:
     references: list[Reference]
 
 
-def reevaluated_view(output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet) -> Reevaluated:
+def reevaluated_view(
+    output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet
+) -> Reevaluated:
     """The view's body, its maps added: references with the same filter read one table."""
     tables: list[_Table] = []
     for reference in references:
         filters = tuple(reference.filters)
-        table = next((table for table in tables if (table.relation, table.filters) == (reference.relation, filters)), None)
+        table = next(
+            (table for table in tables if (table.relation, table.filters) == (reference.relation, filters)), None
+        )
         if table is None:
             table = _Table(reference.relation, filters, set(), [])
             tables.append(table)
@@ -69,7 +73,9 @@ def _name_table(reference: Reference, name: str, needed: set[str]) -> None:
     renamed = sorted(column for column in needed if key_name(column) != column)
     if renamed:
         alias = reference.table.args["alias"].copy()
-        parts = [exp.alias_(exp.column(key_name(column), quoted=True), column, quoted=True) for column in sorted(needed)]
+        parts = [
+            exp.alias_(exp.column(key_name(column), quoted=True), column, quoted=True) for column in sorted(needed)
+        ]
         inner = exp.Select(expressions=parts)
         inner.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(name, quoted=True))))
         reference.table.replace(exp.Subquery(this=inner, alias=alias))
@@ -87,9 +93,9 @@ def final_query(output: Output, names: Sequence[str]) -> exp.Select:
     return select
 
 
-def verify(body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer) -> (
-    None
-):
+def verify(
+    body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer
+) -> None:
     """Runs the query over empty tables; raises `RuntimeError` if DuckDB sees other columns than were inferred."""
     tables = {part.table: [(key.name, _DUCKDB[key.type]) for key in maps[part.map].keys] for part in body.inputs}
     expected = [(name, _RESULT[kind.column(name).type]) for name, kind in zip(names, types, strict=True)]

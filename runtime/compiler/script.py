@@ -84,8 +84,7 @@ class _Reader:
 
     def read_text(self, text: Text, folder: Path, stem: str, chain: tuple[Path, ...]) -> None:
         cursor = Cursor(text, tokenise(text))
-        plain: list[tuple[int, int]] = []  # SELECTs that are named only when their number is known
-        named: list[tuple[int, int, str | None]] = []
+        named: list[tuple[int, int, str | None]] = []  # plain SELECTs get names only when their number is known
         while cursor.token.kind != "end":
             if cursor.take_symbol(";"):
                 continue
@@ -93,8 +92,7 @@ class _Reader:
             if cursor.take("INCLUDE"):
                 self._include(cursor, folder, chain)
             elif cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("("):
-                plain.append(_statement(cursor))
-                named.append((*plain[-1], None))
+                named.append((*_statement(cursor), None))
             elif cursor.take("CREATE"):
                 view = self._create(cursor, start, folder)
                 if view is not None:
@@ -102,11 +100,10 @@ class _Reader:
             else:
                 raise text.error(start, f"expected SELECT, CREATE STREAM, CREATE TABLE, CREATE VIEW or INCLUDE, "
                                         f"was {cursor.token.text!r}")  # fmt: skip
-        numbers = iter(range(1, len(plain) + 1))
+        unnamed = sum(name is None for _, _, name in named)
+        stems = iter([stem] if unnamed == 1 else [f"{stem}_{number}" for number in range(1, unnamed + 1)])
         for start, end, name in named:
-            if name is None:
-                name = stem if len(plain) == 1 else f"{stem}_{next(numbers)}"
-            self._add_select(text, start, end, name.lower())
+            self._add_select(text, start, end, (name or next(stems)).lower())
 
     def _create(self, cursor: Cursor, start: int, folder: Path) -> str | None:
         """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name."""
@@ -120,8 +117,9 @@ class _Reader:
         stream = parse_declaration(cursor, start, kind.is_word("TABLE"), lambda name: self._places(name, folder))
         if stream.name in self.streams:
             first, file = self.streams[stream.name]
-            raise cursor.text.error(start, f"expected one declaration of {stream.name!r}, was a second; "
-                                           f"the first is at {file}:{first.position[0]}:{first.position[1]}")  # fmt: skip
+            where = f"{file}:{first.position[0]}:{first.position[1]}"
+            reason = f"expected one declaration of {stream.name!r}, was a second; the first is at {where}"
+            raise cursor.text.error(start, reason)
         cursor.expect("';'", lambda token: token.kind == "end" or token.is_symbol(";")
                       or token.is_word("CREATE", "SELECT", "INCLUDE", "WITH"))  # fmt: skip
         self.streams[stream.name] = (stream, cursor.text.name)

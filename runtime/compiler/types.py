@@ -25,12 +25,12 @@ _FROM_DUCKDB: dict[str, Kind] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "int"),
     **dict.fromkeys(("HUGEINT", "UBIGINT"), "int"),
     **dict.fromkeys(("DOUBLE", "FLOAT"), "float64"),
-    **{name: "string" for name in ("VARCHAR",)},
-    **{name: "bool" for name in ("BOOLEAN",)},
-    **{name: "date" for name in ("DATE",)},
-    **{name: "timestamp" for name in ("TIMESTAMP",)},
+    "VARCHAR": "string",
+    "BOOLEAN": "bool",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
     '"NULL"': "null",
-}  # type: ignore[dict-item]  # literals widen in the unpacked dictionaries
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,131 @@
+"""An obvious interpreter of view programs, against which nothing is optimised, and rows to run it on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from runtime.compiler.program import Call, Col, Expr, Linear, Lit, Map, Program, Reevaluated, Relation, View
+
+Row = tuple[Any, ...]
+TYPES = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
+         "date": "DATE", "timestamp": "TIMESTAMP"}  # fmt: skip
+
+
+def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
+    """The expression's value, NULL as None, integers of any size."""
+    if isinstance(expr, Col):
+        return row[expr.name]
+    if isinstance(expr, Lit):
+        return expr.value
+    assert isinstance(expr, Call)
+    values = [evaluate(arg, row) for arg in expr.args]
+    if expr.op == "and":
+        return False if False in values else None if None in values else True
+    if expr.op == "or":
+        return True if True in values else None if None in values else False
+    if None in values:
+        return None
+    return operate(expr.op, *values)
+
+
+def operate(op: str, left: Any, right: Any = None) -> Any:
+    """One operation on values that are there."""
+    if op in ("div", "floordiv", "mod"):
+        if right == 0:
+            return None
+        if op == "div":
+            return left / right
+        quotient = abs(left) // abs(right)
+        quotient = quotient if (left < 0) == (right < 0) else -quotient
+        return quotient if op == "floordiv" else left - quotient * right
+    table: dict[str, Callable[[], Any]] = {
+        "add": lambda: left + right, "sub": lambda: left - right, "mul": lambda: left * right, "neg": lambda: -left,
+        "eq": lambda: left == right, "ne": lambda: left != right, "lt": lambda: left < right,
+        "le": lambda: left <= right, "gt": lambda: left > right, "ge": lambda: left >= right, "not": lambda: not left,
+    }  # fmt: skip
+    return table[op]()
+
+
+def groups(part: Map, relation: Relation, rows: Sequence[Row]) -> dict[Row, dict[str, Any]]:
+    """A map's groups: keys → its sums and weight, with its keys again."""
+    found: dict[Row, dict[str, Any]] = {}
+    names = [column.name for column in relation.columns]
+    for values in rows:
+        row = dict(zip(names, values, strict=True))
+        if part.where is not None and evaluate(part.where, row) is not True:
+            continue
+        key = tuple(evaluate(one.expr, row) for one in part.keys)
+        group = found.setdefault(key, {"weight": 0, **{one.name: 0 for one in part.sums}})
+        group.update({one.name: value for one, value in zip(part.keys, key, strict=True)})
+        group["weight"] += 1
+        for one in part.sums:
+            group[one.name] += evaluate(one.expr, row)
+    return found
+
+
+def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) -> Counter[Row]:
+    """The view's rows with their number."""
+    relations = {relation.name: relation for relation in program.relations}
+
+    def map_groups(number: int) -> dict[Row, dict[str, Any]]:
+        part = program.maps[number]
+        return groups(part, relations[part.relation], data[part.relation])
+
+    if isinstance(view.body, Linear):
+        return _run_linear(view.body, map_groups)
+    assert isinstance(view.body, Reevaluated)
+    connection = views_connection()
+    for table in view.body.inputs:
+        rows = [key for key, group in map_groups(table.map).items() for _ in range(group["weight"])]
+        columns = [(key.name, TYPES[key.type]) for key in program.maps[table.map].keys]
+        fill(connection, table.table, columns, rows)
+    return Counter(normal(row) for row in connection.execute(view.body.query).fetchall())
+
+
+@cache
+def views_connection() -> duckdb.DuckDBPyConnection:
+    """One DuckDB for all re-evaluated views: to open one takes longer than any of their queries."""
+    return duckdb.connect(config={"threads": 1})
+
+
+def _run_linear(body: Linear, map_groups: Any) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    for branch in body.branches:
+        found = map_groups(branch.map)
+        for group in found.values():
+            row = normal(evaluate(output, group) for output in branch.outputs)
+            result[row] += group["weight"] if branch.bag else 1
+        if not found and branch.empty is not None:
+            result[normal(branch.empty)] += 1
+    return result
+
+
+def fill(
+    connection: duckdb.DuckDBPyConnection, name: str, columns: Sequence[tuple[str, str]], rows: Sequence[Row]
+) -> None:
+    """A table with these rows, in place of any of that name."""
+    body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
+    connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({body})')
+    if rows:
+        marks = ", ".join("?" for _ in columns)
+        connection.executemany(f'INSERT INTO "{name}" VALUES ({marks})', [list(row) for row in rows])
+
+
+def normal(row: Any) -> Row:
+    """A row that compares: integers as int, floats to 12 digits."""
+    return tuple(_normal(value) for value in row)
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        assert value == value.to_integral_value(), f"expected a whole number, was {value}"
+        return int(value)
+    if isinstance(value, float):
+        return float(f"{value:.12g}") + 0.0
+    return value

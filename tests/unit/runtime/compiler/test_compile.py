@@ -1,0 +1,164 @@
+"""The compiler's refusals, with positions; sharing of maps; what explain says of every shipped query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from queries import QUERIES_DIR, query_path
+from runtime.compiler import (
+    MARKET_RELATIONS,
+    Call,
+    Col,
+    Column,
+    Lit,
+    NamedSelect,
+    Program,
+    Reevaluated,
+    Relation,
+    SqlError,
+    compile_program,
+    explain,
+    read_script,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+SHIPPED = sorted(path.stem for path in QUERIES_DIR.glob("*.sql") if path.stem != "finance_schema")
+GROWING = Relation("log", (Column("a", "int64"), Column("b", "int64")), grows=True)
+
+
+def program(*queries: str) -> Program:
+    """A program of the views v1, v2, …"""
+    selects = [NamedSelect(f"v{number}", sql, 3, 5, "some.sql") for number, sql in enumerate(queries, 1)]
+    return compile_program(selects, (*MARKET_RELATIONS, GROWING))
+
+
+def explained(name: str) -> str:
+    """What explain says of a shipped query."""
+    script = read_script(query_path(name))
+    return explain(compile_program(script.selects, script.relations or MARKET_RELATIONS), name)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_explain_of_the_shipped_queries(name: str) -> None:
+    """Run this file as a program to write the golden files again, and read the difference."""
+    assert explained(name) == (GOLDEN / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT b.prize FROM bids b",
+         "some.sql:3:12: unknown column 'b.prize'; the columns in scope are: b(t, id, broker_id, volume, price, symbol)"),
+        ("SELECT prize FROM bids b, asks", "some.sql:3:12: unknown column 'prize'; the columns in scope are: b(t, id"),
+        ("SELECT price\nFROM bids,\n  asks", "some.sql:3:12: expected one of bids.price, asks.price, was the"),
+        ("SELECT 1 FROM bids WHERE\n  zz > 1", "some.sql:4:3: unknown column 'zz'"),
+        ("SELECT (SELECT MAX(q) FROM asks) FROM bids", "some.sql:3:24: unknown column 'q'; the columns in scope are: asks"),
+        ("SELECT 1 FROM bid", "some.sql:3:19: unknown relation 'bid'; the relations are: asks, bids, log, trades"),
+        ("SELECT SUM(price FROM bids", "some.sql:3:22: expected ')', was 'FROM'"),
+        ("SELECT price FROM bids WHERE", "some.sql:3:28: expected an expression in WHERE, near 'WHERE'"),
+        ("SELECT price p q FROM bids", "some.sql:3:20: expected an operator, a clause or the end of the query, was"),
+        ("SELECT price, SUM(volume) FROM bids", "some.sql:3:12: Binder Error: column \"price\" must appear in"),
+        ("SELECT t FROM bids WHERE t > now()", "some.sql:3:34: expected functions of the rows alone, was now()"),
+        ("SELECT t, CURRENT_TIMESTAMP FROM bids", "some.sql:3:5: expected functions of the rows alone"),
+        ("SELECT t FROM bids WHERE random() > 0.5", "some.sql:3:30: expected functions of the rows alone"),
+        ("SELECT ANY_VALUE(price) FROM bids", "some.sql:3:22: expected any_value(… ORDER BY …)"),
+        ("SELECT symbol + 1 FROM bids", "some.sql:3:12: expected a number, was \"bids\".\"symbol\", a string"),
+        ("SELECT price FROM bids WHERE symbol > price", "some.sql:3:34: expected values that can be compared"),
+        ("SELECT price FROM bids WHERE price", "some.sql:3:34: expected a condition, was integer"),
+        ("SELECT price FROM bids UNION SELECT price, t FROM asks", "some.sql:3:41: expected 1 columns, was 2"),
+        ("SELECT price FROM bids UNION SELECT symbol FROM asks", "some.sql:3:41: expected one type for 'price'"),
+        ("SELECT nonsense(price) FROM bids", "some.sql:3:12: DuckDB refuses NONSENSE("),
+        ("SELECT DISTINCT ON (t) t, price FROM bids", "some.sql:3:25: DISTINCT ON is not supported"),
+        ("SELECT MAX(a) FROM log", "some.sql:3:5: the relation 'log' only grows, so a view over it must be linear"),
+        ("SELECT x.a FROM log x, log y", "some.sql:3:5: the relation 'log' only grows"),
+        ("SELECT * FROM range(3)", "some.sql:3:19: expected a relation, was a table function"),
+        ("SELECT 100000000000000000000000000000000000000000 FROM bids", "some.sql:3:12: expected a number of at most"),
+    ],
+)  # fmt: skip
+def test_refusals_say_where_and_what(sql: str, message: str) -> None:
+    with pytest.raises(SqlError) as error:
+        program(sql)
+    assert str(error.value).startswith(message)
+
+
+def test_names_are_taken_once() -> None:
+    with pytest.raises(SqlError, match="expected a new name for the view, was 'bids'"):
+        compile_program([NamedSelect("bids", "SELECT 1 FROM asks")], MARKET_RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT x.t FROM bids x, asks y", "joins two relations"),
+        ("SELECT MAX(price) FROM bids", "MIN/MAX is not a sum"),
+        ("SELECT symbol FROM bids GROUP BY symbol HAVING COUNT(*) > 1", "HAVING"),
+        ("SELECT DISTINCT symbol FROM bids", "DISTINCT"),
+        ("SELECT SUM(price) FROM bids WHERE price > (SELECT 1)", "a subquery"),
+        ("SELECT SUM(price * 1e0) FROM bids", "mixes integers and floats"),
+        ("SELECT SUM(broker_id) FROM trades", "SUM of what may be NULL"),
+        ("SELECT price FROM bids LIMIT 1", "LIMIT"),
+        ("SELECT price FROM bids UNION SELECT price FROM asks", "UNION without ALL"),
+        ("SELECT SUM(CASE WHEN price > 1 THEN 1 END) FROM bids", "CASE"),
+    ],
+)
+def test_reasons_are_in_plain_words(sql: str, reason: str) -> None:
+    assert program(sql).views[0].reason.split(";")[0] == reason
+
+
+def test_a_growing_relation_may_be_summed() -> None:
+    assert program("SELECT b, SUM(a) FROM log GROUP BY b").views[0].view_class == "linear"
+
+
+def test_equal_maps_are_shared() -> None:
+    made = program(
+        "SELECT symbol, price, SUM(volume) AS v FROM bids GROUP BY symbol, price",
+        "SELECT price, symbol, SUM(volume) * 2 AS w FROM bids GROUP BY price, symbol",
+        "SELECT MAX(price) AS x FROM bids",
+        "SELECT DISTINCT price FROM bids",
+    )
+    assert len(made.maps) == 2
+    assert "shared by v1, v2" in explain(made, "v1")
+
+
+def test_conditions_on_one_relation_go_into_its_map() -> None:
+    """Then the map need not hold their columns; an outer join keeps the conditions of its optional side."""
+    made = program("SELECT MAX(b.price) AS x FROM bids b, asks a WHERE b.symbol = 'A' AND a.symbol = 'B' AND a.t = b.t")
+    conditions = {part.relation: part.where for part in made.maps}
+    assert conditions["bids"] == Call("eq", (Col("symbol"), Lit("A")))
+    assert {key.name for part in made.maps for key in part.keys} == {"price", "t"}
+    outer = program("SELECT b.t FROM bids b LEFT JOIN asks a ON a.t = b.t WHERE a.symbol = 'B'")
+    assert all(part.where is None for part in outer.maps)
+
+
+def test_a_column_called_weight_does_not_clash() -> None:
+    relation = Relation("n", (Column("weight", "int64"), Column("k", "int64")))
+    made = compile_program([NamedSelect("v", "SELECT k, MAX(weight) AS m FROM n GROUP BY k")], [relation])
+    body = made.views[0].body
+    assert isinstance(body, Reevaluated)
+    assert {key.name for key in made.maps[0].keys} == {"weight_", "k"}
+    assert '"weight_" AS "weight"' in body.query
+
+
+def test_columns_are_named_as_duckdb_names_them() -> None:
+    made = program("SELECT Symbol, SUM(volume), COUNT(*), price AS Price2, price AS price2 FROM bids GROUP BY ALL")
+    names = [column.name for column in made.views[0].columns]
+    assert names == ["symbol", "sum(volume)", "count_star()", "price2", "price2_1"]
+
+
+def test_nothing_summed_is_null_or_zero() -> None:
+    null = program("SELECT SUM(price) AS x, COUNT(*) AS c, AVG(price) AS m FROM bids").views[0]
+    assert [column.nullable for column in null.columns] == [True, False, True]
+    zero = compile_program([NamedSelect("v", "SELECT SUM(price) AS x FROM bids")], MARKET_RELATIONS, mode="dbtoaster")
+    assert zero.views[0].columns == (Column("x", "int128"),)
+
+
+def test_explain_names_the_views_there_are() -> None:
+    with pytest.raises(KeyError, match="v1"):
+        explain(program("SELECT 1 FROM bids"), "v2")
+
+
+if __name__ == "__main__":
+    for shipped in SHIPPED:
+        (GOLDEN / f"{shipped}.txt").write_text(explained(shipped))
