@@ -51,6 +51,9 @@ def json_line(event: LogEvent) -> str:
 _LINES: Final[dict[LogFormat, Callable[[LogEvent], str]]] = {"text": text_line, "json": json_line}
 
 
+_LIBRARIES: Final = ("twisted.", "log_legacy")
+
+
 class _StandardError:
     """Writes events to whatever `sys.stderr` is at that moment, so that a test may replace it."""
 
@@ -58,8 +61,13 @@ class _StandardError:
         self.line: Callable[[LogEvent], str] = text_line
         self.level: Any = LogLevel.info
 
+    def _level_of(self, namespace: str) -> Any:
+        # Twisted says at level info when each of its factories starts, and every request: detail for us.
+        is_ours = not namespace.startswith(_LIBRARIES)
+        return self.level if is_ours or self.level < LogLevel.info else LogLevel.warn
+
     def __call__(self, event: LogEvent) -> None:
-        if event.get("log_level", LogLevel.info) >= self.level:
+        if event.get("log_level", LogLevel.info) >= self._level_of(str(event.get("log_namespace", ""))):
             sys.stderr.write(self.line(event))
             sys.stderr.flush()
 

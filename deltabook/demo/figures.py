@@ -10,6 +10,7 @@ __all__ = ["Figures"]
 Figure = int | float | str | None
 
 _REQUIRED: Final = ("messages", "epochs", "view_updates", "orders_sent", "orders_filled")
+_OF_THE_MOMENT: Final = ("lag_ms", "rows_per_s")
 _RATE_SPAN_S: Final = 0.5
 """Rates are taken over at least this time, so that a burst of status lines does not make them jump."""
 
@@ -23,6 +24,8 @@ class Figures:
         self._statuses: dict[str, int] = {}
         self._started_at: float | None = None
         self._mark: tuple[float, int] = (clock(), 0)
+        self._made_at = clock()
+        self._at_finish: dict[str, str] = {}
         self.messages_per_s = 0.0
 
     def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
@@ -32,13 +35,27 @@ class Figures:
         self._statuses[role] = statuses
         self._roles[role] = figures
         elapsed_s = self._clock() - self._mark[0]
-        if role == "runtime" and elapsed_s >= _RATE_SPAN_S:
+        if role == "runtime" and elapsed_s >= _RATE_SPAN_S and not self._at_finish:
             self.messages_per_s = (self.messages - self._mark[1]) / elapsed_s
             self._mark = (self._clock(), self.messages)
 
     def start(self) -> None:
         """The demo's seconds count from now."""
         self._started_at = self._clock()
+
+    def finish(self) -> None:
+        """The demo's seconds are over: from now on figures of the moment stay as they are, counts go on."""
+        self._at_finish = {name: self.text("runtime", name) for name in _OF_THE_MOMENT}
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds from the beginning until `start`, or until now."""
+        return (self._clock() if self._started_at is None else self._started_at) - self._made_at
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the demo's seconds count."""
+        return self._started_at is not None
 
     @property
     def elapsed_s(self) -> float:
@@ -47,6 +64,8 @@ class Figures:
 
     def text(self, role: str, name: str, none: str = "-") -> str:
         """A figure as a person reads it."""
+        if role == "runtime" and name in self._at_finish:
+            return self._at_finish[name]
         value = self._roles.get(role, {}).get(name)
         if value is None:
             return none

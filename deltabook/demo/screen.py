@@ -14,6 +14,7 @@ from deltabook.demo.figures import Figures
 
 __all__ = ["LineScreen", "LiveScreen", "Screen", "summary_table"]
 
+_WAITING_SPAN_S: Final = 5.0
 _RECENT_LINES: Final = 6
 _STRATEGY_COLUMNS: Final = {
     "orders_sent": "orders sent",
@@ -46,11 +47,18 @@ class LineScreen(Screen):
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
+        self._said_waiting_s = 0.0
 
     def say(self, line: str) -> None:
         self._write(f"demo: {line}")
 
     def draw(self, figures: Figures) -> None:
+        if not figures.is_started:
+            # Set-up takes a while and has no figures: a sign of life now and then is enough.
+            if figures.waited_s - self._said_waiting_s >= _WAITING_SPAN_S:
+                self._said_waiting_s = figures.waited_s
+                self._write(f"demo: waiting, {figures.waited_s:.0f} s")
+            return
         runtime = {name: figures.text("runtime", name) for name in ("feed_sequence", "epoch", "lag_ms", "rows_per_s")}
         self._write(
             f"demo: {figures.elapsed_s:5.1f} s  feed {runtime['feed_sequence']}  epoch {runtime['epoch']}"
@@ -83,7 +91,8 @@ class LiveScreen(Screen):
         self._show()
 
     def draw(self, figures: Figures) -> None:
-        self._body = summary_table(figures, f"Deltabook: {figures.elapsed_s:.0f} s")
+        seconds = f"{figures.elapsed_s:.0f} s" if figures.is_started else f"waiting, {figures.waited_s:.0f} s"
+        self._body = summary_table(figures, f"Deltabook: {seconds}")
         self._show()
 
     def close(self) -> None:

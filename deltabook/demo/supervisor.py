@@ -123,6 +123,8 @@ class Supervisor:
         self.figures.start()
         self._screen.say(f"first view update; running for {self._seconds:g} s")
         self._wait(lambda: False, self._seconds)
+        self.figures.finish()
+        self._screen.say("stopping")
 
     def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "") -> None:
         """Turn until `done`, or `limit_s` seconds are up, which is an error if `what` was waited for."""

@@ -19,6 +19,8 @@ log = Logger(namespace="feed")
 start_logging("{form}", debug={debug})
 log.debug("detail")
 log.info("{{n}} listeners", n=3)
+Logger(namespace="twisted.web").info("a factory starts")
+Logger(namespace="twisted.web").warn("a library warns")
 start_logging("text")
 log.debug("hidden again")
 """
@@ -33,12 +35,17 @@ def logged(form: str, debug: bool) -> tuple[str, list[str]]:
 def test_events_are_lines_on_standard_error() -> None:
     out, lines = logged("text", debug=False)
     assert out == ""
-    assert [line.split(" ", 1)[1] for line in lines] == ["info feed: 3 listeners"]
+    assert [line.split(" ", 1)[1] for line in lines] == ["info feed: 3 listeners", "warn twisted.web: a library warns"]
 
 
 def test_debug_lets_debug_events_through_until_the_level_is_set_again() -> None:
     _, lines = logged("json", debug=True)
-    assert [msgspec.json.decode(line)["message"] for line in lines] == ["detail", "3 listeners"]
+    assert [msgspec.json.decode(line)["message"] for line in lines] == [
+        "detail",
+        "3 listeners",
+        "a factory starts",
+        "a library warns",
+    ]
 
 
 @pytest.fixture

@@ -47,6 +47,15 @@ def test_seconds_count_from_the_start(figures: Figures, clock: Clock) -> None:
     assert figures.elapsed_s == 3
 
 
+def test_figures_of_the_moment_stay_at_the_finish_and_counts_go_on(figures: Figures, clock: Clock) -> None:
+    clock.advance(1)
+    figures.take("runtime", {"messages": 100, "rows_per_s": 50}, 1)
+    figures.finish()
+    clock.advance(1)
+    figures.take("runtime", {"messages": 110, "rows_per_s": 0}, 2)
+    assert (figures.messages, figures.messages_per_s, figures.text("runtime", "rows_per_s")) == (110, 100, "50")
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(None, "-"), (0, "0"), (12345, "12,345"), (1.234, "1.23"), (1234.5, "1,234"), ("busy", "busy")]
 )

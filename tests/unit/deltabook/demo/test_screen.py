@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
+from twisted.internet.task import Clock
 
 from deltabook.demo import Figures, LineScreen, LiveScreen
 
@@ -13,6 +14,7 @@ from deltabook.demo import Figures, LineScreen, LiveScreen
 @pytest.fixture
 def figures() -> Figures:
     figures = Figures(lambda: 0.0)
+    figures.start()
     figures.take("exchange", {"sequence": 61234}, 1)
     figures.take("runtime", {"messages": 61000, "epoch": 280, "views": 6, "view_updates": 1520, "lag_ms": 212.0}, 1)
     figures.take("algo", {"orders_sent": 412, "orders_filled": 96, "sobi.pnl": -3.5, "sobi.position_lots": 7}, 1)
@@ -30,6 +32,16 @@ def test_a_pipe_gets_whole_lines(figures: Figures) -> None:
     assert "6 views, 1520 updates" in second
     assert "orders 412 sent 96 filled" in second
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_pipe_gets_a_sign_of_life_now_and_then_while_nothing_runs_yet() -> None:
+    clock = Clock()
+    stream = io.StringIO()
+    screen, figures = LineScreen(stream), Figures(clock.seconds)
+    for _ in range(12):
+        clock.advance(1)
+        screen.draw(figures)
+    assert stream.getvalue().splitlines() == ["demo: waiting, 5 s", "demo: waiting, 10 s"]
 
 
 def test_a_terminal_gets_one_screen_that_is_gone_at_the_end(figures: Figures) -> None:
