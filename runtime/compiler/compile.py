@@ -16,10 +16,11 @@ from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotLinear
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import Query, parse_select
-from runtime.compiler.program import Column, Linear, Program, Reevaluated, Relation, View
-from runtime.compiler.queries import QueryRewriter, unique
+from runtime.compiler.program import Linear, Program, Reevaluated, Relation, View
+from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
+from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 
 __all__ = ["compile_program"]
@@ -119,9 +120,3 @@ def _linear_reason(body: Linear) -> str:
     what = "rows" if all(branch.bag for branch in body.branches) else "SUM, COUNT and AVG"
     many = f"UNION ALL of {len(body.branches)} SELECTs, each " if len(body.branches) > 1 else ""
     return f"{many}{what} over one relation"
-
-
-def column_text(column: Column) -> str:
-    """A column for people."""
-    scale = f" / 10^{column.scale}" if column.scale else ""
-    return f"{column.name} {column.type}{scale}{' or NULL' if column.nullable else ''}"

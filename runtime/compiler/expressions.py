@@ -9,6 +9,7 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.aggregates import AGGREGATES
+from runtime.compiler.choices import CHOICES
 from runtime.compiler.describe import Describer
 from runtime.compiler.fixedpoint import (
     Value,
@@ -17,26 +18,18 @@ from runtime.compiler.fixedpoint import (
     cast,
     comparison,
     decimal,
-    floor_quotient,
     huge,
     number,
     quotient,
     wrap,
 )
 from runtime.compiler.scope import Scope
-from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import BOOL, FLOAT, NULL, STRING, Type, common_type, decimal_literal
 
 __all__ = ["Rewriter", "Subqueries"]
 
 _INT64_MAX = 2**63 - 1
 _INT128_MAX = 2**127 - 1
-_INTEGER_TYPES = {
-    "INT": "INTEGER",
-    "BIGINT": "BIGINT",
-    "SMALLINT": "SMALLINT",
-    "TINYINT": "TINYINT",
-    "INT128": "HUGEINT",
-}
 
 
 class Subqueries(Protocol):
@@ -66,7 +59,7 @@ class Rewriter:
         """The exact form of an expression; raises `SqlError` for what has none."""
         if isinstance(node, _COMPARISONS):
             return self._comparison(node, scope)
-        rule = _RULES.get(type(node)) or AGGREGATES.get(type(node))
+        rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node, scope)
         if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract)):
@@ -224,74 +217,6 @@ class Rewriter:
         target, parts = self.unify([value, *items], node, scope)
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
 
-    # --- choices and conversions
-
-    def _case(self, node: exp.Case, scope: Scope) -> Value:
-        tests: list[exp.Expr] = []
-        for branch in node.args["ifs"]:
-            test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this)
-            tests.append(self.condition(test, scope))
-        values = [self.rewrite(branch.args["true"], scope) for branch in node.args["ifs"]]
-        default = node.args.get("default")
-        values.append(Value(exp.Null(), NULL) if default is None else self.rewrite(default, scope))
-        target, parts = self.unify(values, node, scope)
-        ifs = [exp.If(this=test, true=part) for test, part in zip(tests, parts, strict=False)]
-        return Value(exp.Case(ifs=ifs, default=parts[-1]), target, raw=target.kind == "int" and not target.wide)
-
-    def _if(self, node: exp.If, scope: Scope) -> Value:
-        branch = exp.If(this=node.this, true=node.args["true"])
-        return self._case(exp.Case(ifs=[branch], default=node.args.get("false")), scope)
-
-    def _coalesce(self, node: exp.Func, scope: Scope) -> Value:
-        values = [self.rewrite(part, scope) for part in (node.this, *node.expressions)]
-        target, parts = self.unify(values, node, scope)
-        nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST pass over NULL as COALESCE does
-        call = exp.func(node.key, *parts, dialect="duckdb")
-        return Value(call, target.with_null(nullable), raw=target.kind == "int" and not target.wide)
-
-    def _nullif(self, node: exp.Nullif, scope: Scope) -> Value:
-        left, right = self.rewrite(node.this, scope), self.rewrite(node.expression, scope)
-        target, parts = self.unify([left, right], node, scope)
-        raw = target.kind == "int" and not target.wide
-        return Value(exp.Nullif(this=parts[0], expression=parts[1]), target.with_null(), raw=raw)
-
-    def _abs(self, node: exp.Abs, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
-        if value.type.kind != "int":
-            return self.foreign(node, scope)
-        kind = Type("int", value.type.scale, True, value.type.nullable)
-        return Value(exp.Abs(this=huge(value)), kind)
-
-    def _floor(self, node: exp.Floor, scope: Scope) -> Value:
-        inner = node.this.unnest()
-        if node.args.get("decimals") is not None:
-            return self.foreign(node, scope)
-        if isinstance(inner, exp.Div):
-            left, right = self.rewrite(inner.left, scope), self.rewrite(inner.right, scope)
-            if left.type.kind == "int" and right.type.kind == "int":
-                return floor_quotient(left, right)
-        value = self.rewrite(node.this, scope)
-        if value.type.kind != "int":
-            return self.foreign(node, scope)
-        return floor_quotient(value, Value(decimal(1), INT, raw=True, literal=True)) if value.type.scale else value
-
-    def _cast(self, node: exp.Cast, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
-        target = node.to
-        name = target.this.name
-        sizes = [int(part.name) for part in target.expressions]
-        if value.type.kind == "int" and name == "DECIMAL":
-            scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
-            if scale >= value.type.scale:
-                return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
-        if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
-            sql = cast(value.sql, _INTEGER_TYPES[name])
-            return Value(sql, Type("int", 0, name == "INT128", value.type.nullable), raw=name != "INT128")
-        if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
-            self.floats["CAST"] = None
-            return Value(number(value), FLOAT.with_null(value.type.nullable))
-        return self.foreign(node, scope)
-
     def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
         return self._subqueries.scalar(node, scope)
 
@@ -316,6 +241,8 @@ def _typed_null(value: Value) -> Value:
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
+    **AGGREGATES,
+    **CHOICES,
     exp.Literal: Rewriter._literal,
     exp.Column: Rewriter._column,
     exp.Null: Rewriter._constant,
@@ -330,16 +257,6 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Is: Rewriter._is,
     exp.Between: Rewriter._between,
     exp.In: Rewriter._in,
-    exp.Case: Rewriter._case,
-    exp.If: Rewriter._if,
-    exp.Coalesce: Rewriter._coalesce,
-    exp.Greatest: Rewriter._coalesce,
-    exp.Least: Rewriter._coalesce,
-    exp.Nullif: Rewriter._nullif,
-    exp.Abs: Rewriter._abs,
-    exp.Floor: Rewriter._floor,
-    exp.Cast: Rewriter._cast,
-    exp.TryCast: Rewriter._cast,
     exp.Subquery: Rewriter._subquery,
     exp.Select: Rewriter._subquery,
     exp.Exists: Rewriter._exists,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from runtime.compiler.describe import Describer
@@ -13,25 +11,13 @@ from runtime.compiler.lower import push_down
 from runtime.compiler.parse import Query
 from runtime.compiler.program import Relation
 from runtime.compiler.scope import Reference, Scope, Source
+from runtime.compiler.shapes import Output, break_ties, coerced, is_aggregate, unique
 from runtime.compiler.types import BOOL, Type, common_type
 
-__all__ = ["Output", "QueryRewriter"]
+__all__ = ["QueryRewriter"]
 
 _JOIN_SIDES = ("", "LEFT", "RIGHT", "FULL")
 _JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
-_NEEDS_TOTAL_ORDER = (exp.RowNumber, exp.Ntile, exp.Lead, exp.Lag, exp.FirstValue, exp.LastValue, exp.NthValue)
-
-
-@dataclass(slots=True)
-class Output:
-    """A rewritten query and its columns."""
-
-    sql: exp.Query
-    """In which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
-    names: list[str]
-    """Unique."""
-    types: list[Type]
-    """Of each column."""
 
 
 class QueryRewriter:
@@ -72,7 +58,7 @@ class QueryRewriter:
         whole = isinstance(select, exp.Select) and not any(
             select.args.get(name) for name in ("group", "having", "limit", "offset", "qualify")
         )
-        always = whole and any(_is_aggregate(part) for part in select.expressions)
+        always = whole and any(is_aggregate(part) for part in select.expressions)
         kind = output.types[0].with_null(output.types[0].nullable or not always)
         return Value(exp.Subquery(this=output.sql), kind, raw=kind.kind == "int" and not kind.wide)
 
@@ -82,7 +68,7 @@ class QueryRewriter:
         target = common_type((value.type, output.types[0]))
         if target is None:
             raise self._query.error(f"expected a SELECT of {value.type}, was of {output.types[0]}", node)
-        inner = _coerced(output, [target])
+        inner = coerced(output, [target])
         sql = exp.In(this=wrap(as_type(value, target)), query=exp.Subquery(this=inner))
         return Value(sql, BOOL.with_null(target.nullable))
 
@@ -124,7 +110,7 @@ class QueryRewriter:
             if target is None:
                 raise self._query.error(f"expected one type for {name!r}, were {one} and {other}", node.right)
             targets.append(target)
-        arms = [exp.Subquery(this=_coerced(arm, targets)) for arm in (left, right)]
+        arms = [exp.Subquery(this=coerced(arm, targets)) for arm in (left, right)]
         sql = type(node)(this=arms[0], expression=arms[1], distinct=node.args.get("distinct"))
         scope = Scope(self._query, parent, outputs=dict(zip(left.names, targets, strict=True)))
         self._order(node, sql, scope, len(targets))
@@ -150,7 +136,7 @@ class QueryRewriter:
         if having is not None:
             select.set("having", exp.Having(this=self.expressions.condition(having.this, scope)))
         filters = [] if qualify is None else [self.expressions.condition(qualify.this, scope)]
-        _break_ties([*(value.sql for value in values), *filters], keys, scope)
+        break_ties([*(value.sql for value in values), *filters], keys, scope)
         if filters:
             select.set("qualify", exp.Qualify(this=filters[0]))
         select.set("expressions", [exp.alias_(value.sql, name, quoted=True, copy=False)
@@ -186,7 +172,7 @@ class QueryRewriter:
         if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
             raise self._query.error("ROLLUP, CUBE and GROUPING SETS are not supported", group)
         if group.args.get("all"):
-            return [part.unalias() for part in node.expressions if not _is_aggregate(part)]
+            return [part.unalias() for part in node.expressions if not is_aggregate(part)]
         return list(group.expressions)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -264,52 +250,3 @@ class QueryRewriter:
         target.set("order", exp.Order(expressions=terms))
         target.set("limit", None if limit is None else limit.copy())
         target.set("offset", None if offset is None else offset.copy())
-
-
-def unique(name: str, taken: list[str]) -> str:
-    """The name, numbered where it is taken."""
-    candidate, number = name, 0
-    while candidate in taken:
-        number += 1
-        candidate = f"{name}_{number}"
-    return candidate
-
-
-def _is_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
-    for found in node.find_all(exp.AggFunc):
-        window = found.find_ancestor(exp.Window, exp.Select)
-        windowed = isinstance(window, exp.Window) and (window.this is found or window.this is found.parent)
-        if not windowed and found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
-            return True
-    return False
-
-
-def _coerced(output: Output, targets: list[Type]) -> exp.Query:
-    """The query with its columns brought to these types."""
-    columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind, kind.kind == "int" and not kind.wide)
-               for name, kind in zip(output.names, output.types, strict=True)]  # fmt: skip
-    parts = [as_type(value, target) for value, target in zip(columns, targets, strict=True)]
-    if all(part is value.sql for part, value in zip(parts, columns, strict=True)):
-        return output.sql
-    select = exp.Select(expressions=[exp.alias_(part, name, quoted=True, copy=False)
-                                     for part, name in zip(parts, output.names, strict=True)])  # fmt: skip
-    alias = exp.TableAlias(this=exp.to_identifier("arm", quoted=True))
-    select.set("from_", exp.From(this=exp.Subquery(this=output.sql, alias=alias)))
-    return select
-
-
-def _break_ties(parts: list[exp.Expr], keys: list[exp.Expr], scope: Scope) -> None:
-    """Windows whose answer depends on the order of equal rows get every column in play as last criteria."""
-    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used]
-    for part in parts:
-        for window in part.find_all(exp.Window):
-            spec = window.args.get("spec")
-            by_rows = spec is not None and spec.args.get("kind") == "ROWS"
-            call = window.this.this if isinstance(window.this, (exp.IgnoreNulls, exp.RespectNulls)) else window.this
-            if window.find_ancestor(exp.Select) is not None or not (by_rows or isinstance(call, _NEEDS_TOTAL_ORDER)):
-                continue
-            order = window.args.get("order") or exp.Order(expressions=[])
-            order.set("expressions", [*order.expressions, *(exp.Ordered(this=column.copy(), nulls_first=False)
-                                                            for column in columns)])  # fmt: skip
-            window.set("order", order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -12,8 +12,8 @@ from runtime.compiler.describe import Describer
 from runtime.compiler.fixedpoint import cast
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
 from runtime.compiler.program import Expr, Input, Map, Reevaluated, Relation
-from runtime.compiler.queries import Output
 from runtime.compiler.scope import Reference
+from runtime.compiler.shapes import Output
 from runtime.compiler.types import Type
 
 __all__ = ["final_query", "reevaluated_view", "verify"]
@@ -105,8 +105,3 @@ def verify(
         raise RuntimeError(f"DuckDB refuses the rewritten query: {error}\n{body.query}") from error
     if found != expected:
         raise RuntimeError(f"expected the columns {expected}, was {found}\n{body.query}")
-
-
-def natural_types(types: Sequence[Type]) -> Mapping[int, str]:
-    """Positions of columns whose type no view can have, with its name."""
-    return {number: str(kind) for number, kind in enumerate(types) if kind.kind == "other"}

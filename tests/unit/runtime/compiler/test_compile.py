@@ -50,11 +50,11 @@ def test_explain_of_the_shipped_queries(name: str) -> None:
     ("sql", "message"),
     [
         ("SELECT b.prize FROM bids b",
-         "some.sql:3:12: unknown column 'b.prize'; the columns in scope are: b(t, id, broker_id, volume, price, symbol)"),
+         "some.sql:3:12: unknown column 'b.prize'; the columns in scope are: b(t, id, broker_id, volume, price"),
         ("SELECT prize FROM bids b, asks", "some.sql:3:12: unknown column 'prize'; the columns in scope are: b(t, id"),
         ("SELECT price\nFROM bids,\n  asks", "some.sql:3:12: expected one of bids.price, asks.price, was the"),
         ("SELECT 1 FROM bids WHERE\n  zz > 1", "some.sql:4:3: unknown column 'zz'"),
-        ("SELECT (SELECT MAX(q) FROM asks) FROM bids", "some.sql:3:24: unknown column 'q'; the columns in scope are: asks"),
+        ("SELECT (SELECT MAX(q) FROM asks) FROM bids", "some.sql:3:24: unknown column 'q'; the columns in"),
         ("SELECT 1 FROM bid", "some.sql:3:19: unknown relation 'bid'; the relations are: asks, bids, log, trades"),
         ("SELECT SUM(price FROM bids", "some.sql:3:22: expected ')', was 'FROM'"),
         ("SELECT price FROM bids WHERE", "some.sql:3:28: expected an expression in WHERE, near 'WHERE'"),
