@@ -28,6 +28,7 @@ from deltabook.demo import (
     make_run_folder,
     make_stages,
 )
+from deltabook.demo.plan import SCALES
 from deltabook.demo.screen import summary_table
 
 __all__ = ["command"]
@@ -79,7 +80,12 @@ def command(context: click.Context, seconds: float, flow: str, folder: Path | No
         capture = capture_file(os.environ) if chosen == "capture" else None
         stages = make_stages(run_folder, chosen, capture)
         supervisor = Supervisor(
-            stages, run_folder, _screen(as_json), seconds=seconds, environ=_child_environ(os.environ)
+            stages,
+            run_folder,
+            _screen(as_json),
+            seconds=seconds,
+            environ=_child_environ(os.environ),
+            scale=SCALES[chosen],
         )
         figures = supervisor.figures
         click.echo(f"demo: run folder {run_folder}", err=as_json)

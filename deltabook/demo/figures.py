@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from deltabook.wire.symbols import Instrument
+
 __all__ = ["Figures"]
 
 Figure = int | float | str | None
@@ -18,8 +20,9 @@ _RATE_SPAN_S: Final = 0.5
 class Figures:
     """The newest figure of every name and role, and the rates that follow from them."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], scale: Instrument | None = None) -> None:
         self._clock = clock
+        self._scale = scale
         self._roles: dict[str, Mapping[str, Figure]] = {}
         self._statuses: dict[str, int] = {}
         self._started_at: float | None = None
@@ -62,19 +65,39 @@ class Figures:
         """Seconds since `start`; 0 before."""
         return 0.0 if self._started_at is None else self._clock() - self._started_at
 
-    def text(self, role: str, name: str, none: str = "-") -> str:
+    def text(self, role: str, name: str) -> str:
         """A figure as a person reads it."""
         if role == "runtime" and name in self._at_finish:
             return self._at_finish[name]
-        value = self._roles.get(role, {}).get(name)
+        return self.readable(self.value(role, name))
+
+    @staticmethod
+    def readable(value: Figure) -> str:
+        """A figure as a person reads it."""
         if value is None:
-            return none
+            return "-"
         if isinstance(value, float):
             return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
         return f"{value:,}" if isinstance(value, int) else value
 
+    def position(self, value: Figure) -> str:
+        """Lots as a quantity, if the scale is known."""
+        if self._scale is None or not isinstance(value, int):
+            return self.readable(value)
+        return f"{self._scale.quantity(value):,f}"
+
+    def money(self, value: Figure) -> str:
+        """Ticks × lots as money, if the scale is known."""
+        if self._scale is None or not isinstance(value, int):
+            return self.readable(value)
+        return f"{self._scale.notional(value):,.2f}"
+
+    def value(self, role: str, name: str) -> Figure:
+        """A figure as it was said."""
+        return self._roles.get(role, {}).get(name)
+
     def _count(self, role: str, name: str) -> int:
-        value = self._roles.get(role, {}).get(name)
+        value = self.value(role, name)
         return int(value) if isinstance(value, int | float) else 0
 
     @property

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-__all__ = ["STRATEGIES", "VIEWS", "Flow", "Stage", "make_stages"]
+from deltabook.wire.symbols import Instrument
+
+__all__ = ["SCALES", "STRATEGIES", "VIEWS", "Flow", "Stage", "make_stages"]
 
 Flow = Literal["agents", "capture"]
 Ports = Mapping[str, int]
@@ -16,9 +18,23 @@ Ports = Mapping[str, int]
 
 VIEWS: Final = ("book_depth", "best_quote", "vwap_book", "imbalance", "broker_volume", "trades_1s")
 STRATEGIES: Final = ("sobi", "market_maker")
+SCALES: Final[dict[Flow, Instrument]] = {
+    "agents": Instrument("default", tick_size="0.01", lot_size="1"),
+    "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
+}
+"""What a tick and a lot are worth in a flow; all symbols of the default agents have the same."""
 _QUERIES: Final = Path(__file__).parents[2] / "queries"
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
-_CAPTURE: Final = ("--format", "bitstamp", "--replay-mode", "as-orders", "--speed", "20", "--symbol", "BTCUSD")
+_CAPTURE: Final = (
+    "--format",
+    "bitstamp",
+    "--replay-mode",
+    "as-orders",
+    "--speed",
+    "20",
+    "--symbol",
+    SCALES["capture"].symbol,
+)
 
 
 @dataclass(frozen=True, slots=True)

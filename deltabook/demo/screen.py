@@ -21,7 +21,7 @@ _STRATEGY_COLUMNS: Final = {
     "orders_filled": "filled",
     "orders_open": "open",
     "fills": "fills",
-    "position_lots": "position (lots)",
+    "position_lots": "position",
     "pnl": "P&L",
 }
 
@@ -65,7 +65,8 @@ class LineScreen(Screen):
             f"  lag {runtime['lag_ms']} ms  {figures.messages_per_s:,.0f} messages/s  {runtime['rows_per_s']} rows/s"
             f"  {figures.text('runtime', 'views')} views, {figures.view_updates} updates"
             f"  orders {figures.orders_sent} sent {figures.orders_filled} filled"
-            f"  position {figures.text('algo', 'position_lots')}  P&L {figures.text('algo', 'pnl')}"
+            f"  position {figures.position(figures.value('algo', 'position_lots'))}"
+            f"  P&L {figures.money(figures.value('algo', 'pnl'))}"
         )
 
     def close(self) -> None:
@@ -132,8 +133,8 @@ def _loop_table(figures: Figures) -> Table:
             (figures.text("algo", "orders_open"), "open"),
         ]),
         ("account", [
-            (figures.text("algo", "position_lots"), "lots position"),
-            (figures.text("algo", "pnl"), "P&L"),
+            (figures.position(figures.value("algo", "position_lots")), "position"),
+            (figures.money(figures.value("algo", "pnl")), "P&L"),
             (figures.text("algo", "fills"), "fills"),
         ]),
     ]  # fmt: skip
@@ -142,13 +143,14 @@ def _loop_table(figures: Figures) -> Table:
     return table
 
 
-def _strategy_table(strategies: dict[str, dict[str, int | float | str | None]]) -> Table:
+def _strategy_table(figures: Figures) -> Table:
     table = Table(box=None, padding=(0, 2))
     table.add_column("strategy", style="bold")
     for heading in _STRATEGY_COLUMNS.values():
         table.add_column(heading, justify="right")
-    for strategy, values in sorted(strategies.items()):
-        table.add_row(strategy, *["-" if values.get(name) is None else str(values[name]) for name in _STRATEGY_COLUMNS])
+    read = {"position_lots": figures.position, "pnl": figures.money}
+    for strategy, values in sorted(figures.strategies().items()):
+        table.add_row(strategy, *[read.get(name, figures.readable)(values.get(name)) for name in _STRATEGY_COLUMNS])
     return table
 
 
@@ -156,7 +158,7 @@ def summary_table(figures: Figures, title: str) -> Table:
     """Everything at one glance; the same while the demo runs and at its end."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_row(_loop_table(figures))
-    if strategies := figures.strategies():
+    if figures.strategies():
         table.add_section()
-        table.add_row(_strategy_table(strategies))
+        table.add_row(_strategy_table(figures))
     return table

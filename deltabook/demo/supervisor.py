@@ -29,6 +29,7 @@ from deltabook.demo.figures import Figures
 from deltabook.demo.plan import Stage
 from deltabook.demo.screen import Screen
 from deltabook.wire.status import Ready
+from deltabook.wire.symbols import Instrument
 
 __all__ = ["Limits", "Supervisor"]
 
@@ -67,6 +68,7 @@ class Supervisor:
         *,
         seconds: float,
         environ: Mapping[str, str],
+        scale: Instrument | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,7 +84,7 @@ class Supervisor:
         self._signals: list[int] = []
         self._stopping = False
         self._drawn_at = clock()
-        self.figures = Figures(clock)
+        self.figures = Figures(clock, scale)
 
     def run(self) -> Figures:
         """Start, watch, stop."""

@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from deltabook.demo import Figures
+from deltabook.wire.symbols import Instrument
 
 
 @pytest.fixture
@@ -62,6 +63,14 @@ def test_figures_of_the_moment_stay_at_the_finish_and_counts_go_on(figures: Figu
 def test_figures_read_well(figures: Figures, value: int | float | str | None, text: str) -> None:
     figures.take("runtime", {"epoch": value}, 1)
     assert figures.text("runtime", "epoch") == text
+
+
+def test_position_and_profit_are_read_in_the_scale(clock: Clock) -> None:
+    figures = Figures(clock.seconds, Instrument("BTCUSD", "0.01", "0.00000001"))
+    assert figures.position(-53_027_938) == "-0.53027938"
+    assert figures.money(-3_295_584_852_132) == "-329.56"
+    assert figures.money(None) == "-"
+    assert Figures(clock.seconds).money(1234) == "1,234"
 
 
 def test_a_figure_that_is_no_number_counts_as_none(figures: Figures) -> None:
