@@ -170,6 +170,7 @@ class App:
         """After the reactor: close the journal; raises `ExchangeError` if the end was a failure."""
         self.exchange.close()
         if self._failure:
+            self._status.failed(self._failure)
             raise ExchangeError(self._failure)
         self._status.stopped(self._reason or "reactor stopped")
 

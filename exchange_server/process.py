@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from deltabook.wire.status import Ready, Status, Stopped, write_event
+from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
 __all__ = ["InputEnd", "StatusLines", "stop_on_signals"]
 
@@ -51,8 +51,9 @@ class InputEnd:
             self._ended()
 
     def connectionLost(self, reason: Failure) -> None:
-        """The reactor gives up the descriptor."""
+        """A closed pipe with nothing left in it is told this way only, without a last empty read."""
         del reason
+        self._ended()
 
 
 class StatusLines:
@@ -74,6 +75,12 @@ class StatusLines:
     def _status(self) -> None:
         self._call = self._clock.callLater(self._interval_s, self._status)
         write_event(self._stream, Status("exchange", self._figures()))
+
+    def failed(self, reason: str) -> None:
+        """The end, of a process that was ready and cannot go on."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        write_event(self._stream, Failed("exchange", reason))
 
     def stopped(self, reason: str) -> None:
         """A last status, and the end."""

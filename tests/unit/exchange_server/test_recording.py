@@ -92,7 +92,7 @@ def test_as_orders_an_execution_of_an_order_in_front_hits_it() -> None:
 
 def test_a_change_reduces_to_what_remains_at_the_orders_own_price() -> None:
     for mode in ("as-orders", "as-recorded"):
-        tape = Tape(mode)  # type: ignore[arg-type]
+        tape = Tape(mode)
         tape.play("B", 11, 5, 100)
         assert tape.play(REMAIN, 11, 2, 777)[0].endswith(",1,X,3,100,PAST")
         assert tape.play(REMAIN, 11, 4) == []
