@@ -17,6 +17,7 @@ __all__ = ["CsvIndexer"]
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = 10
+_ZERO: Final = np.zeros(1, np.int64)
 _GUARD: Final = "guard"
 
 
@@ -84,7 +85,7 @@ class CsvIndexer(InputFormatIndexer):
         """The block's columns; good blocks take one call of Arrow's reader."""
         text = block if self._delimiter == b"\n" else block.translate(self._swap)
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE) + 1
-        lengths = np.diff(ends, prepend=0)
+        lengths = ends - np.concatenate((_ZERO, ends[:-1]))
         returns = text.count(b"\r") if b"\r" in text else 0
         paired = text.count(b"\r\n") if returns else 0
         tuple_ends = self._without_empty(text, ends, lengths, bool(paired))

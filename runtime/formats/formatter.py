@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import accumulate
 from threading import Lock
 from typing import Any, Final
 
@@ -184,10 +185,13 @@ class InputFormatter:
             return []
         data = b"".join([piece for section in block for piece in section.pieces])
         parsed = self._indexer.parse(data)
-        stops = np.cumsum([section.length for section in block])
-        rows = [0, *np.searchsorted(parsed.row_ends, stops, "right").tolist()]
-        tuples = [0, *np.searchsorted(parsed.tuple_ends, stops, "right").tolist()]
-        nulled = [0, *np.searchsorted(parsed.nulled_ends, stops, "right").tolist()]
+        stops = list(accumulate([section.length for section in block]))
+        tuples = [0, *parsed.tuple_ends.searchsorted(stops, "right").tolist()]
+        rows, nulled = tuples, None
+        if len(parsed.row_ends) != len(parsed.tuple_ends):
+            rows = [0, *parsed.row_ends.searchsorted(stops, "right").tolist()]
+        if len(parsed.nulled_ends):
+            nulled = [0, *parsed.nulled_ends.searchsorted(stops, "right").tolist()]
         base = block[0].offset
         batches = []
         for i, section in enumerate(block):
@@ -216,7 +220,7 @@ class InputFormatter:
                     end_offset=section.offset + section.length,
                     messages=tuples[i + 1] - tuples[i],
                     dead=self._report(tuple(letters)),
-                    nulled=nulled[i + 1] - nulled[i],
+                    nulled=nulled[i + 1] - nulled[i] if nulled is not None else 0,
                 )
             )
         return batches

@@ -37,7 +37,7 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     tuple_ends: Any
     """int64 array, one per tuple, good or bad, empty ones left out."""
     bad: tuple[BadTuple, ...] = ()
-    """Every tuple that has no row, in order."""
+    """The tuples that have no row, in order; a bounded number of them, at least one if there are any."""
     nulled_ends: Any = ()
     """int64 array, one per malformed value that became NULL: the offset just behind its tuple."""
 

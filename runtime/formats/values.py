@@ -101,7 +101,7 @@ def value_parser(name: str) -> ValueParser:
     try:
         if (decimal := _DECIMAL.fullmatch(name)) is not None:
             return ValueParser(name, pa.decimal128(int(decimal[1]), int(decimal[2])), maybe_good=r"^[-+0-9.eE \t]+$")
-    except pa.ArrowInvalid as error:
+    except ValueError as error:
         raise SchemaError(f"expected a decimal of at most 38 digits, was {name!r}: {error}") from None
     if (timestamp := _TIMESTAMP.fullmatch(name)) is not None:
         return ValueParser(name, pa.timestamp(timestamp[1]))
