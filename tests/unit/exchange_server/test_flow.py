@@ -145,6 +145,7 @@ def test_a_replay_goes_on_behind_its_last_journalled_record(tmp_path: Path) -> N
     player = play(again, file, paced=False)
     again.clock.pump([0.0] * 50)
     assert player.finished
+    assert again.exchange.market.replay_counts == {}, "records were played twice"
     ids = [int(line.split(b",")[2]) for line in again.close().splitlines()]
     assert ids == list(range(1, 2001))
 

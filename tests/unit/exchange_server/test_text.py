@@ -88,6 +88,18 @@ def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Flo
         assert sequenced(wire.take()) == list(range(first, floor.exchange.market.next_sequence))
 
 
+def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: Floor) -> None:
+    floor.quote(3)
+    batch = [Input(AGENT, floor.exchange.next_time_ns(), 0, 0, 4, "B", 1, 50, "ACME")]
+    floor.server.submit(batch)
+    _, wire = floor.connect("1,,1")
+    _, now = floor.connect("1")
+    floor.clock.advance(0)
+    floor.quote(1)
+    assert sequenced(wire.take()) == [1, 2, 3, 4, 5]
+    assert sequenced(now.take()) == [5]
+
+
 @pytest.mark.parametrize(
     ("login", "code", "words"),
     [
