@@ -111,6 +111,8 @@ CASES = [
            "SELECT x.s, SUM(x.a * y.b * 5) FROM r x, r y WHERE x.s = y.s GROUP BY x.s", (0, 1)),
     _again("SELECT r.a, q.d FROM r LEFT JOIN q ON r.a = q.a AND q.d > 0 WHERE r.b > 0"),
     _again("SELECT r.a, q.d FROM r LEFT JOIN q ON r.a = q.a WHERE q.d > 0 OR q.d IS NULL"),
+    _again("SELECT r.a, q.d FROM r LEFT JOIN q ON r.a = q.a WHERE q.d > 0"),
+    _again("SELECT x.a FROM r x, r y WHERE x.a = y.a AND y.s = 'x'"),
     _again("SELECT r.a, q.d FROM r RIGHT JOIN q ON r.a = q.a WHERE q.s = 'x'"),
     _again("SELECT COALESCE(r.a, q.a) AS k, r.b, q.d FROM r FULL OUTER JOIN q ON r.a = q.a"),
     _again("SELECT a, r.b, q.d FROM r JOIN q USING (a)"),
