@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -43,7 +42,7 @@ class BitstampLoader(Loader):
         latest_ns = 0
         for number, line in lines:
             try:
-                fields = next(csv.reader((line,)), [])
+                fields = line.rstrip("\r\n").split(",")
                 record = self._record(number, fields)
             except RecordError as error:
                 self._bad(number, error)
