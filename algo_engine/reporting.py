@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import IO, Any, Final
 
 from twisted.internet.interfaces import IReadDescriptor
+from twisted.internet.main import CONNECTION_DONE
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -31,7 +32,8 @@ class Reporter:
         figures: Callable[[], dict[str, int | float | str | None]],
     ) -> None:
         self._stream, self._interval_s, self._figures = stream, interval_s, figures
-        self._loop: Any = LoopingCall(self._status)
+        make_loop: Callable[..., Any] = LoopingCall  # without types in Twisted
+        self._loop = make_loop(self._status)
         self._loop.clock = clock
         self._is_ready = False
 
@@ -67,13 +69,15 @@ class InputEnd:
         """The descriptor to watch, -1 after its end."""
         return -1 if self._has_ended else self._descriptor
 
-    def doRead(self) -> Failure | None:
-        """Throw away what can be read."""
-        if os.read(self._descriptor, 4096) == b"":
-            self.connectionLost(None)
-        return None
+    def doRead(self) -> Exception | None:
+        """Throw away what can be read; at the end the reactor lets go of the descriptor."""
+        try:
+            data = os.read(self._descriptor, 4096)
+        except OSError:
+            data = b""
+        return None if data else CONNECTION_DONE
 
-    def connectionLost(self, reason: Failure | None) -> None:
+    def connectionLost(self, reason: Failure) -> None:
         """The other side has gone."""
         if not self._has_ended:
             self._has_ended = True

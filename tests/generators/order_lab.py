@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from twisted.internet.task import Clock
@@ -106,7 +107,7 @@ class FakeExchange:
         return stream[before:]
 
     def _accept(self, r: Request) -> None:
-        if r.volume > 900:
+        if 900 < r.volume < 1000:
             self._tell(r.broker_id, 0, "R", r.volume, r.price, r.symbol, r.client_id, "too large")
             return
         order = Resting(self._next_order_id, r.broker_id, r.client_id, r.action, r.volume, r.price, r.symbol)
@@ -157,7 +158,7 @@ class OrderLab:
         make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
     ) -> None:
         self.exchange = FakeExchange()
-        self.clock = Clock()
+        self.clock: Any = Clock()
         self.quotes = Quotes()
         self.quotes.apply(quote_change())
         self.limits = limits
@@ -249,11 +250,14 @@ class OrderLab:
         """Connect if need be and let everything arrive."""
         if not self.is_connected:
             self.connect()
-        while self.clock.getDelayedCalls() or self.requests or self.responses or self.late:
+        while self._is_turn_due() or self.requests or self.responses or self.late:
             self.turn()
             self.deliver_late()
             self.deliver_request()
             self.deliver_response()
+
+    def _is_turn_due(self) -> bool:
+        return any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls())
 
     def _process(self, line: bytes, *, is_current: bool) -> None:
         answers = self.exchange.request(parse_request(line))

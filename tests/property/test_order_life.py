@@ -28,12 +28,20 @@ class OrderLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = OrderLab(compact_bytes=64 * 12)
+        self.lab = OrderLab(compact_bytes=64 * 5)
         self.lives: dict[int, OrderStatus] = {}
+        self.lab.settle()
 
-    @rule(buys=st.booleans(), lots=st.sampled_from([1, 10, 100, 950]), price=st.sampled_from([0, 99, 100, 101]))
-    def submit(self, buys: bool, lots: int, price: int) -> None:
-        self.lab.desk.submit(Side.BUY if buys else Side.SELL, "ACME", lots, price)
+    @rule(
+        side=st.sampled_from(Side),
+        lots=st.sampled_from([1, 10, 100, 950]),
+        price=st.sampled_from([99, 100, 0]),
+        sent=st.booleans(),
+    )
+    def submit(self, side: Side, lots: int, price: int, sent: bool) -> None:
+        self.lab.desk.submit(side, "ACME", lots, price)
+        if sent:
+            self.lab.turn()
 
     @rule(pick=st.integers(0, 9))
     def cancel(self, pick: int) -> None:
@@ -70,21 +78,25 @@ class OrderLife(RuleBasedStateMachine):
             self.lab.told()
 
     @precondition(lambda self: self.lab.is_connected)
-    @rule(arriving=st.integers(0, 3))
-    def break_connection(self, arriving: int) -> None:
+    @rule(arriving=st.integers(0, 3), again=st.booleans())
+    def break_connection(self, arriving: int, again: bool) -> None:
         self.lab.drop(arriving=arriving)
+        if again:
+            self.lab.connect()
 
     @precondition(lambda self: not self.lab.is_connected)
     @rule()
     def connect(self) -> None:
         self.lab.connect()
 
-    @rule(arriving=st.integers(0, 3), written=st.integers(0, 5))
-    def crash(self, arriving: int, written: int) -> None:
+    @rule(arriving=st.integers(0, 3), written=st.integers(0, 5), again=st.booleans())
+    def crash(self, arriving: int, written: int, again: bool) -> None:
         self._follow()
         self.lab.crash(arriving=arriving, written=written)
         # What the desk had heard but not made durable, it hears again.
         self.lives.clear()
+        if again:
+            self.lab.connect()
 
     @rule()
     def settle(self) -> None:
@@ -118,4 +130,4 @@ class OrderLife(RuleBasedStateMachine):
 
 
 TestOrderLife = OrderLife.TestCase
-TestOrderLife.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestOrderLife.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)

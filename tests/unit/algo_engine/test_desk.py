@@ -10,7 +10,7 @@ from algo_engine.errors import LoginRefused, StreamGap
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import EventKind, OrderStatus, Side
 from algo_engine.records import Checkpoint, Intent, Record
-from deltabook.wire.text import Accepted, Response
+from deltabook.wire.text import Accepted, Request, Response
 from tests.generators.order_lab import BROKER, OrderLab
 
 
@@ -249,6 +249,27 @@ def test_another_brokers_journal_is_refused() -> None:
         OrderLab(make_journal=lambda records: MemoryJournal(records or [Checkpoint(7)]))
 
 
+def test_a_message_that_is_told_twice_counts_once(lab: OrderLab) -> None:
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    lab.exchange.fill(1, 4, 100)
+    lab.told()
+    lab.responses.append(lab.responses[-1])
+    lab.settle()
+    lab.check_settled()
+
+
+def test_a_retransmitted_number_that_comes_back_refused_makes_no_order(lab: OrderLab) -> None:
+    """Somebody else used the same broker: his order is known, ours is rejected, nothing is doubled."""
+    lab.exchange.request(Request(1, 0, BROKER, "B", 5, 98, "ACME"))
+    lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    lab.drop()
+    lab.settle()
+    assert lab.exchange.accepted == [1]
+    assert [order.order_id for order in lab.desk.blotter.open_orders()] == [1]
+
+
 def test_a_gap_in_the_private_stream_is_an_error(lab: OrderLab) -> None:
     with pytest.raises(StreamGap, match=r"expected message 1 .* was 3"):
         lab.desk.told(Response(3, 0, 1, BROKER, "A", 1, 1, "ACME", 1, "B"))
@@ -321,7 +342,7 @@ def _scenario(lab: OrderLab) -> None:
     lab.settle()
 
 
-@pytest.mark.parametrize("compact_bytes", [64 * 6, 1 << 30])
+@pytest.mark.parametrize("compact_bytes", [64 * 2, 64 * 3, 64 * 5, 1 << 30])
 @pytest.mark.parametrize(("arriving", "written"), list(itertools.product([0, 9], [0, 1, 9])))
 def test_no_order_is_doubled_or_orphaned_wherever_the_process_dies(
     arriving: int, written: int, compact_bytes: int

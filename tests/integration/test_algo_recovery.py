@@ -1,0 +1,154 @@
+"""The real engine against the real exchange: whatever is killed, no order is doubled and none is orphaned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from deltabook.wire.text import Response
+from tests.integration.algo_process import FakeResults, Process, private_stream, trades
+
+pytestmark = pytest.mark.process
+
+BUSY = """
+from algo_engine import Strategy
+
+class Busy(Strategy):
+    '''Orders at many prices without a pause: some rest, some trade with each other, some are cancelled or reduced.'''
+
+    def on_start(self, context):
+        self.count = 0
+        context.set_timer("next", 2, repeat=True)
+
+    def on_timer(self, name):
+        self.count += 1
+        context, n = self.context, self.count
+        for order in context.open_orders()[:-20]:
+            context.cancel(order.client_id)
+        context.buy("ACME", 3 + n % 5, 9_980 + n % 7)
+        if n % 3 == 0:
+            context.sell("ACME", 4, 9_982 + n % 9)
+        if n % 11 == 0:
+            context.sell("ACME", 2)
+        resting = [order for order in context.open_orders() if order.order_id]
+        if resting:
+            context.reduce(resting[0].client_id, 1)
+"""
+FREE = ["busy.risk.orders_per_s=100000", "busy.risk.burst_orders=100000", "busy.risk.max_open_orders=1000"]
+
+
+def exchange(tmp_path: Path, port: int = 0) -> Process:
+    return Process(
+        "exchange", "--dir", str(tmp_path / "exchange"), "--port", str(port), "--rate", "0", "--status-interval", "0"
+    )
+
+
+def algo(tmp_path: Path, results: FakeResults, port: int, *more: str) -> Process:
+    strategy = tmp_path / "busy.py"
+    strategy.write_text(BUSY)
+    parameters = [part for parameter in FREE for part in ("--param", parameter)]
+    where = ["--results", results.address, "--orders", f"127.0.0.1:{port}", "--dir", str(tmp_path / "algo")]
+    return Process("algo", str(strategy), *where, *parameters, "--status-interval", "0.05", *more)
+
+
+def live(told: list[Response]) -> dict[int, int]:
+    """Order id → lots, of the orders that are still in the market."""
+    orders: dict[int, int] = {}
+    for message in told:
+        if message.action == "A":
+            orders[message.order_id] = message.volume
+        elif message.action in {"E", "F", "X", "D"}:
+            orders[message.order_id] -= message.volume
+            if not orders[message.order_id]:
+                del orders[message.order_id]
+    return orders
+
+
+def position(told: list[Response]) -> int:
+    sides = {message.order_id: message.detail for message in told if message.action == "A"}
+    return sum(
+        message.volume * (1 if sides[message.order_id] == "B" else -1) for message in told if message.action in "EF"
+    )
+
+
+def check(told: list[Response], figures: dict[str, int], directory: Path) -> None:
+    """What the engine believes is what the exchange told."""
+    times_accepted = Counter(message.client_id for message in told if message.action == "A")
+    assert times_accepted
+    assert set(times_accepted.values()) == {1}, "an order was doubled"
+    fills = [message.sequence for message in told if message.action in {"E", "F"}]
+    assert figures["position_lots"] == position(told)
+    assert figures["fills"] == len(fills)
+    assert figures["orders_open"] == len(live(told)) == 0
+    assert [int(trade["sequence"]) for trade in trades(directory)] == fills
+
+
+@pytest.mark.parametrize("policy", ["cancel", "adopt"])
+def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, policy: str) -> None:
+    with FakeResults() as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        sent = 0
+        for _ in range(3):
+            with algo(tmp_path, results, port, "--on-restart", policy) as engine:
+                sent = int(engine.wait_for("orders_sent", sent + 40)["orders_sent"])
+        left = live(private_stream(port, 9001))
+        assert left, "it was killed with orders in the market"
+        with algo(tmp_path, results, port, "--on-restart", policy) as engine:
+            engine.wait_for("orders_sent", sent + 40)
+            figures = engine.stop()
+        check(private_stream(port, 9001), figures, tmp_path / "algo")
+
+
+def test_an_engine_outlives_an_exchange_that_is_killed(tmp_path: Path) -> None:
+    with FakeResults() as results:
+        with exchange(tmp_path) as market:
+            port = market.ready().ports["text"]
+            engine = algo(tmp_path, results, port)
+            sent = engine.wait_for("orders_sent", 40)["orders_sent"]
+        with engine:
+            for _ in range(2):
+                with exchange(tmp_path, port) as market:
+                    market.ready()
+                    sent = engine.wait_for("orders_sent", sent + 60)["orders_sent"]
+            with exchange(tmp_path, port) as market:
+                market.ready()
+                engine.wait_for("orders_sent", sent + 60)
+                figures = engine.stop()
+                check(private_stream(port, 9001), figures, tmp_path / "algo")
+
+
+def test_the_engine_ends_in_order_when_its_supervisor_goes(tmp_path: Path) -> None:
+    with FakeResults() as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        with algo(tmp_path, results, port, "--exit-with-stdin") as engine:
+            engine.wait_for("orders_sent", 10)
+            engine.close_input()
+            figures = engine.finish()
+        check(private_stream(port, 9001), figures, tmp_path / "algo")
+
+
+def test_a_view_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
+    with FakeResults(views=("other",)) as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        with algo(tmp_path, results, port) as engine:
+            said = engine.fails()
+    assert said.splitlines()[-1] == (
+        "deltabook algo: failed: expected the runtime to keep the view best_quote, was other"
+    )
+    assert "Traceback" not in said
+
+
+def test_a_journal_of_another_session_is_one_clear_line(tmp_path: Path) -> None:
+    with FakeResults() as results:
+        for number in range(2):
+            with exchange(tmp_path / str(number)) as market:
+                port = market.ready().ports["text"]
+                with algo(tmp_path, results, port) as engine:
+                    if number == 0:
+                        engine.wait_for("orders_sent", 5)
+                        engine.stop()
+                    else:
+                        said = engine.fails()
+    assert "refused: session" in said.splitlines()[-1]

@@ -1,0 +1,225 @@
+"""When strategies start, hear, fail and stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from algo_engine.engine import Engine
+from algo_engine.host import StrategyHost
+from algo_engine.loader import LoadedStrategy
+from algo_engine.mirror import ViewMirror
+from algo_engine.order import Side
+from algo_engine.risk import RiskLimits
+from algo_engine.strategy import Context, NoParameters, Strategy
+from deltabook.wire.results import Frame, FrameHeader
+from tests.generators.order_lab import LIMITS, OrderLab
+from tests.unit.algo_engine.views import snapshot
+
+QUOTE = {"symbol": "ACME", "bid_price": 99, "bid_volume": 10, "ask_price": 101, "ask_volume": 10}
+
+
+class Diary(Strategy[NoParameters]):
+    """Writes down what it hears; raises where it is told to."""
+
+    views = ("vwap_book",)
+
+    def __init__(self) -> None:
+        super().__init__(NoParameters())
+        self.heard: list[str] = []
+        self.raises_at = ""
+
+    def _hear(self, what: str) -> None:
+        self.heard.append(what)
+        if what == self.raises_at:
+            raise ZeroDivisionError("by mistake")
+
+    def on_start(self, context: Context) -> None:
+        self._hear("start")
+
+    def on_view_change(self, change: Any) -> None:
+        self._hear(change.view)
+
+    def on_order_event(self, event: Any) -> None:
+        self._hear(event.kind)
+
+    def on_timer(self, name: str) -> None:
+        self._hear(name)
+
+    def on_stop(self) -> None:
+        self._hear("stop")
+
+
+class Rig:
+    def __init__(self, *, adopt: bool = False, limits: RiskLimits = LIMITS) -> None:
+        self.lab = OrderLab(limits=limits)
+        self.strategy = Diary()
+        self.failures: list[Exception] = []
+        mirror = ViewMirror()
+        self.host = StrategyHost(
+            loaded=LoadedStrategy("diary", self.strategy, limits),
+            mirror=mirror,
+            quotes=self.lab.quotes,
+            clock=self.lab.clock,
+            now_ns=lambda: int(self.lab.clock.seconds() * 1e9),
+            make_desk=self._desk,
+        )
+        self.engine = Engine(
+            hosts=[self.host],
+            mirror=mirror,
+            quotes=self.lab.quotes,
+            clock=self.lab.clock,
+            adopt=adopt,
+            stale_s=2,
+            on_failure=self.failures.append,
+            on_synchronised=lambda: None,
+        )
+
+    def _desk(self, listener: Any) -> Any:
+        self.lab.desk._listener = listener
+        return self.lab.desk
+
+    def views(self) -> None:
+        self.engine.frame(snapshot("best_quote", QUOTE))
+        self.engine.frame(snapshot("vwap_book"))
+
+    def started(self) -> Rig:
+        self.lab.settle()
+        self.views()
+        self.strategy.heard.clear()
+        return self
+
+
+def test_a_strategy_starts_when_its_views_and_orders_are_known() -> None:
+    rig = Rig()
+    rig.views()
+    assert rig.strategy.heard == []
+    rig.lab.settle()
+    assert rig.strategy.heard == ["start"]
+
+
+@pytest.mark.parametrize("adopt", [False, True])
+def test_orders_of_an_earlier_run_are_cancelled_or_adopted_before_the_start(adopt: bool) -> None:
+    rig = Rig(adopt=adopt)
+    rig.lab.settle()
+    rig.lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    rig.lab.settle()
+    rig.lab.desk.lost()
+    rig.lab.drop()
+    rig.views()
+    assert rig.strategy.heard == []
+    rig.lab.settle()
+    rig.engine.frame(Frame(FrameHeader("heartbeat", ""), None))
+    assert rig.strategy.heard == ["start"]
+    assert len(rig.host.open_orders()) == (1 if adopt else 0)
+    rig.lab.check_settled()
+
+
+def test_events_caused_inside_a_call_come_after_it() -> None:
+    rig = Rig().started()
+
+    def buy(name: str) -> None:
+        rig.host.buy("ACME", 5, 100)
+        rig.strategy.heard.append(name)
+
+    rig.strategy.on_timer = buy  # type: ignore[method-assign] # a test's shortcut
+    rig.host.set_timer("t", 100)
+    rig.lab.clock.advance(0.1)
+    assert rig.strategy.heard == ["t", "submitted"]
+
+
+def test_views_that_were_not_declared_are_refused_and_not_heard() -> None:
+    rig = Rig().started()
+    rig.engine.frame(snapshot("trades_1s"))
+    assert rig.strategy.heard == []
+    with pytest.raises(LookupError, match="expected a declared view out of best_quote, vwap_book, was trades_1s"):
+        rig.host.view("trades_1s")
+    assert len(rig.host.view("best_quote")) == 1
+
+
+@pytest.mark.parametrize("where", ["start", "vwap_book", "accepted", "t"])
+def test_a_strategy_that_raises_is_stopped_and_its_orders_cancelled(where: str) -> None:
+    rig = Rig()
+    rig.strategy.raises_at = where
+    rig.lab.settle()
+    rig.views()
+    rig.host.set_timer("t", 100)
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    rig.engine.frame(snapshot("vwap_book", epoch=2))
+    rig.lab.clock.advance(0.1)
+    rig.lab.settle()
+    assert rig.host.failure == "ZeroDivisionError: by mistake"
+    assert not rig.lab.exchange.resting
+    assert "expected a strategy to run, was none left: diary: ZeroDivisionError" in str(rig.failures[0])
+
+
+def test_a_view_that_ends_stops_the_strategies_that_declare_it() -> None:
+    rig = Rig().started()
+    rig.engine.frame(Frame(FrameHeader("error", "trades_1s", reason="dropped"), None))
+    failures = [rig.host.failure]
+    rig.engine.frame(Frame(FrameHeader("error", "vwap_book", reason="dropped"), None))
+    failures.append(rig.host.failure)
+    assert failures == ["", "view vwap_book ended: dropped"]
+
+
+def test_without_views_orders_are_cancelled_after_a_while_and_new_ones_refused() -> None:
+    rig = Rig().started()
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    rig.engine.views_lost()
+    rig.lab.clock.advance(1.9)
+    assert rig.lab.exchange.resting
+    rig.lab.clock.advance(0.1)
+    rig.lab.settle()
+    assert not rig.lab.exchange.resting
+    rig.host.buy("ACME", 5, 100)
+    assert rig.strategy.heard[-1] == "refused"
+    rig.views()
+    rig.host.buy("ACME", 5, 100)
+    assert rig.strategy.heard[-1] == "submitted"
+
+
+def test_a_loss_past_its_limit_throws_the_kill_switch() -> None:
+    rig = Rig(limits=RiskLimits(max_loss=50, price_band_bps=9000)).started()
+    rig.host.buy("ACME", 10, 100)
+    rig.lab.settle()
+    rig.lab.exchange.fill(1, 10, 100)
+    rig.lab.told()
+    rig.lab.settle()
+    rig.engine.frame(snapshot("best_quote", {**QUOTE, "bid_price": 95}))
+    killed = [rig.lab.desk.is_killed]
+    rig.engine.frame(snapshot("best_quote", {**QUOTE, "bid_price": 94}))
+    killed.append(rig.lab.desk.is_killed)
+    assert killed == [False, True]
+    assert rig.host.profit().total == -60
+
+
+def test_a_stop_tells_the_strategy_and_cancels_its_orders() -> None:
+    rig = Rig().started()
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    rig.engine.stop()
+    rig.lab.settle()
+    assert rig.strategy.heard[-1] == "stop"
+    assert rig.engine.open_orders() == 0
+
+
+def test_figures_sum_over_strategies() -> None:
+    rig = Rig().started()
+    rig.host.buy("ACME", 5, 100)
+    rig.host.sell("ACME", 3, 101)
+    rig.lab.settle()
+    rig.lab.exchange.fill(1, 5, 100)
+    rig.lab.told()
+    rig.lab.settle()
+    assert rig.engine.figures() == {
+        "orders_sent": 2,
+        "orders_filled": 1,
+        "orders_open": 1,
+        "fills": 1,
+        "position_lots": 5,
+        "pnl": -5,
+        "view_changes": 2,
+    }

@@ -1,0 +1,110 @@
+"""The journal in a file survives tears, kills and compaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from algo_engine.errors import JournalDamaged, JournalInUse
+from algo_engine.journal import FileJournal
+from algo_engine.order import Order, OrderStatus, Side
+from algo_engine.portfolio import Holding
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told, decode_record, encode_record
+
+RECORDS: list[Record] = [
+    Opened("S1"),
+    Noted(7),
+    Intent(8, "B", 10, 100, "ACME"),
+    Told(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
+]
+STATE = Checkpoint(
+    9001,
+    "S1",
+    3,
+    8,
+    orders=[Order(8, "ACME", Side.BUY, 10, 100, OrderStatus.ACCEPTED, 77)],
+    pending=[Intent(9, "D", 0, 0, "ACME", 77, 8)],
+    holdings={"ACME": Holding(1, 100, -5)},
+)
+
+
+def written(path: Path) -> bytes:
+    journal = FileJournal(path)
+    assert journal.read() == []
+    journal.compact(Checkpoint(9001))
+    for record in RECORDS:
+        journal.append(record)
+    journal.close()
+    return path.read_bytes()
+
+
+def test_every_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert [decode_record(encode_record(record)) for record in [STATE, *RECORDS]] == [STATE, *RECORDS]
+    written(tmp_path / "orders.log")
+    journal = FileJournal(tmp_path / "orders.log")
+    assert journal.read() == [Checkpoint(9001), *RECORDS]
+    journal.close()
+
+
+def test_a_tail_torn_at_any_byte_is_cut_and_can_be_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    data = written(path)
+    first = len(encode_record(Checkpoint(9001))) + 8
+    for size in range(first, len(data)):
+        path.write_bytes(data[:size] + b"\xff" * (size % 7))
+        journal = FileJournal(path)
+        kept = journal.read()
+        assert kept == [Checkpoint(9001), *RECORDS][: len(kept)]
+        journal.append(Noted(99))
+        journal.close()
+        again = FileJournal(path)
+        assert again.read() == [*kept, Noted(99)]
+        again.close()
+
+
+def test_a_flipped_bit_ends_the_journal_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    data = bytearray(written(path))
+    data[-3] ^= 1
+    path.write_bytes(data)
+    journal = FileJournal(path)
+    assert journal.read() == [Checkpoint(9001), *RECORDS[:-1]]
+    journal.close()
+
+
+def test_a_file_that_does_not_begin_with_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    path.write_bytes(b"something else entirely")
+    with pytest.raises(JournalDamaged, match="expected a checkpoint"):
+        FileJournal(path).read()
+
+
+def test_compaction_leaves_one_record_that_is_the_state(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    written(path)
+    journal = FileJournal(path)
+    journal.read()
+    journal.compact(STATE)
+    journal.append(Noted(10))
+    journal.close()
+    again = FileJournal(path)
+    assert again.read() == [STATE, Noted(10)]
+    again.close()
+
+
+def test_a_compaction_that_did_not_finish_leaves_the_old_journal(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    written(path)
+    path.with_suffix(".new").write_bytes(b"half a check")
+    journal = FileJournal(path)
+    assert journal.read() == [Checkpoint(9001), *RECORDS]
+    assert not path.with_suffix(".new").exists()
+    journal.close()
+
+
+def test_two_processes_cannot_hold_one_journal(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path / "orders.log")
+    with pytest.raises(JournalInUse, match="expected to be the only process"):
+        FileJournal(tmp_path / "orders.log")
+    journal.close()

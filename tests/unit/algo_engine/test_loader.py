@@ -1,0 +1,82 @@
+"""Strategies are found and their parameters typed; what is wrong is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from algo_engine.errors import ParameterError, StrategyNotFound
+from algo_engine.loader import load_strategies
+from algo_engine.strategies import MarketMaker, SobiParameters
+
+MINE = """
+import msgspec
+from algo_engine import Strategy
+
+class Parameters(msgspec.Struct, frozen=True):
+    level: int = 3
+
+class Mine(Strategy[Parameters]):
+    views = ("book_depth",)
+    parameters_type = Parameters
+"""
+
+
+def test_parameters_are_converted_to_their_types() -> None:
+    loaded = load_strategies(
+        ["sobi", "market_maker"],
+        ["sobi.symbols=ACME,BTCUSD", "sobi.factor=2.5", "sobi.size_lots=ACME:5,BTCUSD:1000", "sobi.risk.max_loss=9"],
+    )
+    assert loaded[0].strategy.parameters == SobiParameters(
+        symbols=("ACME", "BTCUSD"), factor=2.5, size_lots={"ACME": 5, "BTCUSD": 1000}
+    )
+    assert loaded[0].limits.max_loss == 9
+    assert isinstance(loaded[1].strategy, MarketMaker)
+    assert load_strategies(["sobi"], ["sobi.size_lots=10"])[0].strategy.parameters.size_lots == {"*": 10}
+
+
+def test_a_file_is_a_strategy_under_its_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "my-own.py"
+    path.write_text(MINE)
+    loaded = load_strategies([str(path)], ["my_own.level=4"])[0]
+    assert (loaded.name, loaded.strategy.views, loaded.strategy.parameters.level) == ("my_own", ("book_depth",), 4)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "message"),
+    [
+        ("sobi.size=10", "expected a parameter of sobi out of symbols, factor, .* was size"),
+        ("sobi.risk.size=10", "expected a parameter of sobi.risk out of max_order_lots.* was size"),
+        ("other.size=10", "expected a parameter of sobi, was other.size=10"),
+        ("sobi.cooldown_ms", "expected a parameter STRATEGY.field=value"),
+        ("sobi.cooldown_ms=soon", "Expected `int`, got `str`"),
+    ],
+)
+def test_parameters_that_cannot_be_used_are_named(parameter: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        load_strategies(["sobi"], [parameter])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "expected a strategy file, was nothing at"),
+        ("x = 1", "expected one subclass of Strategy in .*, was none"),
+        ("from algo_engine import Strategy\nclass A(Strategy): ...\nclass B(A): ...", "was A, B"),
+        ("import nothing_of_this_name", "was ModuleNotFoundError"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tmp_path: Path, text: str | None, message: str) -> None:
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(StrategyNotFound, match=message):
+        load_strategies([str(path)])
+
+
+def test_names_must_be_known_and_given_once() -> None:
+    with pytest.raises(StrategyNotFound, match="expected one of market_maker, sobi or a path"):
+        load_strategies(["sobbi"])
+    with pytest.raises(StrategyNotFound, match="was sobi twice"):
+        load_strategies(["sobi", "sobi"])

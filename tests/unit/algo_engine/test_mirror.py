@@ -1,0 +1,46 @@
+"""Frames become contents and changes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from algo_engine.mirror import ViewMirror
+from deltabook.wire.results import Frame, FrameHeader
+
+
+def frame(kind: str, weights: list[int], prices: list[int | None], to: int, view: str = "v") -> Frame:
+    schema = pa.schema(
+        [
+            pa.field("symbol", pa.string()),
+            pa.field("price", pa.int64(), metadata={"scale": "2"}),
+            pa.field("weight", pa.int64()),
+        ]
+    )
+    rows = pa.table([["A"] * len(prices), prices, weights], schema=schema)
+    return Frame(FrameHeader(kind, view, to - 1, to, {}, 7), rows)  # type: ignore[arg-type] # any kind
+
+
+def test_a_snapshot_replaces_and_changes_add() -> None:
+    mirror = ViewMirror()
+    mirror.apply(frame("snapshot", [1, 1], [10, 11], 5))
+    change = mirror.apply(frame("changes", [-1, 2], [10, 12], 6))
+    assert change is not None
+    assert ([row["price"] for row in change.added], [row["price"] for row in change.removed]) == ([12, 12], [10])
+    assert sorted(row["price"] for row in mirror.contents("v").rows()) == [11, 12, 12]
+    mirror.apply(frame("snapshot", [1], [None], 9))
+    assert [row["price"] for row in mirror.contents("v").rows()] == [None]
+    assert (mirror.contents("v").epoch, mirror.contents("v").scales) == (9, {"price": 2})
+
+
+def test_changes_that_a_snapshot_already_holds_are_skipped() -> None:
+    mirror = ViewMirror()
+    mirror.apply(frame("snapshot", [1], [10], 5))
+    assert mirror.apply(frame("changes", [1], [11], 5)) is None
+    assert len(mirror.contents("v")) == 1
+
+
+def test_changes_before_a_snapshot_and_heartbeats_change_nothing() -> None:
+    mirror = ViewMirror()
+    assert mirror.apply(frame("changes", [1], [10], 5)) is None
+    assert mirror.apply(Frame(FrameHeader("heartbeat", ""), None)) is None
+    assert "v" not in mirror

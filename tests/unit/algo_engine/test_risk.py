@@ -1,0 +1,98 @@
+"""Every limit refuses what is past it, in words, and nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from algo_engine.order import Order, OrderStatus, Side
+from algo_engine.quotes import Quote
+from algo_engine.risk import RiskGate, RiskLimits, TokenBucket
+
+QUOTE = Quote("ACME", 99, 100, 101, 100, 100)
+
+
+def objection(
+    limits: RiskLimits,
+    lots: int = 10,
+    price: int = 100,
+    *,
+    side: Side = Side.BUY,
+    position: int = 0,
+    orders: tuple[Order, ...] = (),
+    quote: Quote | None = QUOTE,
+) -> str:
+    gate = RiskGate(limits, lambda: 0)
+    return gate.objection(side, "ACME", lots, price, quote=quote, position_lots=position, open_orders=orders)
+
+
+def resting(lots: int, side: Side = Side.BUY) -> Order:
+    return Order(1, "ACME", side, lots, 100, OrderStatus.ACCEPTED, 1)
+
+
+def test_an_ordinary_order_passes() -> None:
+    assert not objection(RiskLimits())
+
+
+@pytest.mark.parametrize(
+    ("limits", "lots", "reason"),
+    [
+        (RiskLimits(max_order_lots={"ACME": 9}), 10, "order size: expected at most 9 lots, was 10"),
+        (RiskLimits(max_order_lots={"*": 9}), 10, "order size"),
+        (RiskLimits(max_order_touches=2), 201, "order size: expected at most 200 lots"),
+        (RiskLimits(), 0, "volume"),
+    ],
+)
+def test_the_size_of_an_order_is_limited(limits: RiskLimits, lots: int, reason: str) -> None:
+    assert objection(limits, lots).startswith(reason)
+
+
+def test_open_orders_count_towards_the_position_as_if_filled() -> None:
+    limits = RiskLimits(max_position_lots={"*": 100})
+    assert not objection(limits, 10, position=50, orders=(resting(40),))
+    assert objection(limits, 10, position=50, orders=(resting(41),)).startswith("position: expected at most 100")
+    assert not objection(limits, 10, position=50, orders=(resting(41, Side.SELL),))
+
+
+def test_a_position_beyond_its_limit_can_be_closed() -> None:
+    limits = RiskLimits(max_position_lots={"*": 5})
+    assert not objection(limits, 50, side=Side.SELL, position=50)
+    assert objection(limits, 56, side=Side.SELL, position=50).startswith("position")
+
+
+def test_the_number_of_open_orders_is_limited() -> None:
+    assert objection(RiskLimits(max_open_orders=1), orders=(resting(1),)).startswith("open orders")
+
+
+@pytest.mark.parametrize(("price", "passes"), [(90, True), (110, True), (89, False), (111, False), (0, True)])
+def test_a_price_must_be_within_the_band(price: int, passes: bool) -> None:
+    assert (not objection(RiskLimits(price_band_bps=1000), price=price)) is passes
+
+
+def test_without_a_quote_nothing_is_sent() -> None:
+    assert objection(RiskLimits(), quote=None).startswith("price band: expected a quote of ACME")
+    one_sided = msgspec.structs.replace(QUOTE, ask_price_ticks=None)
+    assert objection(RiskLimits(), price=0, quote=one_sided).endswith("was an empty side")
+    assert not objection(RiskLimits(), price=0, quote=one_sided, side=Side.SELL)
+
+
+def test_the_rate_is_limited_and_comes_back_with_time() -> None:
+    now = [0]
+    bucket = TokenBucket(2, 3, lambda: now[0])
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    now[0] += 499_999_999
+    assert not bucket.take()
+    now[0] += 1
+    assert bucket.take()
+    now[0] -= 10**9
+    assert not bucket.take()
+
+
+def test_a_refused_order_does_not_use_up_the_rate() -> None:
+    gate = RiskGate(RiskLimits(burst_orders=1, max_order_lots={"*": 5}), lambda: 0)
+    for _ in range(3):
+        assert gate.objection(Side.BUY, "ACME", 9, 100, quote=QUOTE, position_lots=0, open_orders=())
+    assert not gate.objection(Side.BUY, "ACME", 5, 100, quote=QUOTE, position_lots=0, open_orders=())
+    assert gate.objection(Side.BUY, "ACME", 5, 100, quote=QUOTE, position_lots=0, open_orders=()).startswith(
+        "order rate"
+    )
