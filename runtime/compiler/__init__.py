@@ -5,7 +5,7 @@
     file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, tokens
                                  │
              compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
-                                 │ queries   the same query with exact integers: expressions, aggregates, choices, fixedpoint
+                                 │ queries   the same with exact integers: expressions, aggregates, choices, fixedpoint
                                  ├─ linear       sums over one relation: maps alone             (lower, maps)
                                  └─ reevaluated  DuckDB over maps that hold what the query needs
                                  ▼

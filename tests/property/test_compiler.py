@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any, Literal
 
 import duckdb
@@ -301,10 +302,12 @@ def finance(name: str, bids: list[Order], asks: list[Order], zero: bool) -> Coun
         return None if total is None else share * total
 
     def best(book: list[Order]) -> list[Order]:
-        return [order for order in book if _more(volume_of(book, Fraction(1, 4)), above(book, order[4]))]
+        quarter = volume_of(book, Fraction(1, 4))
+        return [order for order in book if _more(quarter, above(book, order[4]))]
 
     def large(book: list[Order]) -> list[Order]:
-        return [order for order in book if _more(order[3], volume_of(book, Fraction(1, 10000)))]
+        least = volume_of(book, Fraction(1, 10000))
+        return [order for order in book if _more(order[3], least)]
 
     if name == "axf":
         return _per_broker((b[2], a[3] - b[3]) for b in bids for a in asks if b[2] == a[2] and abs(a[4] - b[4]) > 1000)
@@ -315,9 +318,9 @@ def finance(name: str, bids: list[Order], asks: list[Order], zero: bool) -> Coun
     if name == "bsv":
         return _per_broker((x[2], 5 * x[3] * x[4] * y[3] * y[4]) for x in bids for y in bids if x[2] == y[2])
     if name == "mst":
-        return _per_broker((b[2], a[4] * a[3] - b[4] * b[3]) for b in best(bids) for a in best(asks))
+        return _per_broker((b[2], a[4] * a[3] - b[4] * b[3]) for b, a in product(best(bids), best(asks)))
     if name == "psp":
-        return Counter([(_total([a[4] - b[4] for b in large(bids) for a in large(asks)], zero),)])
+        return Counter([(_total([a[4] - b[4] for b, a in product(large(bids), large(asks))], zero),)])
     return Counter([(_total([b[3] * b[4] for b in best(bids)], zero),)])
 
 
