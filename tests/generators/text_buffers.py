@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from threading import Lock, Thread
 
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ def cut(text: bytes, at: Sequence[int], origin_id: int = 1, offset: int = 0) -> 
     places = [0, *sorted(at), len(text)]
     return [
         RawBuffer(origin_id, number, text[start:stop], offset + start)
-        for number, (start, stop) in enumerate(zip(places, places[1:], strict=False), 1)
+        for number, (start, stop) in enumerate(pairwise(places), 1)
     ]
 
 

@@ -72,8 +72,21 @@ def test_any_number_of_threads(data: st.DataObject, lines: list[bytes], threads:
     assert rows_of(format_with_threads(InputFormatter(SCHEMA), raws, threads, seed)) == expected_rows(text)[0]
 
 
-TYPES = ["int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "bool", "char", "string", "date",
-         "decimal(9,2)", "timestamp(ns)"]  # fmt: skip
+TYPES = [
+    "int8",
+    "uint8",
+    "int32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+    "bool",
+    "char",
+    "string",
+    "date",
+    "decimal(9,2)",
+    "timestamp(ns)",
+]
 TOKENS = st.one_of(
     st.integers(-(2**65), 2**65).map(str),
     st.sampled_from(
@@ -102,7 +115,7 @@ TOKENS = st.one_of(
             "ab",
             "2026-13-01",
         ]
-    ),  # fmt: skip
+    ),
     st.text("0123456789-+.eExX aT:", max_size=8),
 )
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections.abc import Callable
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import runtime.formats.shredder as shredder_module
 from runtime.formats import SequenceShredder, Span
 
 
@@ -32,3 +36,59 @@ def test_every_span_exactly_once(data: st.DataObject, delimiters: list[bool], sl
     places = [0, *[number for number, has_delimiter in enumerate(delimiters, 1) if has_delimiter]]
     assert sorted(spans, key=lambda span: span.first) == [Span(*pair) for pair in itertools.pairwise(places)]
     assert shredder.open_span() == Span(places[-1], len(delimiters))
+
+
+class InterruptedLock:
+    """A lock that lets other work in whenever it is released: every place where a thread may be overtaken."""
+
+    def __init__(self, interrupt: Callable[[], None]) -> None:
+        self._interrupt = interrupt
+        self._held = False
+
+    def __enter__(self) -> None:
+        assert not self._held
+        self._held = True
+
+    def __exit__(self, *_: object) -> None:
+        self._held = False
+        self._interrupt()
+
+
+@settings(max_examples=300)
+@given(st.data(), st.lists(st.booleans(), min_size=2, max_size=60), st.integers(1, 3))
+def test_any_interleaving_of_calls(data: st.DataObject, delimiters: list[bool], slots_log: int) -> None:
+    """Row 5: calls that overtake each other wherever no lock is held still find every span exactly once."""
+    shift = data.draw(st.lists(st.integers(0, 12), min_size=len(delimiters), max_size=len(delimiters)))
+    todo = sorted(range(1, len(delimiters) + 1), key=lambda number: -number - shift[number - 1])
+    generator = random.Random(data.draw(st.integers(0, 2**32)))
+    spans: list[Span] = []
+    depth = 0
+
+    def step() -> None:
+        nonlocal depth
+        if not todo or depth > 8:
+            return
+        number = todo.pop()
+        depth += 1
+        found = shredder.process(number, delimiters[number - 1])
+        depth -= 1
+        if found is None:
+            todo.insert(0, number)
+            return
+        spans.extend([*([found.ending] if found.ending else []), *found.others])
+
+    def interrupt() -> None:
+        if generator.random() < 0.3:
+            step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shredder_module, "SLOT_BITS", 8)  # small slots: many borders within few buffers
+        patch.setattr(shredder_module, "_FULL", 0xFF)
+        shredder = SequenceShredder(slots=2, max_slots=2**slots_log, growth_after=3)
+        patch.setattr(shredder, "_lock", InterruptedLock(interrupt))
+        for _ in range(100 * len(delimiters)):
+            step()
+        assert not todo
+        shredder._check()
+    places = [0, *[number for number, has_delimiter in enumerate(delimiters, 1) if has_delimiter]]
+    assert sorted(spans, key=lambda span: span.first) == [Span(*pair) for pair in itertools.pairwise(places)]

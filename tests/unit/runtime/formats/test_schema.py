@@ -34,7 +34,7 @@ def test_what_is_not_a_schema(options: dict[str, Any], message: str) -> None:
 
 def test_unknown_column() -> None:
     """Asking for a column that is not there names those that are."""
-    with pytest.raises(SchemaError, match="expected columns out of sequence, .*, was nothing"):
+    with pytest.raises(SchemaError, match=r"expected columns out of sequence, .*, was nothing"):
         FEED_SCHEMA.select(("nothing",))
 
 
