@@ -85,7 +85,7 @@ install_packages() {
     install_locked $BUILD_TOOLS
     step "3/5 pyspark, a download of 456 MB"
     install_locked py4j pyspark
-    step "4/5 the other $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 200 MB"
+    step "4/5 all $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 200 MB more"
     pip_install --require-hashes --requirement "$LOCK"
     pip_install --no-deps --editable .
     step_done
