@@ -9,8 +9,8 @@ exchange ◀─text─▶ orders_link ◀─────────────
                                                  ├─▶ blotter (order)       every own order through its life
                                                  ├─▶ portfolio             position and profit in integers
                                                  └─▶ trades                the list of own trades
-engine starts, feeds and stops the hosts; app puts all of it on a reactor; reporting tells the supervisor;
-loader finds strategies and reads their parameters; backoff holds how patient the links are; timers are a host's.
+engine starts, feeds and stops the hosts; app puts all of it on a reactor; loader finds strategies and reads their
+parameters; backoff holds how patient the links are; timers are a host's; clocks types what it needs of a reactor.
 ```
 
 A strategy file needs only the names below. See ``docs/strategies.md``.

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Final, Literal
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -26,14 +26,15 @@ from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.orders_link import OrdersLink
 from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
-from algo_engine.reporting import InputEnd, Reporter
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
 from algo_engine.trades import FileSpool, write_trades
+from deltabook.wire.process import InputEnd, Reporter
 
 __all__ = ["AlgoConfig", "AlgoProcess", "run"]
 
-_POLL_S = 0.02
+ROLE: Final = "algo"
+_POLL_S: Final = 0.02
 
 
 class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -99,9 +100,7 @@ class AlgoProcess:
         )
         self._orders_links = [self._orders_link(host) for host in self._hosts]
         self._results_link = self._make_results_link()
-        self._reporter = Reporter(
-            stream=stdout, clock=reactor, interval_s=config.status_interval_s, figures=self.engine.figures
-        )
+        self._reporter = Reporter(ROLE, stdout, reactor, config.status_interval_s, self.engine.figures)
 
     def start(self) -> None:
         """Connect to exchange and runtime."""
@@ -153,7 +152,7 @@ class AlgoProcess:
 
     def _ready_if_connected(self) -> None:
         if self._is_subscribed and all(host.desk.is_synchronised for host in self._hosts):
-            self._reporter.ready()
+            self._reporter.ready({})
 
     def _subscribed(self) -> None:
         self._is_subscribed = True
