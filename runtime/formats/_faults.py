@@ -40,15 +40,18 @@ class FaultSearch:
 
     ``reads(name, texts)`` is the judge: whether the reader takes all of these texts for a column. It is asked only
     about texts that the parser's patterns leave in doubt, all at once, and by halves where it says no.
+    ``accepts(text)`` is its word on whole tuples: where only their shape was wrong, the rest is not searched by field.
     """
 
     def __init__(
         self,
         schema: Schema,
         fields: tuple[Field, ...],
+        *,
         tuple_limit_bytes: int,
         fault_limit: int,
         reads: Callable[[str, list[bytes]], bool],
+        accepts: Callable[[bytes], bool],
     ) -> None:
         self._fields = fields
         self._names = schema.names
@@ -57,6 +60,7 @@ class FaultSearch:
         self._tuple_limit = tuple_limit_bytes
         self._fault_limit = fault_limit
         self._reads = reads
+        self._accepts = accepts
 
     def search(self, text: bytes, ends: Any) -> Faults:
         """Judge every tuple of the block; ``ends`` are the offsets behind each delimiter."""
@@ -67,7 +71,8 @@ class FaultSearch:
         table = _Fields(lines, alive, self._delimiter, len(self._names))
         good = np.ones(table.count, np.bool_)
         nulled: dict[int, Any] = {}
-        for field in self._fields:
+        sound = bool(bad) and self._accepts(table.text(good, nulled, self._nulls, self._delimiter))
+        for field in () if sound else self._fields:
             column = self._names.index(field.name)
             wrong = self._wrong(field, table, column)
             if field.nullable:

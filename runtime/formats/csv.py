@@ -61,7 +61,14 @@ class CsvIndexer(InputFormatIndexer):
         self._not_null = [i for i, f in enumerate(self._fields) if not f.nullable and not f.parser.textual]
         self._checked = [(i, f.parser.column_check) for i, f in enumerate(self._fields) if f.parser.column_check]
         self._null_texts = [i for i, f in enumerate(self._fields) if f.nullable and f.parser.textual]
-        self._faults = FaultSearch(schema, self._fields, tuple_limit_bytes, fault_limit, self.reads)
+        self._faults = FaultSearch(
+            schema,
+            self._fields,
+            tuple_limit_bytes=tuple_limit_bytes,
+            fault_limit=fault_limit,
+            reads=self.reads,
+            accepts=self.accepts,
+        )
 
     @property
     def tuple_limit_bytes(self) -> int:
@@ -112,6 +119,10 @@ class CsvIndexer(InputFormatIndexer):
         except pa.ArrowInvalid:
             return False
         return True
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether Arrow takes all of these tuples."""
+        return not text or self._read_good(text) is not None
 
     def _conversion(self, names: list[str]) -> Any:
         """How texts become values: by the schema's types alone, nothing is guessed and no text is null by itself."""
