@@ -29,7 +29,11 @@ _FLOW_BYTES: Final = 64 * 1024
 _TIMEOUT_SECONDS: Final = 30.0
 
 _files = click.argument(
-    "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE.sql..."
+    "files",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE.sql...",
 )
 _mode = click.option(
     "--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is: NULL, or 0."
@@ -46,9 +50,7 @@ def command() -> None:
     """Run SQL scripts over files, and look at the views of a running runtime."""
 
 
-def _read(
-    files: Sequence[Path], data_dir: Path | None
-) -> tuple[list[NamedSelect], dict[str, StreamDeclaration]]:
+def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelect], dict[str, StreamDeclaration]]:
     """The SELECTs and declarations of all files; a stream that several declare alike is one."""
     selects: list[NamedSelect] = []
     streams: dict[str, StreamDeclaration] = {}
@@ -211,7 +213,13 @@ def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: 
 
 def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        line = {"query": header.view, "kind": header.kind, "from": header.from_epoch, "to": header.to_epoch, "rows": rows}
+        line = {
+            "query": header.view,
+            "kind": header.kind,
+            "from": header.from_epoch,
+            "to": header.to_epoch,
+            "rows": rows,
+        }
         click.echo(_JSON.encode(line).decode())
         return
     click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}] {header.reason}".rstrip())

@@ -4,13 +4,13 @@
 exchange_server ──feed lines, responses──▶ runtime, algo_engine      text.py
 algo_engine ──────requests───────────────▶ exchange_server           text.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
-every process ────ready, status, stopped─▶ its supervisor            status.py
+every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
 ```
 
 The only package of `deltabook` that the other packages may import; it imports none of them.
 """
 
-from deltabook.wire import results, status, symbols, text
+from deltabook.wire import process, results, status, symbols, text
 
-__all__ = ["results", "status", "symbols", "text"]
+__all__ = ["process", "results", "status", "symbols", "text"]

@@ -66,6 +66,7 @@ class SparkLane:
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
         self._failure: str | None = None
+        self._ended = False
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
         """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
@@ -85,10 +86,10 @@ class SparkLane:
         """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
         with self._published:
             done = self._published.wait_for(
-                lambda: self._failure is not None or self._results.latest() >= epoch, timeout_seconds
+                lambda: self._ended or self._results.latest() >= epoch, timeout_seconds
             )
-            if self._failure is not None:
-                raise SparkLaneError(self._failure)
+            if self._ended:
+                raise SparkLaneError(self._failure or "the streaming query was stopped")
             if not done:
                 raise SparkLaneError(
                     f"expected version {epoch} within {timeout_seconds} s, was {self._results.latest()}"
@@ -116,6 +117,7 @@ class SparkLane:
             reason = f"Spark is gone: {type(error).__name__}"
         with self._published:
             self._failure = reason
+            self._ended = True
             self._published.notify_all()
         if on_ended is not None:
             on_ended(reason)

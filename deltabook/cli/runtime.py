@@ -1,0 +1,142 @@
+"""``deltabook runtime``: views of a live feed, kept up to date on Spark."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from deltabook.cli._errors import ConfigurationError
+from deltabook.wire.process import InputEnd, Reporter
+from runtime.compiler import NamedSelect, read_script
+from runtime.engine import IngestConfig
+from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.spark.session import SparkConfig
+
+__all__ = ["command"]
+
+
+def _selects(files: str) -> list[NamedSelect]:
+    selects: list[NamedSelect] = []
+    for name in filter(None, files.split(",")):
+        path = Path(name)
+        if not path.is_file():
+            raise ConfigurationError(f"expected a file of views, was {name}, which is not there")
+        script = read_script(path)
+        if script.streams:
+            raise ConfigurationError(
+                f"expected views over the live relations in {name}, was CREATE STREAM; see `query run`"
+            )
+        selects += script.selects
+    if not selects:
+        raise ConfigurationError(f"expected at least one SELECT in --views, was none in {files!r}")
+    return selects
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004 (ports)
+        raise ConfigurationError(f"expected HOST:PORT for {option}, was {text!r}")
+    return host, int(port)
+
+
+@click.command()
+@click.option("--feed", required=True, metavar="HOST:PORT", help="The exchange's text feed.")
+@click.option(
+    "--dir", "directory", required=True, type=click.Path(path_type=Path, file_okay=False), help="Run directory."
+)
+@click.option("--views", required=True, metavar="A.sql,B.sql", help="Files of views over bids, asks and trades.")
+@click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
+@click.option("--interface", default="127.0.0.1", help="Where results are served.")
+@click.option("--master", default="local[2]", help="Any Spark master.")
+@click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
+@click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
+@click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at so many messages.")
+@click.option("--max-epochs-per-batch", type=click.IntRange(1), default=64, help="1 publishes every epoch.")
+@click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
+@click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
+@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+def command(
+    feed: str,
+    directory: Path,
+    views: str,
+    http_port: int,
+    interface: str,
+    master: str,
+    shards: int,
+    epoch_ms: int,
+    epoch_messages: int,
+    max_epochs_per_batch: int,
+    mode: Literal["sql", "dbtoaster"],
+    status_interval: float,
+    exit_with_stdin: bool,
+) -> None:
+    """Read a feed, keep SQL views of it up to date on Spark and serve their results."""
+    config = LiveConfig(
+        directory=directory,
+        feed=_address(feed, "--feed"),
+        interface=interface,
+        http_port=http_port,
+        epoch_ms=epoch_ms,
+        mode=mode,
+        ingest=IngestConfig(epoch_messages=epoch_messages),
+        spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=max_epochs_per_batch),
+    )
+    reason = _Process(config, _selects(views), status_interval, exit_with_stdin).run()
+    if reason is not None:
+        raise RuntimeError(reason)
+
+
+class _Process:
+    """Runs the reactor until a signal, the end of standard input, or a failure."""
+
+    def __init__(
+        self, config: LiveConfig, selects: list[NamedSelect], status_interval: float, exit_with_stdin: bool
+    ) -> None:
+        self._reactor: Any = _reactor
+        self._exit_with_stdin = exit_with_stdin
+        self._failure: str | None = None
+        self._stopping = False
+        # Spark's JVM is launched with its own output; status lines keep the standard output that is there now.
+        self._runtime = LiveRuntime(self._reactor, config, selects, self._fail)
+        self._reporter = Reporter("runtime", sys.stdout.buffer, self._reactor, status_interval, self._runtime.figures)
+
+    def run(self) -> str | None:
+        """The reason of a failure, None for a clean end."""
+        self._reactor.callWhenRunning(self._start)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda n, _: self._reactor.callFromThread(self._stop, signal.Signals(n).name))
+        self._reactor.run(installSignalHandlers=False)
+        return self._failure
+
+    def _start(self) -> None:
+        if self._exit_with_stdin:
+            self._reactor.addReader(InputEnd(0, lambda: self._stop("end of standard input")))
+        started: Deferred[int] = self._runtime.start()
+        started.addCallbacks(lambda port: self._reporter.ready({"http": port}), self._failed_to_start)
+
+    def _failed_to_start(self, failure: Failure) -> None:
+        self._fail(" ".join(str(failure.value).split()) or failure.type.__name__)
+
+    def _fail(self, reason: str) -> None:
+        if not self._stopping:
+            self._failure = reason
+            self._stop("failure")
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+
+        def ended(_: object) -> None:
+            if self._failure is None:
+                self._reporter.stopped(reason)
+            self._reactor.stop()
+
+        self._runtime.stop().addBoth(ended)

@@ -1,0 +1,161 @@
+"""The hub: every view's full result at the newest version, and who is told of changes.
+
+A subscriber gets a snapshot of each of its views, then the changes. One whose connection is full is not sent changes
+any more: when it drains it gets a new snapshot, which is what its missed changes add up to. So nothing grows with a
+slow reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from deltabook.wire.results import FrameHeader, encode_frame
+from runtime.compiler.program import Program, View
+from runtime.epochs import Cut, Footer, Segment
+from runtime.service.materialised import MaterialisedView
+
+__all__ = ["Hub", "Listener", "Subscription"]
+
+
+class Listener(Protocol):
+    """A connection to a subscriber."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; never blocks."""
+
+
+class Subscription:
+    """One subscriber's views; belongs to the hub's thread."""
+
+    def __init__(self, hub: Hub, names: Sequence[str], listener: Listener) -> None:
+        self._hub = hub
+        self._names = tuple(names)
+        self._listener = listener
+        self._full = False
+        self._behind: set[str] = set(names)
+
+    def pause(self) -> None:
+        """The connection is full."""
+        self._full = True
+
+    def resume(self) -> None:
+        """The connection has room again."""
+        self._full = False
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Send a snapshot of every view that this subscriber has not got or has missed changes of."""
+        for name in self._names:
+            if name in self._behind and not self._full:
+                self._behind.discard(name)
+                self._listener.write(self._hub.snapshot_frame(name))
+
+    def changed(self, frames: dict[str, bytes]) -> None:
+        """Send a version's changes, encoded once for all subscribers."""
+        for name in self._names:
+            if name in frames:
+                if self._full or name in self._behind:
+                    self._behind.add(name)
+                else:
+                    self._listener.write(frames[name])
+
+    def heartbeat(self, frame: bytes) -> None:
+        """Say that the service lives."""
+        if not self._full:
+            self._listener.write(frame)
+
+
+class Hub:
+    """All views of a program and their subscribers; on the reactor's thread."""
+
+    def __init__(self, program: Program, now_ns: Callable[[], int], most_subscribers: int = 1000) -> None:
+        self._views = {view.name: view for view in program.views}
+        self._results = {view.name: MaterialisedView(view.columns) for view in program.views}
+        self._failed: dict[str, str] = {}
+        self._now_ns = now_ns
+        self._most_subscribers = most_subscribers
+        self._subscriptions: set[Subscription] = set()
+        self._cuts: dict[str, Cut] = {}
+        self.version = 0
+        self.updates = 0
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """In the order of the program."""
+        return tuple(self._views.values())
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """View → why it ended."""
+        return dict(self._failed)
+
+    @property
+    def cuts(self) -> dict[str, Cut]:
+        """Where the newest version cuts each origin."""
+        return dict(self._cuts)
+
+    def result(self, name: str) -> MaterialisedView:
+        """The full result of a view; raises `KeyError`."""
+        return self._results[name]
+
+    def restore(self, segment: Segment) -> None:
+        """Take a version out of the result log, at start."""
+        changes = {name: rows for name in self._views if (rows := segment.rows(name)) is not None}
+        attributes = segment.footer.attributes
+        failed = {key.removeprefix("failed/"): why for key, why in attributes.items() if key.startswith("failed/")}
+        self._apply(segment.footer, changes, failed)
+
+    def publish(self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str]) -> None:
+        """Take a new version and tell the subscribers."""
+        before = self.version
+        self._apply(footer, changes, failed)
+        if not self._subscriptions:
+            return
+        frames = {
+            name: encode_frame(self._header("changes", name, before), rows)
+            for name, rows in changes.items()
+            if rows.num_rows
+        }
+        frames |= {name: encode_frame(self._header("error", name, before, reason)) for name, reason in failed.items()}
+        for subscription in tuple(self._subscriptions):
+            subscription.changed(frames)
+
+    def subscribe(self, names: Sequence[str], listener: Listener) -> Subscription | None:
+        """A new subscriber of these views, sent their snapshots at once; None when there are too many."""
+        if len(self._subscriptions) >= self._most_subscribers:
+            return None
+        subscription = Subscription(self, names, listener)
+        self._subscriptions.add(subscription)
+        subscription.catch_up()
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Forget a subscriber."""
+        self._subscriptions.discard(subscription)
+
+    def heartbeat(self) -> None:
+        """Tell every subscriber that the service lives."""
+        frame = encode_frame(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
+        for subscription in tuple(self._subscriptions):
+            subscription.heartbeat(frame)
+
+    def snapshot_frame(self, name: str) -> bytes:
+        """The full result of a view as a frame."""
+        if name in self._failed:
+            return encode_frame(self._header("error", name, 0, self._failed[name]))
+        return encode_frame(self._header("snapshot", name, 0), self._results[name].rows())
+
+    def _apply(self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str]) -> None:
+        self.version = footer.to_epoch
+        self._cuts = footer.cuts
+        self._failed |= failed
+        for name, result in self._results.items():
+            result.apply(changes.get(name), self.version)
+        self.updates += len(changes)
+
+    def _header(self, kind: str, name: str, from_epoch: int, reason: str = "") -> FrameHeader:
+        feed = {origin: (cut.session, cut.sequence) for origin, cut in self._cuts.items()}
+        return FrameHeader(kind, name, from_epoch, self.version, feed, self._now_ns(), reason)  # type: ignore[arg-type]

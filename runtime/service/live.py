@@ -1,0 +1,257 @@
+"""A live runtime: one feed, one catalogue of views, for as long as it is wanted.
+
+Start: the catalogue is compiled, the state recovered, Spark started and the newest version published; only then are
+the results served and the feed opened, so that nobody sees a version older than one seen before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, compile_program, encode_program
+from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.epochs import Cut, Footer, ResultLog
+from runtime.relations import FeedAdaptor, Retention
+from runtime.service.errors import ServiceError
+from runtime.service.hub import Hub
+from runtime.service.http import results_site
+from runtime.sources import Position, TextFeedSource
+from runtime.spark.lane import Published, SparkLane
+from runtime.spark.session import SparkConfig, start_session
+
+__all__ = ["LiveConfig", "LiveRuntime"]
+
+_ORIGIN: Final = 0
+_NAME: Final = "feed"
+_BEHIND_EPOCHS: Final = 32
+_FIRST_VERSION_SECONDS: Final = 120.0
+_HEARTBEAT_SECONDS: Final = 1.0
+
+
+class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a live runtime runs."""
+
+    directory: Path
+    """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
+    feed: tuple[str, int]
+    """Host and port of the exchange's text feed."""
+    interface: str = "127.0.0.1"
+    """Where results are served."""
+    http_port: int = 0
+    """Port of the results service, 0 for any."""
+    epoch_ms: int = 100
+    """Close an epoch so often, if there is anything in it."""
+    mode: Literal["sql", "dbtoaster"] = "sql"
+    """What SUM of nothing is."""
+    ingest: IngestConfig = IngestConfig()
+    """Sizes of the ingest."""
+    retention: Retention = Retention()
+    """How long trades stay in TRADES."""
+    spark: SparkConfig = SparkConfig()
+    """The Spark lane."""
+
+
+class LiveRuntime(IngestListener):
+    """Owns all parts of a running runtime. Everything but `on_…` runs on the reactor's thread.
+
+    ``on_failure`` is called once, with one line, when it cannot go on; `stop` must still be called.
+    """
+
+    def __init__(
+        self, reactor: Any, config: LiveConfig, selects: Sequence[NamedSelect], on_failure: Callable[[str], None]
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._on_failure = on_failure
+        self._log = Logger()
+        self.program = compile_program(selects, MARKET_RELATIONS, mode=config.mode)
+        self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
+        self._begin_catalogue()
+        self._results = ResultLog(config.directory / "results")
+        self.hub = Hub(self.program, time.time_ns)
+        for segment in self._results.read_all():
+            self.hub.restore(segment)
+        cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
+        self._source = TextFeedSource(reactor, *config.feed, _ORIGIN)
+        self._adaptor = FeedAdaptor(self._writer.space, _NAME, config.retention, cut.sequence + 1)
+        start = Position(cut.session, cut.sequence + 1, cut.offset)
+        self._origin = Origin(
+            _ORIGIN, _NAME, self._source, self._adaptor, start, defer=reactor.callFromThread
+        )
+        self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
+        self._barriers = LoopingCall(self._request_barrier)
+        self._barriers.clock = reactor
+        self._beats = LoopingCall(self.hub.heartbeat)
+        self._beats.clock = reactor
+        self._lane: SparkLane | None = None
+        self._session: Any = None
+        self._port: Any = None
+        self._sealed = self._writer.epoch
+        self._lag_ms: float | None = None
+        self._rate = _Rate()
+        self._stopping = False
+        self._ingesting = False
+        self._starting: Deferred[Any] | None = None
+
+    def start(self) -> Deferred[int]:
+        """Fires with the port of the results service once everything runs."""
+        self._starting = self._in_thread(self._start_spark)
+        started: Deferred[int] = Deferred()
+        self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
+        return started
+
+    def stop(self) -> Deferred[None]:
+        """Fires once everything has ended; what no epoch holds comes again after a restart."""
+        self._stopping = True
+        for loop in (self._barriers, self._beats):
+            if loop.running:
+                loop.stop()
+        if self._port is not None:
+            self._port.stopListening()
+        if self._lane is not None:
+            self._lane.stop()  # a start that waits for its first version gives up
+        stopped: Deferred[None] = Deferred()
+        starting = self._starting or Deferred()
+        if self._starting is None:
+            starting.callback(None)
+        starting.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(lambda _: stopped.callback(None)))
+        return stopped
+
+    def figures(self) -> dict[str, int | float | str | None]:
+        """Figures of the moment, for status lines and ``/v1/status``."""
+        counters = self._adaptor.counters()
+        return {
+            "feed_sequence": self._origin.cut().sequence,
+            "epoch": self._sealed,
+            "published_epoch": self.hub.version,
+            "lag_ms": None if self._lag_ms is None else round(self._lag_ms, 1),
+            "messages": self._writer.recovered.messages if self._writer.recovered else 0,
+            "rows_per_s": round(self._rate.per_second(counters["messages"], self._reactor.seconds()), 1),
+            "views": len(self.hub.views),
+            "failed_views": len(self.hub.failed),
+            "view_updates": self.hub.updates,
+            "dead_letters": self._writer.dead_letters,
+            "live_orders": counters["live_orders"],
+            "unknown_orders": counters["unknown_orders"],
+            "backlog": self._ingest.backlog,
+        }
+
+    # From workers and Spark's threads
+
+    def on_failed(self, reason: str) -> None:
+        """See `IngestListener`."""
+        self._reactor.callFromThread(self._fail, reason)
+
+    def on_lost(self, origin_id: int, reason: str) -> None:
+        """See `IngestListener`."""
+        del origin_id
+        self._log.warn("feed lost, connecting again: {reason}", reason=reason)
+
+    def _on_epoch(self, footer: Footer) -> None:
+        self._sealed = footer.to_epoch
+
+    def _on_published(self, published: Published) -> None:
+        self._reactor.callFromThread(self._published, published)
+
+    def _on_lane_ended(self, reason: str | None) -> None:
+        if reason is not None:
+            self._reactor.callFromThread(self._fail, reason)
+
+    # On the reactor's thread
+
+    def _begin_catalogue(self) -> None:
+        """On a new directory: the program in epoch 0, and an empty epoch 1, the first version of every view."""
+        program = encode_program(self.program)
+        if self._writer.epoch < 0:
+            self._writer.seal({}, control=program)
+        held = self._writer.log.read(0).footer.control
+        if held != program:
+            raise ServiceError(
+                f"expected the views that {self._config.directory} was begun with, was another catalogue; "
+                "choose a new --dir"
+            )
+        if self._writer.epoch < 1:
+            self._writer.seal({})
+
+    def _serve(self) -> int:
+        if self._stopping:
+            raise ServiceError("stopped while it was starting")
+        self._port = self._reactor.listenTCP(
+            self._config.http_port, results_site(self.hub, self.program, self.figures), interface=self._config.interface
+        )
+        self._beats.start(_HEARTBEAT_SECONDS, now=False)
+        self._barriers.start(self._config.epoch_ms / 1000, now=False)
+        self._ingesting = True
+        self._ingest.start()
+        port: int = self._port.getHost().port
+        return port
+
+    def _request_barrier(self) -> None:
+        """While Spark is behind, epochs grow instead of piling up."""
+        if self._sealed - self.hub.version < _BEHIND_EPOCHS:
+            self._ingest.request_barrier()
+
+    def _published(self, published: Published) -> None:
+        self.hub.publish(published.footer, published.changes, published.failed)
+        self._lag_ms = (time.time_ns() - published.footer.time_ns) / 1e6
+        for view, reason in published.failed.items():
+            self._log.error("view {view} failed: {reason}", view=view, reason=reason)
+
+    def _fail(self, reason: str) -> None:
+        if not self._stopping:
+            self._stopping = True
+            self._on_failure(reason)
+
+    # On a thread of the pool
+
+    def _in_thread(self, call: Callable[[], None]) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
+
+    def _start_spark(self) -> None:
+        directory = self._config.directory
+        self._session = start_session(self._config.spark, directory / "spark")
+        if self._stopping:
+            return
+        self._lane = SparkLane(
+            self._session,
+            self._config.spark,
+            directory / "epochs",
+            directory / "checkpoint",
+            self._results,
+            self._on_published,
+        )
+        self._lane.start(self._on_lane_ended)
+        self._lane.wait_for(self._writer.epoch, _FIRST_VERSION_SECONDS)
+
+    def _stop_parts(self) -> None:
+        if self._ingesting:
+            self._ingest.stop()
+        if self._lane is not None:
+            self._lane.stop()
+        if self._session is not None:
+            self._session.stop()
+        self._writer.close()
+
+
+class _Rate:
+    """Messages a second between two looks."""
+
+    def __init__(self) -> None:
+        self._count, self._at = 0, 0.0
+        self._last = 0.0
+
+    def per_second(self, count: int, now: float) -> float:
+        elapsed = now - self._at
+        if elapsed >= 0.5:  # noqa: PLR2004 (two looks at the same moment get the same rate)
+            self._last = (count - self._count) / elapsed if self._at else 0.0
+            self._count, self._at = count, now
+        return self._last
