@@ -41,7 +41,15 @@ FREE = ["busy.risk.orders_per_s=100000", "busy.risk.burst_orders=100000", "busy.
 
 def exchange(tmp_path: Path, port: int = 0) -> Process:
     return Process(
-        "exchange", "--dir", str(tmp_path / "exchange"), "--port", str(port), "--agents", "none", "--status-interval", "0"
+        "exchange",
+        "--dir",
+        str(tmp_path / "exchange"),
+        "--port",
+        str(port),
+        "--agents",
+        "none",
+        "--status-interval",
+        "0",
     )
 
 
