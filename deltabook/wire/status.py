@@ -59,7 +59,8 @@ _encoder = msgspec.json.Encoder()
 
 def parse_event(line: bytes) -> Event:
     """The event of one line; raises `msgspec.DecodeError` for anything else."""
-    return _decoder.decode(line)
+    event: Event = _decoder.decode(line)
+    return event
 
 
 def write_event(stream: IO[bytes], event: Event) -> None:
