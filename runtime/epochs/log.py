@@ -55,7 +55,9 @@ class EpochLogReader:
     def latest(self) -> int:
         """The newest published epoch, -1 for none. Costs one look-up per new epoch."""
         if self._latest < 0:
-            self._latest = max((int(p.name.split(".")[0]) for p in self._directory.glob(f"[0-9]*{_SUFFIX}")), default=-1)
+            self._latest = max(
+                (int(p.name.split(".")[0]) for p in self._directory.glob(f"[0-9]*{_SUFFIX}")), default=-1
+            )
         while self.path(self._latest + 1).exists():
             self._latest += 1
         return self._latest
@@ -77,6 +79,7 @@ class EpochLog(EpochLogReader):
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        sync_directory(directory.parent)
         super().__init__(directory)
 
     def recover(self, committed: CommitRecord | None) -> None:
@@ -103,6 +106,7 @@ class EpochLog(EpochLogReader):
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self._directory}, was {footer.to_epoch}")
         checksum = write_segment(self._hidden(footer.to_epoch), sections, footer)
+        sync_directory(self._directory)  # the name must be as durable as the bytes before the commit speaks of them
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:

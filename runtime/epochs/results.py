@@ -31,7 +31,9 @@ class ResultLog:
         self._versions = sorted(self._parse(p) for p in directory.glob(f"[0-9]*{_SUFFIX}"))
         for (_, to_epoch), (from_epoch, after) in zip(self._versions, self._versions[1:], strict=False):
             if to_epoch != from_epoch:
-                raise EpochLogError(f"expected a result from epoch {to_epoch} in {directory}, was ({from_epoch}, {after}]")
+                raise EpochLogError(
+                    f"expected a result from epoch {to_epoch} in {directory}, was ({from_epoch}, {after}]"
+                )
 
     @staticmethod
     def _parse(path: Path) -> tuple[int, int]:

@@ -36,7 +36,7 @@ class FeedAdaptor(Adaptor):
     def __init__(self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1) -> None:
         self._book = OrderBookAdaptor(space, name, FEED)
         columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]
-        self._trades = Retained(space, f"{name}/trades", columns, "match_id", "t", retention)
+        self._trades = Retained(space, f"{name}/trades", columns, retention, number="match_id", time="t")
         self._next = next_sequence
         self._dead = 0
         self._gaps = 0
@@ -109,7 +109,7 @@ class FeedAdaptor(Adaptor):
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; raises `FeedGapError` if others are missing."""
         sequence = rows.column("sequence").to_numpy()
-        repeated = int(np.searchsorted(sequence, self._next))
+        repeated = int(np.append(sequence >= self._next, True).argmax())
         if repeated:
             self._repeated += repeated
             rows, sequence = rows.slice(repeated), sequence[repeated:]
@@ -129,8 +129,11 @@ class FeedAdaptor(Adaptor):
 def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
     """The first letter's code of each action; 0 for an empty one."""
     encoded = column.dictionary_encode()
-    codes = np.array([ord(t[0]) if len(t) == 1 and t.isascii() else 0 for t in encoded.dictionary.to_pylist()], np.uint8)
-    return codes[encoded.indices.to_numpy()]
+    codes = np.array(
+        [ord(t[0]) if len(t) == 1 and t.isascii() else 0 for t in encoded.dictionary.to_pylist()], np.uint8
+    )
+    found: npt.NDArray[np.uint8] = codes[encoded.indices.to_numpy()]
+    return found
 
 
 def _key_type(type_: pa.DataType) -> str:

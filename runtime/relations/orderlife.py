@@ -138,4 +138,5 @@ def _ignore_repeated(operations: Operations, repeated: Flags) -> Flags:
             left = volume
         else:
             left = 0 if kind == KILL else max(0, left - volume)
-    return ignored | (_starts(operations.order_id) & (operations.kind == ADD) & (operations.held_volume > 0))
+    ignored |= _starts(operations.order_id) & (operations.kind == ADD) & (operations.held_volume > 0)
+    return ignored

@@ -34,7 +34,7 @@ class Retained:
     """
 
     def __init__(
-        self, space: ObjectSpace, name: str, columns: Sequence[KeyColumn], number: str, time: str, limits: Retention
+        self, space: ObjectSpace, name: str, columns: Sequence[KeyColumn], limits: Retention, *, number: str, time: str
     ) -> None:
         self._columns = tuple(columns)
         self._names = [c.name for c in columns]

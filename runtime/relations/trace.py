@@ -27,7 +27,13 @@ __all__ = ["BookStream", "TraceAdaptor"]
 Integers = npt.NDArray[np.int64]
 
 _SCHEMA: Final = Schema(
-    (Field("t", "int64"), Field("id", "int64"), Field("action", "string"), Field("volume", "int64"), Field("price", "int64"))
+    (
+        Field("t", "int64"),
+        Field("id", "int64"),
+        Field("action", "string"),
+        Field("volume", "int64"),
+        Field("price", "int64"),
+    )
 )
 _COLUMNS: Final = ("t", "id", "broker_id", "volume", "price")
 _MOST_COLUMNS: Final = len(_COLUMNS)
