@@ -1,0 +1,211 @@
+"""The processes of the whole loop, and readers of what they serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from deltabook.wire import status, text
+from deltabook.wire.results import WEIGHT, FrameDecoder, FrameHeader
+from tests.integration.algo_process import Process
+
+__all__ = ["Figures", "Results", "Running", "Version", "as_rows", "await_end_of_java", "exchange", "feed", "runtime"]
+
+DEADLINE_S = 150.0
+"""No process is waited for any longer; a slow machine is not a failure, a stuck process is."""
+LOOK_S = 0.02
+
+Figures = dict[str, Any]
+
+
+class Running(Process):
+    """A process whose standard output is always read, so that it never has to wait for the test."""
+
+    def __init__(self, *arguments: str) -> None:
+        super().__init__(*arguments)
+        self._news = threading.Condition()
+        self._ready: status.Ready | None = None
+        self._figures: Figures = {}
+        self._has_ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Running:
+        return self
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def _read(self) -> None:
+        while (event := self.next_event()) is not None:
+            with self._news:
+                if isinstance(event, status.Ready):
+                    self._ready = event
+                elif isinstance(event, status.Status):
+                    self._figures = dict(event.figures)
+                self._news.notify_all()
+        with self._news:
+            self._has_ended = True
+            self._news.notify_all()
+
+    def _await(self, claim: Callable[[], bool], words: str) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._has_ended or claim(), DEADLINE_S)
+            assert claim(), f"expected {words}, was {self._figures}, ended: {self._has_ended}\n{self.errors()}"
+
+    def ready(self) -> status.Ready:
+        """Wait until it is connected or serves."""
+        self._await(lambda: self._ready is not None, "a process that becomes ready")
+        assert self._ready is not None
+        return self._ready
+
+    def figures(self, claim: Callable[[Figures], bool] = bool, words: str = "figures") -> Figures:
+        """Wait until the figures are as claimed; those figures."""
+        self._await(lambda: bool(self._figures) and claim(self._figures), words)
+        return self._figures
+
+    def wait_for(self, figure: str, at_least: int) -> Figures:
+        """Wait until a figure has grown so far."""
+        return self.figures(lambda figures: int(figures[figure] or 0) >= at_least, f"{figure} of {at_least} or more")
+
+    def wait_for_file(self, is_there: Callable[[], bool]) -> None:
+        """Wait until something is to be seen in a directory of the process, which goes on meanwhile."""
+        with self._news:
+            for _ in range(int(DEADLINE_S / LOOK_S)):
+                if is_there():
+                    return
+                self._news.wait_for(lambda: self._has_ended, LOOK_S)
+                assert not self._has_ended, f"it ended before the file was there\n{self.errors()}"
+        raise AssertionError(f"expected a file within {DEADLINE_S} s, was none\n{self.errors()}")
+
+    def finish(self) -> Figures:
+        """Wait for a clean end; the last figures."""
+        self._await(lambda: self._has_ended, "a clean end")
+        assert self._process.wait(DEADLINE_S) == 0, self.errors()
+        return self._figures
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._reader.join(20)
+        super().kill()
+
+
+def exchange(directory: Path, *options: str, port: int = 0) -> Running:
+    """An exchange; its port is in `ready().ports`."""
+    where = ["--dir", str(directory), "--port", str(port), "--status-interval", "0.1"]
+    return Running("exchange", *where, *options)
+
+
+def runtime(directory: Path, feed_port: int, views: Iterable[Path], *options: str) -> Running:
+    """A runtime with small epochs and Spark on two threads."""
+    files = ",".join(map(str, views))
+    where = ["--feed", f"127.0.0.1:{feed_port}", "--dir", str(directory), "--views", files]
+    return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", *options)
+
+
+def feed(port: int, until: int) -> list[text.FeedMessage]:
+    """What a passive listener reads that comes late and asks for everything up to a number."""
+    told: list[text.FeedMessage] = []
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
+        connection.sendall(text.encode_login(text.PassiveLogin("", 1)))
+        lines = connection.makefile("rb")
+        reply = text.parse_login_reply(lines.readline())
+        assert isinstance(reply, text.Accepted), reply
+        while len(told) < until:
+            message = text.parse_feed_message(lines.readline())
+            if message.action != "H":
+                told.append(message)
+    return told
+
+
+class Version(msgspec.Struct, frozen=True):
+    """Views at one version."""
+
+    epoch: int
+    """The version."""
+    sequence: int
+    """The last feed message that it covers."""
+    rows: dict[str, Counter[tuple[Any, ...]]]
+    """View → its rows with their multiplicities."""
+
+
+def as_rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    """The rows of a table with a column `weight`; decimals without a fraction are integers."""
+    columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):
+        rows[tuple(value if value is None or isinstance(value, str) else int(value) for value in values)] += weight
+    return +rows
+
+
+class Results:
+    """A reader of a runtime's results."""
+
+    def __init__(self, process: Running) -> None:
+        self._process = process
+        self._port = process.ready().ports["http"]
+
+    def get(self, path: str) -> Any:
+        """What a path answers, from JSON."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/v1/{path}", timeout=DEADLINE_S) as answer:
+            return json.load(answer)
+
+    def newest(self, names: Sequence[str]) -> Version:
+        """All these views at the newest version: the snapshots with which a change stream begins."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
+        connection.request("GET", f"/v1/changes?views={','.join(names)}")
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        decoder = FrameDecoder()
+        heads: list[FrameHeader] = []
+        rows: dict[str, Counter[tuple[Any, ...]]] = {}
+        while len(rows) < len(names):
+            for frame in decoder.feed(answer.read1(1 << 16)):
+                if frame.header.view not in rows and frame.header.kind != "heartbeat":
+                    assert frame.header.kind == "snapshot", frame.header
+                    assert frame.rows is not None
+                    heads.append(frame.header)
+                    rows[frame.header.view] = as_rows(frame.rows)
+        connection.close()
+        versions = {(head.to_epoch, head.feed.get("feed", ("", 0))[1]) for head in heads}
+        assert len(versions) == 1, "views of one moment have one version"
+        epoch, sequence = versions.pop()
+        return Version(epoch, sequence, rows)
+
+    def covering(self, names: Sequence[str], sequence: int) -> Version:
+        """The first version seen that covers a feed message."""
+        version = self.newest(names)
+        while version.sequence < sequence:
+            self._process.wait_for("published_epoch", version.epoch + 1)
+            version = self.newest(names)
+        return version
+
+
+def await_end_of_java(directory: Path) -> None:
+    """Return when no Java that was started for this directory runs any more (where the system tells: Linux)."""
+    mark = str(directory / "spark" / "log4j2.properties").encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = mark in (folder / "cmdline").read_bytes()
+            descriptor = os.pidfd_open(int(folder.name)) if is_ours else -1
+        except OSError:
+            continue
+        if descriptor >= 0:
+            ended, _, _ = select.select([descriptor], [], [], DEADLINE_S)
+            os.close(descriptor)
+            assert ended, f"the Java process {folder.name} outlives its runtime"

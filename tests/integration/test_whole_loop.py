@@ -1,0 +1,61 @@
+"""The whole loop over real sockets and on real Spark: a trace goes in, and the views are what DuckDB says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from queries import query_path
+from tests.generators.traces import trace
+from tests.integration._oracle import Replayed
+from tests.integration._processes import Results, exchange, runtime
+
+pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
+
+RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "trace-5000.csv"
+SHIPPED = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume")
+OWN = """\
+-- Of brokers that stand on both sides: at how many prices, and how large their largest order is.
+SELECT b.broker_id, COUNT(DISTINCT b.price) AS bid_prices, MAX(b.volume) AS largest_bid,
+       (SELECT COUNT(DISTINCT a.price) FROM asks a WHERE a.broker_id = b.broker_id) AS ask_prices
+FROM bids b
+WHERE b.broker_id IN (SELECT a.broker_id FROM asks a)
+GROUP BY b.broker_id;
+"""
+
+
+def recorded_or_made_up() -> list[str]:
+    """The recorded trace where it lies beside the project; `test_runtime_recovery` always plays one that is made up."""
+    return RECORDED.read_text().splitlines() if RECORDED.is_file() else trace(seed=20_261, messages=3000)
+
+
+def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(tmp_path: Path) -> None:
+    lines = recorded_or_made_up()
+    file = tmp_path / "trace.csv"
+    file.write_text("\n".join(lines) + "\n")
+    own = tmp_path / "both_sides.sql"
+    own.write_text(OWN)
+    views = [*map(query_path, SHIPPED), own]
+    names = [view.stem for view in views]
+    replay = ["--replay", str(file), "--replay-mode", "as-recorded", "--speed", "max", "--symbol", "TRACE"]
+    oracle = Replayed().trace(lines, "TRACE")
+    with exchange(tmp_path / "exchange", *replay, "--start-on", "1") as market:
+        port = market.ready().ports["text"]
+        with runtime(tmp_path / "runtime", port, views, "--epoch-messages", "250") as engine:
+            results = Results(engine)
+            assert market.wait_for("sequence", oracle.messages)["sequence"] == oracle.messages
+            version = results.covering(names, oracle.messages)
+            assert version.sequence == oracle.messages
+            assert version.epoch >= oracle.messages // 250
+            expected = oracle.answers(views)
+            assert all(expected.values()), "every view has something to say"
+            assert version.rows == expected
+            for name in names:
+                answer = results.get(f"views/{name}")
+                assert answer["epoch"] == version.epoch
+                assert Counter(map(tuple, answer["rows"])) == expected[name]
+            figures = engine.stop()
+            assert figures["dead_letters"] == figures["unknown_orders"] == 0
+            assert figures["live_orders"] == len(oracle.orders)
