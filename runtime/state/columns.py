@@ -67,7 +67,8 @@ class StringPool:
             numbers[place] = number
         numbers[-1] = -1
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return numbers[codes]
+        found: npt.NDArray[np.int64] = numbers[codes]
+        return found
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
         """The strings of these numbers (-1: NULL)."""

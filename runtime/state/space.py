@@ -8,6 +8,8 @@ one, so that both a checkpoint and the chain follow what changes and what is hel
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,6 +25,7 @@ __all__ = ["ObjectSpace", "decode_run", "encode_run"]
 
 _INDEX: Final = "index"
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
+_CHECKSUM: Final = struct.Struct("<I")
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -34,17 +37,21 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 def encode_run(run: pa.RecordBatch) -> bytes:
-    """A run as an Arrow IPC stream."""
+    """A run as an Arrow IPC stream and, behind it, the stream's CRC-32."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, run.schema) as writer:
         writer.write_batch(run)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data + _CHECKSUM.pack(zlib.crc32(data))
 
 
 def decode_run(data: bytes, name: str) -> pa.RecordBatch:
     """The run of these bytes; raises `CorruptStateError` that names the object."""
+    stream = memoryview(data)[: -_CHECKSUM.size]
+    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack(data[len(stream) :])[0] != zlib.crc32(stream):
+        raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}… with another checksum")
     try:
-        return pa.ipc.open_stream(data).read_next_batch()
+        return pa.ipc.open_stream(pa.py_buffer(stream)).read_next_batch()
     except (pa.ArrowInvalid, StopIteration, OSError) as error:
         raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}…: {error}") from None
 
@@ -57,9 +64,15 @@ class _TableObject:
         self._name = f"object/{name}"
         self._runs: dict[int, int] = {}  # key → bytes; the lowest key is the base
         for key, data in store.scan(self._name):
-            table.apply_run(decode_run(data, name))
+            self._apply(decode_run(data, name), name)
             self._runs[key] = len(data)
         self._planned: dict[int, int] = {}
+
+    def _apply(self, run: pa.RecordBatch, name: str) -> None:
+        try:
+            self.table.apply_run(run)
+        except CorruptStateError as error:
+            raise CorruptStateError(f"object {name}: {error}") from None
 
     def save(self) -> list[Edit]:
         if not self.table.dirty and not self.table._in_flight:
@@ -91,7 +104,7 @@ class _PoolObject:
         self.pool = StringPool()
         self._name = f"object/{name}"
         for _, data in store.scan(self._name):
-            self.pool.extend(msgspec.msgpack.decode(data, type=list[str]))
+            self.pool.extend(_decode_strings(data, name))
         self._saved = self._saving = len(self.pool)
 
     def save(self) -> list[Edit]:
@@ -194,6 +207,13 @@ class ObjectSpace:
         if known.kind != kind:
             raise StateError(f"expected object {name} to be {kind}, was {known.kind}")
         return self._objects.get(name)
+
+
+def _decode_strings(data: bytes, name: str) -> list[str]:
+    try:
+        return msgspec.msgpack.decode(data, type=list[str])
+    except msgspec.DecodeError as error:
+        raise CorruptStateError(f"expected strings of object {name}, was {data[:16]!r}…: {error}") from None
 
 
 def _decode_kind(data: bytes) -> _Kind:

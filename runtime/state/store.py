@@ -36,7 +36,7 @@ class Store(ABC):
 
     @abstractmethod
     def commit(self, edits: Sequence[Edit]) -> None:
-        """Make these edits durable, together."""
+        """Make these edits durable, together; of two for one place the later one holds."""
 
     @abstractmethod
     def get(self, table: str, key: int) -> bytes | None:
@@ -85,6 +85,9 @@ class SqliteStore(Store):
         self._path = path
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        except sqlite3.Error as error:
+            raise StateError(f"expected a state database at {path}, was: {error}") from None
+        try:
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -95,23 +98,24 @@ class SqliteStore(Store):
             )
             self._db.execute("COMMIT")
         except sqlite3.OperationalError as error:
+            self._db.close()
             raise StateError(f"expected to open {path} alone, was: {error} (does another process run on it?)") from None
         except sqlite3.DatabaseError as error:
+            self._db.close()
             raise StateError(f"expected a state database at {path}, was: {error}") from None
 
     def commit(self, edits: Sequence[Edit]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany(
-                "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)",
-                ((e.table, e.key, e.data) for e in edits if e.data is not None),
-            )
-            self._db.executemany(
-                "DELETE FROM slots WHERE name = ? AND key = ?", ((e.table, e.key) for e in edits if e.data is None)
-            )
+            for edit in edits:
+                if edit.data is None:
+                    self._db.execute("DELETE FROM slots WHERE name = ? AND key = ?", (edit.table, edit.key))
+                else:
+                    self._db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", (edit.table, edit.key, edit.data))
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk failed
+                self._db.execute("ROLLBACK")
             raise
 
     def get(self, table: str, key: int) -> bytes | None:

@@ -1,0 +1,86 @@
+"""Columns of every type become words and come back; equal values, and only they, have equal words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.state import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "int128": st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal)
+    | st.sampled_from([Decimal(2**64), Decimal(-(2**64)), Decimal(2**63), Decimal(-1), Decimal(0)]),
+    "float64": st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, math.inf]),
+    "string": st.text(max_size=4),
+    "bool": st.booleans(),
+    "date": st.dates(),
+    "timestamp": st.datetimes(min_value=dt.datetime(1900, 1, 1), max_value=dt.datetime(2200, 1, 1)),  # noqa: DTZ001 (the column has no zone)
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[KeyColumn], list[list[Any]]]:
+    """Columns and their values, of one length."""
+    types = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
+    rows = draw(st.integers(0, 8))
+    columns = [KeyColumn(f"c{n}", type_, draw(st.booleans())) for n, type_ in enumerate(types)]
+    values = [
+        draw(st.lists(st.none() | VALUES[c.type] if c.nullable else VALUES[c.type], min_size=rows, max_size=rows))
+        for c in columns
+    ]
+    return columns, values
+
+
+@given(tables(), st.integers(0, 3))
+def test_words_come_back_as_the_values(table: tuple[list[KeyColumn], list[list[Any]]], skipped: int) -> None:
+    columns, values = table
+    arrays = [pa.array(v, ARROW_TYPES[c.type]).slice(skipped) for c, v in zip(columns, values, strict=True)]
+    pool = StringPool()
+    words = encode_words(columns, arrays, pool)
+    assert words.shape == (len(arrays[0]), width_of(columns))
+    back = decode_words(columns, words, pool)
+    assert [a.type for a in back] == [a.type for a in arrays]
+    assert [a.to_pylist() for a in back] == [a.to_pylist() for a in arrays]
+    rows = list(zip(*[a.to_pylist() for a in arrays], strict=True))
+    for row, word in zip(rows, words.tolist(), strict=True):
+        assert [r == row for r in rows] == [w == word for w in words.tolist()], "equal values, and only they"
+
+
+def test_null_is_not_zero_and_minus_zero_is_zero() -> None:
+    column = [KeyColumn("x", "float64", nullable=True)]
+    words = encode_words(column, [pa.array([None, 0.0, -0.0, math.nan, -math.nan])], StringPool()).tolist()
+    assert words[0] != words[1]
+    assert words[1] == words[2] == [0, 0]
+    assert words[3] == words[4]
+    assert math.isnan(
+        decode_words(column, encode_words(column, [pa.array([math.nan])], StringPool()), StringPool())[0][0].as_py()
+    )
+
+
+def test_null_where_none_may_be_is_an_error() -> None:
+    with pytest.raises(ValueError, match="expected no NULL in column x, was 1 of 2"):
+        encode_words([KeyColumn("x", "int64")], [pa.array([1, None])], StringPool())
+
+
+def test_chunks_are_put_together() -> None:
+    chunked = pa.chunked_array([["a"], ["b", "a"]])
+    pool = StringPool()
+    words = encode_words([KeyColumn("x", "string")], [chunked], pool)
+    assert words.tolist() == [[0], [1], [0]]
+
+
+def test_a_number_of_a_pool_is_never_given_again() -> None:
+    pool = StringPool(["x"])
+    assert pool.encode(pa.array(["b", "x", None, "a", "b"])).tolist() == [1, 0, -1, 2, 1]
+    again = StringPool(["x"])
+    again.extend(pool.added_since(1))
+    assert again.decode(pool.encode(pa.array(["a", None, "b"]))).to_pylist() == ["a", None, "b"]
+    assert len(pool) == len(again) == 3
