@@ -146,7 +146,11 @@ def read_segment(path: Path) -> Segment:
     body = data.slice(start, length).to_pybytes()
     if zlib.crc32(body) != checksum:
         raise TornSegmentError(f"expected footer checksum {checksum:08x} at {path}, was {zlib.crc32(body):08x}")
-    return Segment(path, msgspec.msgpack.decode(body, type=Footer), checksum, data)
+    try:
+        footer = msgspec.msgpack.decode(body, type=Footer)
+    except msgspec.DecodeError as error:
+        raise TornSegmentError(f"expected a segment's footer at {path}, was {body[:40]!r}: {error}") from None
+    return Segment(path, footer, checksum, data)
 
 
 def sync_directory(path: Path) -> None:

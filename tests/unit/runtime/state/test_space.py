@@ -165,9 +165,9 @@ def test_the_chain_is_compacted_and_reads_the_same() -> None:
 def test_an_object_of_another_kind_is_refused() -> None:
     space = ObjectSpace(MemoryStore())
     space.table("orders", 1, ["a"])
-    for ask in (lambda: space.table("orders", 2, ["a"]), lambda: space.table("orders", 1, ["b"])):
+    for width, names in ((2, ["a"]), (1, ["b"])):
         with pytest.raises(StateError, match="expected object orders to be table:"):
-            ask()
+            space.table("orders", width, names)
     with pytest.raises(StateError, match="expected object orders to be pool, was table:1:a"):
         space.pool("orders")
     with pytest.raises(StateError, match="expected object orders to be value"):
