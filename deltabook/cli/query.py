@@ -6,8 +6,8 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -230,7 +230,7 @@ def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool)
 
 def _open(results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS) -> Any:
     try:
-        return urllib.request.urlopen(f"http://{results}{path}", timeout=timeout)  # noqa: S310 (always http)
+        return urllib.request.urlopen(f"http://{results}{path}", timeout=timeout)
     except urllib.error.HTTPError as error:
         raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
     except (urllib.error.URLError, OSError, ValueError) as error:

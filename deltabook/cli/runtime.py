@@ -41,7 +41,7 @@ def _selects(files: str) -> list[NamedSelect]:
 
 def _address(text: str, option: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004 (ports)
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigurationError(f"expected HOST:PORT for {option}, was {text!r}")
     return host, int(port)
 
@@ -122,7 +122,7 @@ class _Process:
         started.addCallbacks(lambda port: self._reporter.ready({"http": port}), self._failed_to_start)
 
     def _failed_to_start(self, failure: Failure) -> None:
-        self._fail(" ".join(str(failure.value).split()) or failure.type.__name__)
+        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
 
     def _fail(self, reason: str) -> None:
         if not self._stopping:

@@ -1,3 +1,5 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
 """Results and status over HTTP, for programs on this machine.
 
 ``GET /v1/status``, ``/v1/views``, ``/v1/views/NAME``, ``/v1/views/NAME/explain`` and the endless
@@ -99,7 +101,8 @@ class _View(Resource):
         super().__init__()
         self._hub, self._name = hub, name
         text = explain(program, name).encode() + b"\n"
-        self.putChild(b"explain", _Leaf(lambda r: _reply(r, 200, text, "text/plain; charset=utf-8")))
+        attach: Any = self.putChild  # zope's interfaces are not known to mypy
+        attach(b"explain", _Leaf(lambda r: _reply(r, 200, text, "text/plain; charset=utf-8")))
 
     def render_GET(self, request: Request) -> bytes:
         result = self._hub.result(self._name)
@@ -137,7 +140,9 @@ class _Flow:
 def _changes(hub: Hub, request: Request) -> bytes | int:
     """The endless response: snapshots, then changes."""
     known = {view.name for view in hub.views}
-    given = [n for part in cast(dict[bytes, list[bytes]], request.args or {}).get(b"views", []) for n in part.split(b",")]
+    given = [
+        n for part in cast(dict[bytes, list[bytes]], request.args or {}).get(b"views", []) for n in part.split(b",")
+    ]
     names = [name.decode("utf-8", "replace") for name in given if name]
     unknown = [name for name in names if name not in known]
     if not names or unknown:
@@ -157,8 +162,8 @@ def _changes(hub: Hub, request: Request) -> bytes | int:
 
 def results_site(hub: Hub, program: Program, status: Callable[[], dict[str, Any]]) -> Site:
     """The service's site; requests are limited in size by Twisted, answers by their rows."""
-    root = _Unknown()
-    version = _Unknown()
+    root: Any = _Unknown()
+    version: Any = _Unknown()
     root.putChild(b"v1", version)
     version.putChild(b"status", _Leaf(lambda r: _reply(r, 200, _JSON.encode(status()))))
     version.putChild(b"views", _Views(hub, program))

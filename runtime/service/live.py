@@ -22,8 +22,8 @@ from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Or
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.errors import ServiceError
-from runtime.service.hub import Hub
 from runtime.service.http import results_site
+from runtime.service.hub import Hub
 from runtime.sources import Position, TextFeedSource
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
@@ -84,9 +84,7 @@ class LiveRuntime(IngestListener):
         self._source = TextFeedSource(reactor, *config.feed, _ORIGIN)
         self._adaptor = FeedAdaptor(self._writer.space, _NAME, config.retention, cut.sequence + 1)
         start = Position(cut.session, cut.sequence + 1, cut.offset)
-        self._origin = Origin(
-            _ORIGIN, _NAME, self._source, self._adaptor, start, defer=reactor.callFromThread
-        )
+        self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, defer=reactor.callFromThread)
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
@@ -226,8 +224,8 @@ class LiveRuntime(IngestListener):
             self._config.spark,
             directory / "epochs",
             directory / "checkpoint",
-            self._results,
-            self._on_published,
+            results=self._results,
+            on_published=self._on_published,
         )
         self._lane.start(self._on_lane_ended)
         self._lane.wait_for(self._writer.epoch, _FIRST_VERSION_SECONDS)
@@ -251,7 +249,7 @@ class _Rate:
 
     def per_second(self, count: int, now: float) -> float:
         elapsed = now - self._at
-        if elapsed >= 0.5:  # noqa: PLR2004 (two looks at the same moment get the same rate)
+        if elapsed >= 0.5:
             self._last = (count - self._count) / elapsed if self._at else 0.0
             self._count, self._at = count, now
         return self._last

@@ -100,8 +100,8 @@ class ScriptRun:
             self._spark_config,
             self._directory / "epochs",
             self._directory / "checkpoint",
-            results,
-            versions.put,
+            results=results,
+            on_published=versions.put,
         )
         try:
             lane.start()

@@ -53,6 +53,7 @@ class SparkLane:
         config: SparkConfig,
         epochs: Path,
         checkpoint: Path,
+        *,
         results: ResultLog,
         on_published: Callable[[Published], None],
     ) -> None:
@@ -85,9 +86,7 @@ class SparkLane:
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
         with self._published:
-            done = self._published.wait_for(
-                lambda: self._ended or self._results.latest() >= epoch, timeout_seconds
-            )
+            done = self._published.wait_for(lambda: self._ended or self._results.latest() >= epoch, timeout_seconds)
             if self._ended:
                 raise SparkLaneError(self._failure or "the streaming query was stopped")
             if not done:
