@@ -39,16 +39,18 @@ class MaterialisedView:
         if changes is None or not changes.num_rows:
             return
         self.changes += changes.num_rows
-        arrays = [changes[c.name].combine_chunks() for c in self._keys]
-        words = encode_words(self._keys, arrays, self._pool)
+        *columns, weight = (c.combine_chunks() for c in changes.columns)
+        words = encode_words(self._keys, columns, self._pool)
         keys, inverse = np.unique(words, axis=0, return_inverse=True)
         added = np.zeros(len(keys), np.int64)
-        np.add.at(added, inverse.reshape(-1), changes[_WEIGHT].to_numpy())
+        np.add.at(added, inverse.reshape(-1), weight.to_numpy())
         slots = self._table.lookup(keys)
         old = np.where(slots >= 0, self._table.get(np.maximum(slots, 0))[0], 0)
         new = old + added
         if (new < 0).any():
-            raise ValueError(f"expected to remove rows that are there at version {version}, was {int((new < 0).sum())} not")
+            raise ValueError(
+                f"expected to remove rows that are there at version {version}, was {int((new < 0).sum())} not"
+            )
         stays = new > 0
         self._table.put(keys[stays], new[stays][None, :])
         self._table.delete(keys[~stays & (slots >= 0)])
@@ -72,8 +74,8 @@ def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
 
     Integers past 64 bits and decimals are `Decimal`, to be encoded as JSON numbers.
     """
-    lists = [[_json_value(value, column.scale) for value in table[column.name].to_pylist()] for column in columns]
-    weights = table[_WEIGHT].to_pylist()
+    *values, weights = (column.to_pylist() for column in table.columns)
+    lists = [[_json_value(v, column.scale) for v in held] for held, column in zip(values, columns, strict=True)]
     rows = [list(row) for *row, weight in zip(*lists, weights, strict=True) for _ in range(weight)]
     rows.sort(key=lambda row: [(value is not None, value if value is not None else 0) for value in row])
     return rows
@@ -85,6 +87,7 @@ def _json_value(value: Any, scale: int) -> Any:
     if isinstance(value, Decimal | int):
         whole = int(value)
         if scale:
-            return Decimal(whole).scaleb(-scale)
+            sign, digits, _ = Decimal(whole).as_tuple()
+            return Decimal((sign, digits, -scale))  # scaleb would round at 28 digits
         return whole if -_INT64_LIMIT <= whole < _INT64_LIMIT else Decimal(whole)
     return value.isoformat()

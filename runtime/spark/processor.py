@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
-from runtime.spark.source import TICK, Span, load_program
+from runtime.spark.source import BROKEN, TICK, Span, load_program
 from runtime.views import Part, ShardState, Step
 
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
@@ -81,9 +81,10 @@ class ShardProcessor(StatefulProcessor):
         """Nothing to release."""
 
     def _read_head(self, shard_id: int, program: int) -> _Head:
-        if not self._head.exists():
+        held = self._head.get() if self._head.exists() else None
+        if held is None:
             return _Head(0, program, ())
-        head = msgspec.msgpack.decode(bytes(self._head.get()[0]), type=_Head)
+        head = msgspec.msgpack.decode(bytes(held[0]), type=_Head)
         if head.program != program:
             raise SparkLaneError(f"expected program {head.program} in shard {shard_id}, was {program}")
         return head
@@ -103,8 +104,8 @@ class ShardProcessor(StatefulProcessor):
         return held
 
     def _read_run(self, link: _Link) -> bytes:
-        pages = range(-(-link.size // _PAGE_BYTES))
-        return b"".join(bytes(self._pages.getValue((link.number, page))[0]) for page in pages)
+        pages = [self._pages.getValue((link.number, page)) for page in range(-(-link.size // _PAGE_BYTES))]
+        return b"".join(bytes(page[0]) for page in pages if page is not None)
 
     def _write(self, shard_id: int, head: _Head, resident: _Resident, span: Span) -> None:
         run = resident.state.save()
@@ -125,15 +126,17 @@ class ShardProcessor(StatefulProcessor):
         _residents[(self._directory, shard_id)] = resident
 
 
-def _sort_out(rows: Iterator[Row]) -> tuple[Span, int, list[tuple[Part, pa.Table]]]:
+def _sort_out(rows: Iterator[Row]) -> tuple[Span, int, list[tuple[Part, pa.Table | str]]]:
     """The batch's span, its program, and what was delivered."""
     span: Span | None = None
     program = -1
-    delivered: list[tuple[Part, pa.Table]] = []
+    delivered: list[tuple[Part, pa.Table | str]] = []
     for row in rows:
         program = int(row["program"])
         if row["map"] == TICK:
             span = msgspec.msgpack.decode(bytes(row["payload"]), type=Span)
+        elif row["map"] <= BROKEN:
+            delivered.append((Part.of_code(BROKEN - row["map"]), bytes(row["payload"]).decode()))
         else:
             delivered.append((Part.of_code(row["map"]), pa.ipc.open_stream(bytes(row["payload"])).read_all()))
     if span is None:

@@ -23,11 +23,13 @@ from runtime.epochs import EpochLogReader
 from runtime.spark.partitioning import shard_ids
 from runtime.views import deliveries
 
-__all__ = ["SOURCE_SCHEMA", "TICK", "EpochSource", "Span", "load_program"]
+__all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Span", "load_program"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 TICK: Final = -1
 """Value of ``map`` in a tick row; its payload is a `Span`."""
+BROKEN: Final = -2
+"""``BROKEN - code`` is the value of ``map`` where the deltas of a part could not be made; its payload says why."""
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -133,8 +135,9 @@ class EpochReader(DataSourceStreamReader):
             tick = msgspec.msgpack.encode(partition.span)
             rows += [(shard, last, partition.program, TICK, tick) for shard in ids]
         for delivery in deliveries(program, segments, self._shards):
-            payload = _encode(delivery.deltas)
-            rows.append((ids[delivery.shard], last, partition.program, delivery.part.code, payload))
+            code, deltas = delivery.part.code, delivery.deltas
+            place, payload = (BROKEN - code, deltas.encode()) if isinstance(deltas, str) else (code, _encode(deltas))
+            rows.append((ids[delivery.shard], last, partition.program, place, payload))
         columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW_SCHEMA)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW_SCHEMA, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
@@ -160,7 +163,8 @@ def _encode(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 class EpochSource(DataSource):

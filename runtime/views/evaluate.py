@@ -34,6 +34,9 @@ _TYPED: Final[dict[str, Callable[..., pa.Array]]] = {
     "not": pc.invert,
 }
 
+_ARITHMETIC: Final = frozenset({"add", "sub", "mul", "floordiv", "mod"})
+_TRUTHS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"})
+
 
 def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """The value of an expression for each row.
@@ -43,7 +46,9 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
     """
     try:
         value = _typed(expr, columns, rows)
-    except pa.ArrowInvalid as error:
+    except OverflowError:
+        return _exact(expr, columns, rows)
+    except pa.ArrowException as error:
         if "overflow" not in str(error):
             raise ViewError(f"expected to evaluate {expr}, was {error}") from None
         return _exact(expr, columns, rows)
@@ -54,7 +59,7 @@ def mask(where: Expr | None, columns: Mapping[str, pa.Array], rows: int) -> pa.A
     """The rows for which a condition is true (not false, not NULL); None for all."""
     if where is None:
         return None
-    return pc.fill_null(evaluate(where, columns, rows), False)
+    return pc.fill_null(evaluate(where, columns, rows).cast(pa.bool_()), False)
 
 
 def _spread(value: pa.Array | pa.Scalar, rows: int) -> pa.Array:
@@ -67,13 +72,17 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
     if isinstance(expr, Col):
         return _column(expr, columns)
     args = [_typed(argument, columns, rows) for argument in expr.args]
+    if expr.op in _ARITHMETIC and any(pa.types.is_decimal(a.type) for a in args):
+        raise OverflowError  # Arrow's decimals change their scale and are refused at 38 digits
     if expr.op in ("floordiv", "mod"):
         return _divide(expr, args)
+    if expr.op in ("and", "or", "not"):
+        args = [a.cast(pa.bool_()) for a in args]  # a bare NULL has no type
     if expr.op == "div":
         numerator, denominator = (pc.cast(_spread(a, rows), pa.float64()) for a in args)
         zero = pc.equal(denominator, 0.0)
         return pc.divide(numerator, pc.if_else(zero, pa.scalar(None, pa.float64()), denominator))
-    if len(args) > 2:  # noqa: PLR2004 (and, or, add of several operands fold from the left)
+    if len(args) > 2:
         value = args[0]
         for argument in args[1:]:
             value = _TYPED[expr.op](value, argument)
@@ -115,8 +124,8 @@ _EXACT: Final[dict[str, Callable[..., Any]]] = {
 
 def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """The same with Python integers, row by row."""
-    values = _exact_list(expr, {name: None for name in columns}, columns, rows)
-    if all(isinstance(v, bool) or v is None for v in values):
+    values = _exact_list(expr, dict.fromkeys(columns), columns, rows)
+    if isinstance(expr, Call) and expr.op in _TRUTHS:
         return pa.array(values, pa.bool_())
     if any(isinstance(v, float) for v in values):
         return pa.array(values, pa.float64())

@@ -1,6 +1,7 @@
 """Sums past 64 bits in two int64 columns: ``value = high * 2**32 + low``, with ``0 <= low < 2**32`` when normal.
 
-Adding up the columns of up to 2**31 rows cannot overflow, so a sum stays exact up to 95 bits and is refused beyond.
+A sum stays exact up to 95 bits and is refused beyond. The low parts of up to 2**31 rows can be added up as they are;
+the high ones where `may_overflow` says no, which is wherever the summands were of 64 bits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 from runtime.views.errors import ViewOverflowError
 from runtime.views.evaluate import wide_array
 
-__all__ = ["HIGH_LIMIT", "join", "normalise", "split"]
+__all__ = ["HIGH_LIMIT", "join", "join_high", "may_overflow", "normalise", "split", "split_high", "times"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -44,8 +45,37 @@ def normalise(high: Integers, low: Integers) -> tuple[Integers, Integers]:
     return high, low & _MASK
 
 
+def times(high: Integers, low: Integers, weight: Integers) -> tuple[Integers, Integers]:
+    """The parts, each row's multiplied by its weight; raises `ViewOverflowError` at 95 bits."""
+    if _largest(high) * _largest(weight) > HIGH_LIMIT or _largest(weight) >= 2 ** (_BITS - 2):
+        raise ViewOverflowError("expected a weighted summand of at most 94 bits, was a longer one")
+    return high * weight, low * weight
+
+
+def may_overflow(high: Integers) -> bool:
+    """Whether a sum of some of these high parts may pass 64 bits."""
+    return _largest(high) * len(high) > HIGH_LIMIT
+
+
+def split_high(high: Integers) -> tuple[Integers, Integers]:
+    """High parts in two, each of which can be added up."""
+    return high >> _BITS, high & _MASK
+
+
+def join_high(top: Integers, rest: Integers) -> Integers:
+    """High parts of the sums of what `split_high` made; raises `ViewOverflowError` at 95 bits."""
+    top = top + (rest >> _BITS)
+    if ((top >= _NARROW) | (top < -_NARROW)).any():
+        raise ViewOverflowError("expected a sum of at most 94 bits, was a longer one")
+    return (top << _BITS) | (rest & _MASK)
+
+
+def _largest(values: Integers) -> int:
+    return max(int(values.max()), -int(values.min())) if len(values) else 0
+
+
 def join(high: Integers, low: Integers) -> pa.Array:
     """The values of normal parts: int64 where all fit, else decimal128(38, 0)."""
     if ((high >= -(2**31)) & (high < 2**31)).all():
         return pa.array((high << _BITS) | low)
-    return wide_array([(h << _BITS) + l for h, l in zip(high.tolist(), low.tolist(), strict=True)])
+    return wide_array([(top << _BITS) + rest for top, rest in zip(high.tolist(), low.tolist(), strict=True)])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from runtime.compiler.program import Branch, Column
 from runtime.state import ARROW_TYPES
+from runtime.views.errors import ViewOverflowError
 from runtime.views.evaluate import evaluate, wide_array
 from runtime.views.maps import MapChange, MapState
 from runtime.views.preaggregate import WEIGHT
@@ -29,21 +30,25 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def as_column(array: pa.Array, column: Column) -> pa.Array:
-    """Values in the type of a view's column."""
+    """Values in the type of a view's column; raises `ViewOverflowError` where one does not fit."""
     wanted = ARROW_TYPES[column.type]
     if array.type.equals(wanted):
         return array
-    if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
-        return array.cast(pa.int64()).cast(wanted)
-    return array.cast(wanted)
+    try:
+        if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
+            return array.cast(pa.int64()).cast(wanted)
+        return array.cast(wanted)
+    except pa.ArrowException as error:
+        raise ViewOverflowError(f"expected {column.type} in column {column.name}, was {error}") from None
 
 
 def consolidate(changes: pa.Table, schema: pa.Schema) -> pa.Table:
     """Equal rows as one with the sum of their weights; rows whose weights cancel are gone."""
-    names = [name for name in schema.names if name != WEIGHT]
-    summed = changes.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
-    summed = summed.select([*names, f"{WEIGHT}_sum"]).rename_columns(schema.names)
-    return summed.filter(pc.not_equal(summed[WEIGHT], 0)).cast(schema)
+    names = [str(place) for place in range(len(schema))]  # a column of the view may be called weight too
+    summed = changes.rename_columns(names).group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
+    summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
+    summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
+    return summed.rename_columns(schema.names).cast(schema)
 
 
 def branch_changes(branch: Branch, columns: Sequence[Column], state: MapState, change: MapChange) -> list[pa.Table]:
@@ -72,5 +77,3 @@ def empty_row(branch: Branch, columns: Sequence[Column], sign: int) -> pa.Table:
         else:
             arrays.append(pa.array([value], ARROW_TYPES[column.type]))
     return pa.Table.from_arrays([*arrays, pa.array([sign])], schema=schema)
-
-

@@ -52,9 +52,7 @@ def _home(place: int, shards: int) -> int:
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
     """The views that a shard keeps, wholly or in part."""
     return [
-        view
-        for place, view in enumerate(program.views)
-        if is_spread(program, view) or _home(place, shards) == shard
+        view for place, view in enumerate(program.views) if is_spread(program, view) or _home(place, shards) == shard
     ]
 
 

@@ -23,6 +23,7 @@ from runtime.views.evaluate import evaluate, mask
 __all__ = ["WEIGHT", "combine", "payload_schema", "preaggregate", "shard_of"]
 
 WEIGHT: Final = "weight"
+_TOP: Final = "top "
 
 
 def _sum_names(map_: Map) -> list[str]:
@@ -43,24 +44,37 @@ def preaggregate(map_: Map, deltas: pa.Table) -> pa.Table:
     chosen = mask(map_.where, _columns(deltas), deltas.num_rows)
     rows = deltas if chosen is None else deltas.filter(chosen)
     columns = _columns(rows)
-    weight = columns[WEIGHT]
+    weight = rows.column(rows.num_columns - 1).combine_chunks()
     arrays = [_as_type(evaluate(k.expr, columns, rows.num_rows), k.type, k.name) for k in map_.keys]
     arrays.append(weight)
-    times = weight.to_numpy(zero_copy_only=False)
+    number = weight.to_numpy(zero_copy_only=False)
     for total in map_.sums:
         high, low = limbs.split(evaluate(total.expr, columns, rows.num_rows))
-        arrays += [pa.array(high * times), pa.array(low * times)]
+        arrays += [pa.array(part) for part in limbs.times(high, low, number)]
     return combine(map_, [pa.Table.from_arrays(arrays, schema=payload_schema(map_))])
 
 
 def combine(map_: Map, tables: Sequence[pa.Table]) -> pa.Table:
-    """Several deltas of one map as one: one row per key, none without effect."""
+    """Several deltas of one map as one: one row per key, none without effect; raises `ViewOverflowError`."""
     schema = payload_schema(map_)
     table = pa.concat_tables(tables)
     names = [WEIGHT, *_sum_names(map_)]
     keys = [key.name for key in map_.keys]
-    summed = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in names])
-    summed = summed.select([*keys, *(f"{name}_sum" for name in names)]).rename_columns(schema.names)
+    tops: list[str] = []
+    for name in names[1::2]:
+        high = table[name].to_numpy()
+        if limbs.may_overflow(high):
+            top, rest = limbs.split_high(high)
+            tops.append(_TOP + name)
+            table = table.set_column(table.schema.get_field_index(name), name, pa.array(rest))
+            table = table.append_column(_TOP + name, pa.array(top))
+    summed = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in [*names, *tops]])
+    summed = summed.select([*keys, *(f"{name}_sum" for name in [*names, *tops])])
+    for wide in tops:
+        name = wide.removeprefix(_TOP) + "_sum"
+        joined = limbs.join_high(summed[wide + "_sum"].to_numpy(), summed[name].to_numpy())
+        summed = summed.set_column(summed.schema.get_field_index(name), name, pa.array(joined))
+    summed = summed.select(range(len(schema))).rename_columns(schema.names)
     effective = pc.not_equal(summed[WEIGHT], 0)
     for name in names[1:]:
         effective = pc.or_(effective, pc.not_equal(summed[name], 0))
@@ -82,21 +96,33 @@ def _stable_words(array: pa.Array) -> npt.NDArray[np.int64]:
         encoded = array.dictionary_encode()
         hashes = [zlib.crc32(text.encode()) for text in encoded.dictionary.to_pylist()]
         codes = encoded.indices.fill_null(len(hashes)).to_numpy(zero_copy_only=False)
-        return np.array([*hashes, -1], np.int64)[codes]
+        return np.asarray(np.array([*hashes, -1], np.int64)[codes])
     if pa.types.is_floating(array.type):
-        return (array.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0).view(np.int64)
+        return np.asarray(array.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64))
     if pa.types.is_decimal(array.type):
-        return limbs.split(array.fill_null(0))[0]
+        return _mixed_halves(array)
     plain = array.cast(pa.int32()) if pa.types.is_date(array.type) else array
     return np.asarray(plain.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
 
 
+def _mixed_halves(array: pa.Array) -> npt.NDArray[np.int64]:
+    raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    mixed = raw[:, 0] ^ (raw[:, 1] << 1)
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False), mixed, -1)
+
+
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
-    return {name: table[name].combine_chunks() for name in table.column_names}
+    """The relation's columns: all but the last, the weight, whose name one of them may have too."""
+    return {n: c.combine_chunks() for n, c in zip(table.column_names[:-1], table.columns[:-1], strict=True)}
 
 
 def _as_type(array: pa.Array, type_: str, name: str) -> pa.Array:
+    """Values as keys; equal floats become equal bits."""
+    wanted = ARROW_TYPES[type_]
     try:
-        return array.cast(ARROW_TYPES[type_])
-    except pa.ArrowInvalid as error:
+        if pa.types.is_floating(wanted):
+            plain = pc.add(array.cast(wanted), pa.scalar(0.0))  # -0.0 becomes 0.0
+            return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan")), plain)
+        return array.cast(wanted)
+    except pa.ArrowException as error:
         raise ViewError(f"expected {type_} for key {name}, was {error}") from None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import Reevaluated, View
@@ -16,10 +18,18 @@ from runtime.views.maps import MapState
 
 __all__ = ["LastResult", "evaluate_query"]
 
+Integers = npt.NDArray[np.int64]
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One empty database a process: opening one takes 15 ms, a cursor 1 ms; registered tables are a cursor's own."""
+    return duckdb.connect(config={"threads": 1})
+
 
 def evaluate_query(view: View, body: Reevaluated, maps: Mapping[int, MapState]) -> pa.Table:
     """The view's result from scratch; raises `ViewError` with DuckDB's reason."""
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with _database().cursor() as connection:
         for given in body.inputs:
             connection.register(given.table, maps[given.map].expanded())
         try:
@@ -63,6 +73,6 @@ class LastResult:
             np.concatenate([gone_keys, keys[changed]]), np.concatenate([-gone_weight, (counts - before)[changed]])
         )
 
-    def _changes(self, keys: np.ndarray[tuple[int, ...], np.dtype[np.int64]], weight: np.ndarray) -> pa.Table:  # type: ignore[type-arg]
+    def _changes(self, keys: Integers, weight: Integers) -> pa.Table:
         arrays = decode_words(self._columns, keys, self._pool)
         return pa.Table.from_arrays([*arrays, pa.array(weight)], schema=change_schema(self._view.columns))

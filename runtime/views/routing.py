@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Program
+from runtime.compiler.program import Map, Program
 from runtime.epochs import Segment
+from runtime.views.errors import ViewError
 from runtime.views.placement import Part, spread_maps, whole_maps
 from runtime.views.preaggregate import preaggregate, shard_of
 
@@ -22,8 +24,8 @@ class Delivery(msgspec.Struct, frozen=True):
     """Number of the shard."""
     part: Part
     """Which map, and whether the shard keeps all of it."""
-    deltas: pa.Table
-    """One row per key; see `preaggregate.payload_schema`."""
+    deltas: pa.Table | str
+    """One row per key, see `preaggregate.payload_schema`; or why there are none: the views over the part fail."""
 
 
 def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> Iterator[Delivery]:
@@ -37,14 +39,22 @@ def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> It
         for map_ in program.maps:
             if map_.relation != relation.name:
                 continue
-            deltas = preaggregate(map_, rows)
+            try:
+                deltas = preaggregate(map_, rows)
+            except ViewError as error:
+                homes = [(shard, True) for shard in whole.get(map_.id, ())]
+                homes += [(shard, False) for shard in range(shards) if map_.id in spread]
+                yield from (Delivery(shard, Part(map_.id, is_whole), str(error)) for shard, is_whole in homes)
+                continue
             if not deltas.num_rows:
                 continue
             for shard in whole.get(map_.id, ()):
                 yield Delivery(shard, Part(map_.id, True), deltas)
             if map_.id in spread:
-                of_row = shard_of(map_, deltas, shards)
-                for shard in range(shards):
-                    mine = deltas.filter(pa.array(of_row == shard))
-                    if mine.num_rows:
-                        yield Delivery(shard, Part(map_.id, False), mine)
+                yield from _spread(map_, deltas, shards)
+
+
+def _spread(map_: Map, deltas: pa.Table, shards: int) -> Iterator[Delivery]:
+    of_row = shard_of(map_, deltas, shards)
+    for shard in np.unique(of_row).tolist():
+        yield Delivery(shard, Part(map_.id, False), deltas.filter(pa.array(of_row == shard)))

@@ -59,13 +59,16 @@ class ShardState:
         self._failed: dict[str, str] = {}
         self._begun = False
 
-    def step(self, delivered: Iterable[tuple[Part, pa.Table]]) -> Step:
-        """Add what was delivered for one version and say what changed."""
+    def step(self, delivered: Iterable[tuple[Part, pa.Table | str]]) -> Step:
+        """Add what was delivered for one version and say what changed; in place of deltas, why there are none."""
         by_part: dict[Part, list[pa.Table]] = {}
-        for part, deltas in delivered:
-            by_part.setdefault(part, []).append(deltas)
-        changed: dict[Part, MapChange] = {}
         broken: dict[Part, str] = {}
+        for part, deltas in delivered:
+            if isinstance(deltas, str):
+                broken[part] = deltas
+            else:
+                by_part.setdefault(part, []).append(deltas)
+        changed: dict[Part, MapChange] = {}
         for part, tables in sorted(by_part.items()):
             try:
                 deltas = combine(self._program.maps[part.map], tables)
