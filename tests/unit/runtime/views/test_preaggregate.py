@@ -1,0 +1,122 @@
+"""Deltas are added up per key, whatever the number of events, and every key belongs to one shard for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.compiler import Call, Col, Column, Key, Lit, Map, Relation, Sum
+from runtime.state import ARROW_TYPES
+from runtime.views import ViewError, ViewOverflowError, limbs
+from runtime.views.evaluate import wide_array
+from runtime.views.preaggregate import combine, payload_schema, preaggregate, shard_of
+from tests.generators.deltas import Row, delta_table
+
+R = Relation("r", (Column("k", "string", nullable=True), Column("v", "int64")))
+BY_K = Map(0, "r", None, (Key("k", "string", Col("k")),), (Sum("x", Call("mul", (Col("v"), Col("v")))),))
+CUBES = Map(0, "r", None, (), (Sum("x", Call("mul", (Col("v"), Call("mul", (Col("v"), Lit(2**29)))))),))
+
+
+def totals(deltas: pa.Table) -> dict[Any, tuple[int, int]]:
+    """Key → weight and sum."""
+    rows = deltas.to_pylist()
+    return {row.get("k"): (row["weight"], (row["high_x"] << 32) + row["low_x"]) for row in rows}
+
+
+@given(
+    st.lists(st.tuples(st.tuples(st.sampled_from(["a", "b", "", None]), st.integers(-(2**40), 2**40)),
+                       st.sampled_from([1, -1, 3])), max_size=20),
+    st.integers(1, 4),
+)  # fmt: skip
+def test_parts_combine_to_the_whole(deltas: list[tuple[Row, int]], parts: int) -> None:
+    expected: dict[Any, tuple[int, int]] = {}
+    for (key, value), weight in deltas:
+        held = expected.get(key, (0, 0))
+        expected[key] = held[0] + weight, held[1] + weight * value * value
+    expected = {key: held for key, held in expected.items() if held != (0, 0)}
+    whole = preaggregate(BY_K, delta_table(R, deltas))
+    assert whole.schema.equals(payload_schema(BY_K))
+    assert totals(whole) == expected
+    pieces = [preaggregate(BY_K, delta_table(R, deltas[place::parts])) for place in range(parts)]
+    assert totals(combine(BY_K, pieces)) == expected
+
+
+def test_an_insertion_and_its_deletion_leave_nothing() -> None:
+    assert preaggregate(BY_K, delta_table(R, [(("a", 5), 1), (("a", 5), -1)])).num_rows == 0
+
+
+def test_only_rows_that_the_condition_is_true_for_count() -> None:
+    chosen = Map(0, "r", Call("gt", (Col("v"), Lit(1))), BY_K.keys, BY_K.sums)
+    assert totals(preaggregate(chosen, delta_table(R, [(("a", 1), 1), (("b", 2), 1)]))) == {"b": (1, 4)}
+
+
+def test_summands_past_64_bits_are_added_up_without_a_wrap() -> None:
+    """Two summands of 93 bits: their high parts alone pass 64 bits when there are enough of them."""
+    rows = [(("a", 2**31), 1)] * 7 + [(("a", 2**31), -1)] * 4
+    assert totals(preaggregate(CUBES, delta_table(R, rows))) == {None: (3, 3 * 2**91)}
+
+
+def test_a_sum_past_94_bits_is_refused() -> None:
+    rows = [(("a", 2**32), 1)] * 4
+    with pytest.raises(ViewOverflowError, match="94 bits"):
+        preaggregate(CUBES, delta_table(R, rows))
+
+
+def test_a_key_that_does_not_fit_is_refused() -> None:
+    wide = Map(0, "r", None, (Key("k", "int64", Call("mul", (Col("v"), Col("v")))),), ())
+    with pytest.raises(ViewError, match="expected int64 for key k"):
+        preaggregate(wide, delta_table(R, [(("a", 2**40), 1)]))
+
+
+def test_a_relation_may_have_a_column_called_weight() -> None:
+    relation = Relation("r", (Column("k", "string"), Column("weight", "int64")))
+    map_ = Map(0, "r", None, (Key("k", "string", Col("k")),), (Sum("x", Col("weight")),))
+    assert totals(preaggregate(map_, delta_table(relation, [(("a", 7), 1), (("a", 2), 1)]))) == {"a": (2, 9)}
+
+
+def test_equal_floats_are_one_key() -> None:
+    relation = Relation("r", (Column("k", "float64"), Column("v", "int64")))
+    map_ = Map(0, "r", None, (Key("k", "float64", Col("k")),), ())
+    nans = pa.array([float("nan"), 0.0, -0.0]).to_pylist()
+    deltas = preaggregate(map_, delta_table(relation, [((k, 1), 1) for k in [*nans, float("nan")]]))
+    assert sorted(deltas["weight"].to_pylist()) == [2, 2]
+
+
+@pytest.mark.parametrize("kind", ["int64", "int128", "float64", "string", "bool", "date", "timestamp"])
+def test_every_type_of_key_has_a_shard(kind: Any) -> None:
+    map_ = Map(0, "r", None, (Key("k", kind, Col("k")),), ())
+    plain = pa.array([0, 1, None, 5])
+    array = {
+        "int128": lambda: wide_array([0, 1, None, 2**100]),
+        "string": lambda: pa.array(["", "a", None, "ä"]),
+        "bool": lambda: pa.array([False, True, None, True]),
+        "date": lambda: plain.cast(pa.int32()).cast(pa.date32()),
+    }.get(kind, lambda: plain.cast(ARROW_TYPES[kind]))()
+    table = pa.table({"k": array})
+    found = shard_of(map_, table, 3)
+    assert ((found >= 0) & (found < 3)).all()
+    assert shard_of(map_, table.slice(2), 3).tolist() == found[2:].tolist()
+
+
+def test_the_shard_of_a_key_never_changes() -> None:
+    """Another place for a key would leave the old one's rows behind in every checkpoint."""
+    found = shard_of(BY_K, pa.table({"k": pa.array(["BTCUSD", "ETHUSD", "", None, "x"])}), 5)
+    assert found.tolist() == [1, 3, 0, 1, 0]
+
+
+def test_keys_are_spread() -> None:
+    keys = Map(0, "r", None, (Key("k", "int64", Col("k")),), ())
+    counts = [0] * 4
+    for shard in shard_of(keys, pa.table({"k": pa.array(range(4000))}), 4).tolist():
+        counts[shard] += 1
+    assert min(counts) > 700
+
+
+def test_parts_are_normal_enough_to_join() -> None:
+    deltas = preaggregate(BY_K, delta_table(R, [(("a", -3), 1), (("a", 2**31), -1)]))
+    high, low = limbs.normalise(deltas["high_x"].to_numpy(), deltas["low_x"].to_numpy())
+    assert limbs.join(high, low).to_pylist() == [9 - 2**62]

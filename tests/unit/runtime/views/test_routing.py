@@ -1,0 +1,87 @@
+"""What each shard gets: spread maps by key, whole ones where their views live, and reasons in place of deltas."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from queries import QUERIES_DIR
+from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
+from runtime.epochs import Segment
+from runtime.views import Part, deliveries
+from runtime.views.placement import is_spread, parts_of_shard, spread_maps, views_of_shard, whole_maps
+from tests.generators.deltas import Deltas, FakeSegment, market_rows
+
+R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
+
+
+def program(*selects: str) -> Program:
+    return compile_program([NamedSelect(f"v{place}", sql) for place, sql in enumerate(selects)], [R])
+
+
+def segment(of: Program, deltas: Deltas) -> Segment:
+    return cast(Segment, FakeSegment(of.relations, deltas))
+
+
+SPREAD = "SELECT a, SUM(b) AS x FROM r GROUP BY a"
+GLOBAL = "SELECT SUM(b) AS x FROM r"
+AGAIN = "SELECT MAX(b) AS x FROM r"
+
+
+def test_a_part_survives_the_wire() -> None:
+    for number in range(5):
+        for whole in (False, True):
+            assert Part.of_code(Part(number, whole).code) == Part(number, whole)
+
+
+def test_only_linear_views_with_keys_everywhere_are_spread() -> None:
+    found = program(SPREAD, GLOBAL, AGAIN)
+    assert [is_spread(found, view) for view in found.views] == [True, False, False]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7])
+def test_shards_keep_exactly_what_they_are_sent(shards: int) -> None:
+    live = [s for path in sorted(QUERIES_DIR.glob("*_*.sql")) if path.stem != "finance_schema"
+            for s in read_script(path).selects]  # fmt: skip
+    found = compile_program(live, MARKET_RELATIONS)
+    for view in found.views:
+        homes = [s for s in range(shards) if view in views_of_shard(found, s, shards)]
+        assert homes == list(range(shards)) if is_spread(found, view) else len(homes) == 1
+    for shard in range(shards):
+        sent = {Part(number, True) for number, homes in whole_maps(found, shards).items() if shard in homes}
+        sent |= {Part(number, False) for number in spread_maps(found)}
+        kept = set(parts_of_shard(found, shard, shards))
+        assert kept == sent
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_every_key_goes_to_one_shard_and_always_the_same(shards: int) -> None:
+    found = compile_program(read_script(QUERIES_DIR / "book_depth.sql").selects, MARKET_RELATIONS)
+    home: dict[tuple[object, ...], int] = {}
+    rows = 0
+    for deltas, _ in market_rows(1, versions=20):
+        for delivery in deliveries(found, [segment(found, deltas)], shards):
+            assert not isinstance(delivery.deltas, str)
+            assert not delivery.part.whole
+            keys = [key.name for key in found.maps[delivery.part.map].keys]
+            for row in delivery.deltas.to_pylist():
+                rows += 1
+                key = (delivery.part.map, *(row[name] for name in keys))
+                assert home.setdefault(key, delivery.shard) == delivery.shard
+    assert rows > 50
+    assert set(home.values()) == set(range(shards))
+
+
+def test_a_map_that_nothing_changed_is_not_sent() -> None:
+    found = program(SPREAD, GLOBAL)
+    assert list(deliveries(found, [segment(found, {})], 2)) == []
+    assert list(deliveries(found, [segment(found, {"r": [((1, 2), 1), ((1, 2), -1)]})], 2)) == []
+
+
+def test_deltas_that_cannot_be_made_become_a_reason_at_every_home() -> None:
+    found = program("SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a", "SELECT SUM(b * b * b) AS y FROM r", SPREAD)
+    given = list(deliveries(found, [segment(found, {"r": [((1, 2**40), 1)]})], 3))
+    reasons = {(d.shard, found.maps[d.part.map].sums != (), d.part.whole) for d in given if isinstance(d.deltas, str)}
+    assert reasons == {(0, True, False), (1, True, False), (2, True, False), (1, True, True)}
+    assert sum(not isinstance(d.deltas, str) for d in given) == 1

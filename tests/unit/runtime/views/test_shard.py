@@ -1,0 +1,108 @@
+"""A view that cannot go on fails alone, for good and with a reason; a corrupt run is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
+from runtime.state import CorruptStateError
+from runtime.views import ShardState
+from tests.generators.deltas import Row, Shards
+
+R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
+
+
+def program(**selects: str) -> Program:
+    return compile_program([NamedSelect(name, sql) for name, sql in selects.items()], [R])
+
+
+MIXED = program(
+    cubes="SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a",
+    plain="SELECT a, SUM(b) AS x FROM r GROUP BY a",
+    largest="SELECT MAX(b) AS x FROM r",
+    total="SELECT SUM(b) AS x FROM r",
+)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("big", [2**40, 2**31])
+def test_an_overflow_ends_one_view_and_the_others_go_on(shards: int, big: int) -> None:
+    """2**40 cubed is refused where deltas are made, many of 2**31 cubed where they are added to the map."""
+    held = Shards(MIXED, shards)
+    assert held.step([{"r": [((1, 3), 1)]}]) == {}
+    assert held.result("cubes") == Counter([(1, 27)])
+    failed: dict[str, str] = {}
+    rows: list[Row] = []
+    for number in range(1 if big == 2**40 else 6):
+        rows.append((number % 2, big))
+        failed |= held.step([{"r": [((number % 2, big), 1)]}])
+        if failed:
+            break
+    assert set(failed) == {"cubes"}
+    assert "at most 94 bits" in failed["cubes"]
+    held = held.restarted(from_base=False)
+    assert held.step([{"r": [((1, 5), 1)]}]) == {}, "a failure is reported once"
+    everything = [(1, 3), *rows, (1, 5)]
+    assert held.result("largest") == Counter([(big,)])
+    assert held.result("total") == Counter([(sum(b for _, b in everything),)])
+    sums: dict[int, int] = {}
+    for a, b in everything:
+        sums[a] = sums.get(a, 0) + b
+    assert held.result("plain") == Counter(sums.items())
+
+
+def test_a_result_that_does_not_fit_its_column_fails_the_view() -> None:
+    found = program(x="SELECT a // b AS q FROM r", y="SELECT a FROM r")
+    held = Shards(found, 1)
+    failed = held.step([{"r": [((-(2**63), -1), 1)]}])
+    assert set(failed) <= {"x"}
+    assert held.result("y") == Counter([(-(2**63),)])
+    assert failed or held.result("x") == Counter([(2**63,)])
+
+
+def test_a_deletion_may_come_before_its_insertion() -> None:
+    held = Shards(MIXED, 2)
+    held.step([{"r": [((1, 4), -1)]}])
+    assert held.result("plain") == held.result("largest") - held.result("largest") == Counter()
+    held.step([{"r": [((1, 4), 1), ((2, 5), 1)]}])
+    assert held.result("plain") == Counter([(2, 5)])
+    assert held.result("total") == Counter([(5,)])
+
+
+def test_the_row_of_nothing_comes_with_the_first_version_and_goes_with_the_first_row() -> None:
+    held = Shards(MIXED, 2)
+    assert held.step([{}]) == {}
+    assert held.result("total") == held.result("largest") == Counter([(None,)])
+    held.step([{}])
+    assert held.result("total") == Counter([(None,)])
+    held.step([{"r": [((1, 4), 1)]}])
+    assert held.result("total") == Counter([(4,)])
+    held.step([{"r": [((1, 4), -1)]}])
+    assert held.result("total") == held.result("largest") == Counter([(None,)])
+
+
+def test_a_version_without_changes_emits_nothing() -> None:
+    state = ShardState(MIXED, 0, 1)
+    state.step([])
+    state.save()
+    step = state.step([])
+    assert (step.changes, step.failed) == ({}, {})
+    assert len(state.save()) < 64, "a run without edits is small"
+
+
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x96\x02\x00\x90\x80\x80\xc2"])
+def test_a_run_that_is_none_is_refused(damage: bytes) -> None:
+    with pytest.raises(CorruptStateError, match="expected a run"):
+        ShardState(MIXED, 0, 1).apply_run(damage)
+
+
+def test_a_run_out_of_turn_is_refused() -> None:
+    strings = compile_program([NamedSelect("v", "SELECT s, COUNT(*) AS n FROM q GROUP BY s")],
+                              [Relation("q", (Column("s", "string"),))])  # fmt: skip
+    held = Shards(strings, 1)
+    held.step([{"q": [(("x",), 1)]}])
+    held.step([{"q": [(("y",), 1)]}])
+    with pytest.raises(CorruptStateError, match="from string 0, was format 1 from string 1"):
+        ShardState(strings, 0, 1).apply_run(held.runs[0][1])
