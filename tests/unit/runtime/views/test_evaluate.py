@@ -80,7 +80,7 @@ def test_wide_columns_are_exact_too(op: str) -> None:
 
 
 def test_an_overflow_widens_the_whole_batch_without_a_wrap() -> None:
-    rows = [{"a": 2**62, "b": 4}, {"a": 1, "b": 2}, {"a": None, "b": 2}]
+    rows: list[dict[str, Any]] = [{"a": 2**62, "b": 4}, {"a": 1, "b": 2}, {"a": None, "b": 2}]
     assert values(call("mul", A, B), rows, {"a": pa.int64(), "b": pa.int64()}) == [2**64, 2, None]
     assert values(call("gt", call("mul", A, B), Lit(5)), rows, {"a": pa.int64(), "b": pa.int64()}) == [
         True,
