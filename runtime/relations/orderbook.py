@@ -131,6 +131,8 @@ class OrderBookAdaptor:
         kind = self._kinds[messages.action]
         bad = ((kind == ADD) | (kind == REDUCE)) & ((messages.volume < 0) | (messages.volume > VOLUME_LIMIT))
         bad |= (kind == ADD) & (messages.volume == 0)
+        hidden = self._is_trade[messages.action] & (kind == NONE)
+        bad |= hidden & (messages.volume <= 0)
         if bad.any():
             self.counters.bad_volumes += int(bad.sum())
             kind = np.where(bad, NONE, kind).astype(np.uint8)
@@ -143,7 +145,7 @@ class OrderBookAdaptor:
         lives = trace_lives(operations)
         self.counters.unknown_orders += lives.unknown
         self.counters.duplicate_orders += lives.duplicates
-        trades = self._trades(messages, rows, lives, held)
+        trades = self._trades(messages, rows, lives, held, np.flatnonzero(hidden & ~bad))
         deltas = self._book_changes(messages, rows, lives, held, slots >= 0)
         if trades is not None:
             deltas["trades"] = trades
@@ -197,11 +199,12 @@ class OrderBookAdaptor:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=BOOK_SCHEMA)
 
-    def _trades(self, messages: Messages, rows: Integers, lives: Lives, held: Integers) -> pa.RecordBatch | None:
+    def _trades(
+        self, messages: Messages, rows: Integers, lives: Lives, held: Integers, hidden: Integers
+    ) -> pa.RecordBatch | None:
         """One row a match: executions of live orders, and trades that name no displayed order."""
         matched = self._is_trade[messages.action[rows]] & lives.effective
         against = np.flatnonzero(matched)
-        hidden = np.flatnonzero(self._is_trade[messages.action] & (self._kinds[messages.action] == NONE))
         if not len(against) and not len(hidden):
             return None
         resting = held[:, against].copy()

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.compiler.program import Column, Relation
 from runtime.formats import Field, Schema
 from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES
 
 __all__ = ["RowAdaptor"]
@@ -48,7 +48,11 @@ class RowAdaptor(Adaptor):
         if not rows.num_rows:
             return {}
         if self._deletions:
-            weight = pc.if_else(pc.equal(rows.column(_FLAG), 0), -1, 1).cast(pa.int64())
+            flag = rows.column(_FLAG).to_numpy()
+            odd = flag[(flag != 0) & (flag != 1)]
+            if len(odd):
+                raise AdaptorError(f"expected 1 or 0 in front of the rows of {self._relation.name}, was {odd[0]}")
+            weight = pa.array(2 * flag - 1)
         else:
             weight = pa.array(np.ones(rows.num_rows, np.int64))
         names = [c.name for c in self._relation.columns]

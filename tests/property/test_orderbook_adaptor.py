@@ -1,0 +1,168 @@
+"""Any messages in any batches: the relations are those of a replay that looks at one message after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from runtime.relations import DBTOASTER, FEED, Dialect, Messages, OrderBookAdaptor
+from runtime.state import MemoryStore, ObjectSpace
+
+SYMBOLS = ("A", "B")
+Line = tuple[int, str, int, int, int]
+"""Order, action, volume, price, symbol; the place in the list is the rest."""
+LINES = st.lists(
+    st.tuples(
+        st.integers(0, 8),
+        st.sampled_from("BSBSBSEEFXDTHC?"),
+        st.sampled_from([-1, 0, 1, 2, 3, 5, 10, 20, 2**62, 2**62 + 1, 2**63 - 1]),
+        st.sampled_from([0, 7, 8]),
+        st.integers(0, 1),
+    ),
+    max_size=120,
+)
+HIGHEST_VOLUME = 2**62
+
+
+class Order(msgspec.Struct):
+    """A live order of the replay."""
+
+    t: int
+    broker_id: int
+    volume: int
+    price: int
+    symbol: str
+    side: str
+
+
+class Replay:
+    """One message at a time, on a dict."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.reduces, self.kills, self.matches = (
+            bytes(letters).decode() for letters in (dialect.reduces, dialect.kills, dialect.trades)
+        )
+        self.brokers = dialect.brokers
+        self.live: dict[int, Order] = {}
+        self.trades: list[tuple[Any, ...]] = []
+        self.unknown = self.duplicates = self.bad = 0
+
+    def apply(self, number: int, line: Line) -> None:
+        order_id, action, volume, price, symbol = line
+        if action in "BS":
+            if not 0 < volume <= HIGHEST_VOLUME:
+                self.bad += 1
+            elif order_id in self.live:
+                self.duplicates += 1
+            else:
+                broker = order_id % self.brokers if self.brokers else number % 5
+                self.live[order_id] = Order(number, broker, volume, price, SYMBOLS[symbol], action)
+        elif action in self.reduces or action in self.kills:
+            if action in self.reduces and not 0 <= volume <= HIGHEST_VOLUME:
+                self.bad += 1
+            elif order_id not in self.live:
+                self.unknown += 1
+            else:
+                self.change(number, line, self.live[order_id])
+        elif action in self.matches:
+            if volume > 0:
+                self.trades.append(
+                    (number, number, SYMBOLS[symbol], price, volume, None, order_id or None, None, None, 1)
+                )
+            else:
+                self.bad += 1
+
+    def change(self, number: int, line: Line, order: Order) -> None:
+        order_id, action, volume, price, _ = line
+        if action in self.matches:
+            side = "S" if order.side == "B" else "B"
+            self.trades.append(
+                (
+                    number,
+                    number,
+                    order.symbol,
+                    price or order.price,
+                    volume,
+                    side,
+                    order_id or None,
+                    None,
+                    order.broker_id,
+                    1,
+                )
+            )
+        order.volume = 0 if action in self.kills else order.volume - volume
+        if order.volume <= 0:
+            del self.live[order_id]
+
+    def book(self) -> Counter[tuple[Any, ...]]:
+        return Counter(
+            ("bids" if o.side == "B" else "asks", o.t, order_id, o.broker_id, o.volume, o.price, o.symbol)
+            for order_id, o in self.live.items()
+        )
+
+
+def messages(first: int, lines: list[Line], symbols: np.ndarray[Any, np.dtype[np.int64]]) -> Messages:
+    number = np.arange(first, first + len(lines))
+    columns = np.array([(i, ord(a), v, p, s) for i, a, v, p, s in lines], np.int64).reshape(len(lines), 5).T
+    return Messages(
+        t=number,
+        order_id=columns[0],
+        broker_id=number % 5,
+        action=columns[1].astype(np.uint8),
+        volume=columns[2],
+        price=columns[3],
+        symbol=symbols[columns[4]],
+        number=number,
+    )
+
+
+@settings(max_examples=300)
+@given(st.sampled_from([FEED, DBTOASTER]), LINES, st.lists(st.integers(0, 120), max_size=8), st.sets(st.integers(0, 8)))
+def test_batches_are_the_replay(dialect: Dialect, lines: list[Line], splits: list[int], restarts: set[int]) -> None:
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    adaptor = OrderBookAdaptor(space, "book", dialect)
+    replay = Replay(dialect)
+    book: Counter[tuple[Any, ...]] = Counter()
+    trades: list[tuple[Any, ...]] = []
+    seen = Counter[str]()
+    places = [0, *sorted(min(s, len(lines)) for s in splits), len(lines)]
+    for batch, (start, stop) in enumerate(pairwise(places)):
+        if batch in restarts:
+            event("restart")
+            space.commit()
+            seen.update(vars(adaptor.counters))
+            space = ObjectSpace(store)
+            adaptor = OrderBookAdaptor(space, "book", dialect)
+        symbols = adaptor.symbols.encode(pa.array(SYMBOLS))
+        deltas = adaptor.apply(messages(start + 1, lines[start:stop], symbols))
+        for number, line in enumerate(lines[start:stop], start + 1):
+            replay.apply(number, line)
+        for name in ("bids", "asks"):
+            rows = deltas[name].to_pylist() if name in deltas else []
+            net = Counter[tuple[Any, ...]]()
+            for row in rows:
+                weight = row.pop("weight")
+                net[(name, *row.values())] += weight
+            assert sum(abs(w) for w in net.values()) == len(rows), "nothing is taken out and put in again"
+            for key, weight in net.items():
+                book[key] += weight
+        book = Counter({key: weight for key, weight in book.items() if weight})
+        trades += [tuple(row.values()) for row in deltas["trades"].to_pylist()] if "trades" in deltas else []
+        assert book == replay.book()
+        assert trades == replay.trades
+        assert len(adaptor) == len(replay.live)
+    seen.update(vars(adaptor.counters))
+    assert (seen["messages"], seen["unknown_orders"], seen["duplicate_orders"], seen["bad_volumes"]) == (
+        len(lines),
+        replay.unknown,
+        replay.duplicates,
+        replay.bad,
+    )

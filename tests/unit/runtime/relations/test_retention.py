@@ -1,0 +1,65 @@
+"""What leaves a relation is what came in, in order, by number and by age."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.relations import Retained, Retention
+from runtime.state import KeyColumn, MemoryStore, ObjectSpace
+
+COLUMNS = [KeyColumn("n", "int64", True), KeyColumn("t", "int64", True), KeyColumn("name", "string", True)]
+
+
+def retained(space: ObjectSpace, limits: Retention) -> Retained:
+    return Retained(space, "x", COLUMNS, limits, number="n", time="t")
+
+
+def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
+    types = [pa.int64(), pa.int64(), pa.string()]
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=[c.name for c in COLUMNS]
+    )
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.none() | st.sampled_from("ab")), max_size=6), max_size=8),
+    st.integers(0, 6),
+    st.integers(0, 20),
+    st.sets(st.integers(0, 7)),
+)
+def test_what_stays_is_what_the_limits_allow(
+    batches: list[list[tuple[int, str | None]]], most: int, age: int, restarts: set[int]
+) -> None:
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    held = retained(space, Retention(rows=most, time_ns=age))
+    model: list[tuple[int, int, str | None]] = []
+    number = t = 0
+    for place, steps in enumerate(batches):
+        rows = []
+        for step, name in steps:
+            number, t = number + 1, t + step
+            rows.append((number, t, name))
+        held.add(batch(rows))
+        model += rows
+        gone = held.expire()
+        fits = [row for row in model[max(0, len(model) - most) :] if row[1] >= max(r[1] for r in model) - age]
+        expected = [(*row, -1) for row in model if row not in fits]
+        assert ([tuple(row.values()) for row in gone.to_pylist()] if gone is not None else []) == expected
+        assert (gone is None) == (not expected)
+        model = fits
+        assert len(held) == len(model)
+        if place in restarts:
+            space.commit()
+            space = ObjectSpace(store)
+            held = retained(space, Retention(rows=most, time_ns=age))
+            assert len(held) == len(model)
+
+
+def test_an_unknown_setting_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        Retention(hours=3)  # type: ignore[call-arg]
