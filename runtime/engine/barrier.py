@@ -22,6 +22,7 @@ from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore
 __all__ = ["EpochWriter", "Recovered"]
 
 _TABLE: Final = "epochs"
+_MOST_LETTERS: Final = 10_000
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -33,6 +34,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """Where to go on, by origin."""
     messages: int
     """Messages of all epochs."""
+    dead_letters: int = 0
+    """Malformed tuples of all epochs."""
 
 
 class EpochWriter:
@@ -48,8 +51,13 @@ class EpochWriter:
         self.log = EpochLog(directory / "epochs")
         self._now_ns = now_ns
         self._on_epoch = on_epoch
-        self.recovered = self._recover()
-        self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch)
+        try:
+            self.recovered = self._recover()
+            counted = self.recovered.dead_letters if self.recovered else 0
+            self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch, counted)
+        except BaseException:
+            self._store.close()
+            raise
         self._deltas: dict[str, list[pa.RecordBatch]] = {}
         self._letters: list[DeadLetter] = []
         self._messages = 0
@@ -83,11 +91,14 @@ class EpochWriter:
 
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
         """Put malformed tuples into the open epoch: the first of them to be written out, all of them counted."""
-        self._letters += letters
+        self._letters += letters[: max(0, _MOST_LETTERS - len(self._letters))]
         self._dead.pending += messages
 
     def seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
-        """Close the epoch: durable and visible when this returns. Afterwards the next one is open."""
+        """Close the epoch: durable and visible when this returns. Afterwards the next one is open.
+
+        If it raises, the writer must be closed and opened again: only then is it known whether the epoch committed.
+        """
         epoch = self.epoch + 1
         footer = Footer(
             from_epoch=max(0, epoch - 1),
@@ -100,7 +111,7 @@ class EpochWriter:
         self._dead.write(epoch, self._letters)
         prepared = self.log.prepare(footer, self._deltas)
         total = (self.recovered.messages if self.recovered else 0) + self._messages
-        recovered = Recovered(prepared.record, footer.cuts, total)
+        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count)
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered

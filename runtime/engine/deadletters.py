@@ -38,10 +38,11 @@ class _Line(msgspec.Struct, frozen=True):
 class EpochDeadLetters:
     """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
 
-    def __init__(self, path: Path, committed_epoch: int, limit_bytes: int = _LIMIT_BYTES) -> None:
+    def __init__(self, path: Path, committed_epoch: int, counted: int = 0, *, limit_bytes: int = _LIMIT_BYTES) -> None:
+        """``counted``: malformed tuples of the committed epochs."""
         self._path = path
         self._limit_bytes = limit_bytes
-        self.count = 0
+        self.count = counted
         self.pending = 0
         self._size = self._cut_to(committed_epoch)
 
@@ -49,14 +50,20 @@ class EpochDeadLetters:
         """Append the letters of an epoch that is about to commit; `pending` tuples are counted."""
         self.count += self.pending
         self.pending = 0
-        if not letters or self._size >= self._limit_bytes:
+        lines: list[bytes] = []
+        for letter in letters:
+            line = msgspec.json.encode(_line(epoch, self.count, letter)) + b"\n"
+            if self._size + len(line) > self._limit_bytes:
+                self._size = self._limit_bytes  # full, also for shorter ones to come
+                break
+            lines.append(line)
+            self._size += len(line)
+        if not lines:
             return
-        lines = b"".join(msgspec.json.encode(_line(epoch, self.count, letter)) + b"\n" for letter in letters)
         with self._path.open("ab") as file:
-            file.write(lines)
+            file.write(b"".join(lines))
             file.flush()
             os.fsync(file.fileno())
-        self._size += len(lines)
 
     def _cut_to(self, epoch: int) -> int:
         """Drop lines of epochs past this one, and a torn last line; gives the size that is left."""
@@ -71,7 +78,6 @@ class EpochDeadLetters:
                     break
                 if entry.epoch > epoch or not line.endswith(b"\n"):
                     break
-                self.count = entry.total
                 size += len(line)
             file.truncate(size)
         return size

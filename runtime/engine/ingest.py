@@ -38,6 +38,8 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Threads that format."""
     queue_capacity: int = 64
     """Raw buffers admitted and not yet taken by a worker."""
+    in_flight: int = 64
+    """Raw buffers of one origin that are queued, being formatted or not yet applied."""
     epoch_messages: int = 0
     """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
@@ -84,7 +86,7 @@ class Ingest(BufferSink):
 
     def stop(self) -> None:
         """Close sources and workers; what no epoch holds is discarded and comes again after a restart."""
-        self._ended = True
+        self._terminate()
         for origin in self._origins.values():
             origin.source.close()
         self._queue.close()
@@ -109,7 +111,8 @@ class Ingest(BufferSink):
     def offer(self, raw: RawBuffer) -> bool:
         """See `BufferSink`."""
         origin = self._origins[raw.origin_id]
-        origin.enter()
+        if not origin.enter(raw.sequence_number, self._config.in_flight):
+            return False
         if self._queue.offer(lambda: self._format(origin, raw)):
             return True
         origin.leave()
@@ -128,7 +131,7 @@ class Ingest(BufferSink):
         """See `BufferSink`."""
         origin = self._origins[origin_id]
         self._listener.on_lost(origin_id, reason)
-        origin.when_drained(lambda: self._queue.put(lambda: self._apply(origin.reconnect)))
+        origin.when_drained(lambda: self._queue.put(lambda: self._apply(lambda: self._reconnect(origin))))
 
     # On workers
 
@@ -167,15 +170,12 @@ class Ingest(BufferSink):
         if self._ended:
             return
         for batch in origin.in_order(batches):
-            if batch.messages > batch.rows.num_rows:
-                bad = batch.messages - batch.rows.num_rows
-                origin.set_aside(bad)
-                self._writer.set_aside(batch.dead, bad)
             origin.take(batch)
             self._drain(origin)
 
     def _drain(self, origin: Origin) -> None:
         while (room := self._room()) and (part := origin.next_part(room)) is not None:
+            self._writer.set_aside(*origin.passed(int(part.row_ends[-1])))
             self._writer.add(origin.adaptor.apply(part), part.rows.num_rows)
             origin.applied(part)
             if self._full() and part.cuttable[-1]:
@@ -201,17 +201,21 @@ class Ingest(BufferSink):
         self._writer.seal({o.name: o.cut() for o in self._origins.values()})
 
     def _end(self, origin: Origin, batches: list[FormattedBatch]) -> None:
+        if self._ended:
+            return
         self._accept(origin, batches)
-        origin.ended = True
+        origin.end()
+        self._drain(origin)
+        self._writer.set_aside(*origin.cut_at_end())
         if origin.first and all(o.ended for o in self._origins.values() if o.first):
             for other in self._origins.values():
                 if not other.first:
-                    other.open(self)
-        if all(o.ended for o in self._origins.values()) and not self._ended:
+                    other.open_later(self)
+        if all(o.ended for o in self._origins.values()):
             if self._writer.is_open or self._writer.epoch == 0:
                 self._seal()
-            self._ended = True
-            self._listener.on_finished()
+            if self._terminate():
+                self._listener.on_finished()
 
     def _on_room(self) -> None:
         for origin in self._origins.values():
@@ -221,10 +225,15 @@ class Ingest(BufferSink):
         self._fail(f"{type(error).__name__}: {error}")
 
     def _fail(self, reason: str) -> None:
+        if self._terminate():
+            self._listener.on_failed(reason)
+
+    def _terminate(self) -> bool:
+        """Nothing is applied from now on; True for the one call that brought it about."""
         with self._lock:
-            if self._ended:
-                return
-            self._ended = True
-        self._listener.on_failed(reason)
+            ended, self._ended = self._ended, True
+            return not ended
 
-
+    def _reconnect(self, origin: Origin) -> None:
+        if not self._ended:
+            origin.reconnect()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from runtime.engine.errors import EngineError
 from runtime.epochs import Cut
-from runtime.formats import FormattedBatch, InOrder, InputFormatter
+from runtime.formats import DeadLetter, FormattedBatch, InOrder, InputFormatter
 from runtime.relations import Adaptor, Prepared
 from runtime.sources import BufferSink, Position, Source
 
@@ -19,6 +21,16 @@ __all__ = ["Origin"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
 _IN_ORDER_CAPACITY: Final = 4096
+_MOST_AHEAD: Final = 1024
+_MOST_LETTERS: Final = 1000
+
+
+class _Bad(msgspec.Struct, frozen=True):
+    """Malformed tuples that no epoch counts yet: a described one and those behind it that are only counted."""
+
+    offset: int
+    letters: tuple[DeadLetter, ...]
+    count: int
 
 
 class Origin:
@@ -56,24 +68,41 @@ class Origin:
         self._ready: Prepared | None = None
         self._lock = threading.Lock()
         self._in_flight = 0
+        self._refused = False
         self._on_drained: Callable[[], None] | None = None
+        self._bad: deque[_Bad] = deque()
+        self._end_offset = start.offset
 
     def open(self, sink: BufferSink) -> None:
         """Open the source where the last epoch ended."""
         self.source.open(sink, self._start)
 
-    def enter(self) -> None:
-        """A raw buffer is on its way."""
+    def open_later(self, sink: BufferSink) -> None:
+        """The same on the source's own thread."""
+        self._defer(lambda: self.open(sink))
+
+    def enter(self, sequence_number: int, most: int) -> bool:
+        """A raw buffer is on its way; False, and the source is told when there is room, if so many are already.
+
+        Buffers that wait for an earlier one are bounded too, because their source offers them in order.
+        """
         with self._lock:
+            if self._in_flight >= most or sequence_number > self._order.last_sequence + _MOST_AHEAD:
+                self._refused = True
+                return False
             self._in_flight += 1
+            return True
 
     def leave(self) -> None:
         """A raw buffer was accepted, or refused."""
         with self._lock:
             self._in_flight -= 1
+            tell, self._refused = self._refused, False
             call = self._on_drained if not self._in_flight else None
             if call is not None:
                 self._on_drained = None
+        if tell:
+            self.source.resume()
         if call is not None:
             call()
 
@@ -89,14 +118,55 @@ class Origin:
         """Batches that have become the next part of the stream."""
         return self._order.add(batches)
 
-    def set_aside(self, messages: int) -> None:
-        """So many malformed tuples are missing from what follows."""
+    def _set_aside(self, batch: FormattedBatch) -> None:
+        """Keep malformed tuples until the cut has passed them: before that, a restart reads them again."""
+        uncounted = batch.messages - batch.rows.num_rows
+        for letter in batch.dead:
+            if uncounted and len(self._bad) < _MOST_LETTERS:
+                self._bad.append(_Bad(letter.byte_offset, (letter,), 1))
+                uncounted -= 1
+        if uncounted and self._bad:
+            last = self._bad.pop()
+            self._bad.append(msgspec.structs.replace(last, count=last.count + uncounted))
+        elif uncounted:
+            self._bad.append(_Bad(self._end_offset, (), uncounted))
+
+    def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
+        """Malformed tuples that start before this offset: those described, and how many; each is told once.
+
+        The adaptor hears that so many messages are missing.
+        """
+        letters: list[DeadLetter] = []
+        count = 0
+        while self._bad and self._bad[0].offset < end_offset:
+            bad = self._bad.popleft()
+            letters += bad.letters
+            count += bad.count
         allow = getattr(self.adaptor, "allow_missing", None)
-        if allow is not None:
-            allow(messages)
+        if count and allow is not None:
+            allow(count)
+        return tuple(letters), count
+
+    def end(self) -> None:
+        """The stream is over: what waited for the end of its request may be applied."""
+        self.ended = True
+        if self._waiting is not None:
+            prepared = self.adaptor.prepare(self._waiting, self._waiting_ends)
+            self._waiting = None
+            if len(prepared.cuttable):
+                prepared.cuttable[-1] = True
+                self._ready = prepared
+
+    def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
+        """The cut goes behind the stream's last tuple; gives the malformed tuples that it passes."""
+        self._cut = msgspec.structs.replace(self._cut, session=self.session(), offset=self._end_offset)
+        return self.passed(self._end_offset + 1)
 
     def take(self, batch: FormattedBatch) -> None:
         """Put the rows of a batch behind those that wait, and see which of them may be applied."""
+        if batch.messages > batch.rows.num_rows:
+            self._set_aside(batch)
+        self._end_offset = batch.end_offset
         rows, ends = batch.rows, batch.row_ends
         if self._waiting is not None:
             rows = pa.concat_batches([self._waiting, rows])
@@ -122,8 +192,10 @@ class Origin:
         ready = self._ready
         if ready is None:
             return None
-        stop = room - 1 + int(np.argmax(ready.cuttable[room - 1 :])) + 1 if room <= len(ready.cuttable) else len(
-            ready.cuttable
+        stop = (
+            room - 1 + int(np.argmax(ready.cuttable[room - 1 :])) + 1
+            if room <= len(ready.cuttable)
+            else len(ready.cuttable)
         )
         self._ready = ready.slice(stop, len(ready.cuttable)) if stop < len(ready.cuttable) else None
         return ready.slice(0, stop)
@@ -151,6 +223,8 @@ class Origin:
         self.formatter.discard(self.origin_id)
         self._order = InOrder(_IN_ORDER_CAPACITY)
         self._waiting, self._ready = None, None
+        self._bad.clear()
+        self._end_offset = self._cut.offset
         position = Position(self.session(), self._cut.sequence + 1, self._cut.offset)
         again = getattr(self.source, "reconnect", None)
         if again is None:

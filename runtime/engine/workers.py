@@ -31,8 +31,11 @@ class Workers:
         return not any(t.is_alive() for t in self._threads if t is not threading.current_thread())
 
     def _run(self) -> None:
-        while (task := self._queue.take()) is not None:
+        while True:
             try:
+                task = self._queue.take()
+                if task is None:
+                    return
                 task()
             except Exception as error:  # noqa: BLE001 (whatever a task raises belongs to its owner)
                 self._on_error(error)

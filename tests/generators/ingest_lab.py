@@ -1,0 +1,239 @@
+"""An ingest on sources in memory: whatever order buffers come in, whatever breaks, without a real source."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runtime.compiler.program import Column, Relation
+from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.epochs import Cut, EpochLogReader, Footer
+from runtime.formats import RawBuffer
+from runtime.relations import Adaptor, BookStream, FeedAdaptor, Retention, TraceAdaptor
+from runtime.sources import BufferSink, Position, Source
+
+__all__ = [
+    "WAIT_SECONDS",
+    "IngestLab",
+    "ListSource",
+    "dead_letters",
+    "feed_adaptor",
+    "footers",
+    "relations",
+    "sealed_rows",
+    "trace_adaptor",
+]
+
+WAIT_SECONDS = 30.0
+_COLUMNS = tuple(Column(name, "int64") for name in ("t", "id", "broker_id", "volume", "price"))
+Make = Callable[[EpochWriter, Cut], Adaptor]
+
+
+class ListSource(Source):
+    """The bytes of a stream cut into buffers; a buffer that is refused is offered again after `resume`.
+
+    Buffers go out on the thread that opens or resumes, one at a time, in ``order`` of their places. ``lost_after``
+    breaks the connection behind so many buffers, once for each entry; the test, or ``reconnect``, goes on.
+    """
+
+    def __init__(
+        self,
+        origin_id: int,
+        data: bytes,
+        cuts: Sequence[int] = (),
+        *,
+        shuffle: Callable[[list[RawBuffer]], None] | None = None,
+        lost_after: Sequence[int] = (),
+        ends: bool = True,
+        at: Callable[[Position], int] | None = None,
+    ) -> None:
+        self.origin_id = origin_id
+        self.session = "S1"
+        self.opened = threading.Event()
+        self.positions: list[Position] = []
+        self.refusals = 0
+        self.delivered = threading.Event()
+        self.closed = False
+        self._data, self._cuts, self._shuffle, self._ends = data, cuts, shuffle, ends
+        self._lost_after = list(lost_after)
+        self._at = at or (lambda position: position.offset)
+        self._todo: list[RawBuffer] = []
+        self._left = 0
+        self._busy = threading.Lock()
+        self._again = threading.Event()
+        self._over = False
+
+    def open(self, sink: BufferSink, position: Position) -> None:
+        self._sink = sink
+        self.opened.set()
+        self.reconnect(position)
+
+    def reconnect(self, position: Position) -> None:
+        """Start again at the position; buffers are numbered from 1 again."""
+        start = self._at(position)
+        places = [start, *sorted(c for c in self._cuts if c > start), len(self._data)]
+        pieces = pairwise(places)
+        todo = [
+            RawBuffer(self.origin_id, number, self._data[a:b], position.offset + a - start)
+            for number, (a, b) in enumerate(pieces, 1)
+        ]
+        if self._shuffle:
+            self._shuffle(todo)
+        self.positions.append(position)
+        with self._busy:
+            self._todo, self._over = todo, False
+            self._left = self._lost_after.pop(0) if self._lost_after else -1
+        self.resume()
+
+    def resume(self) -> None:
+        self._again.set()
+        while self._again.is_set() and self._busy.acquire(blocking=False):
+            try:
+                self._again.clear()
+                call = self._deliver()
+            finally:
+                self._busy.release()
+            if call is not None:
+                call()
+
+    def _deliver(self) -> Callable[[], None] | None:
+        while self._todo and self._left and not self.closed:
+            if not self._sink.offer(self._todo[0]):
+                self.refusals += 1
+                return None
+            self._todo.pop(0)
+            self._left -= 1
+        if self._over or self.closed or not hasattr(self, "_sink"):
+            return None
+        self._over = True
+        self.delivered.set()
+        if not self._left:
+            return lambda: self._sink.lost(self.origin_id, "cable cut")
+        return (lambda: self._sink.end_of_stream(self.origin_id)) if self._ends else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Listener(IngestListener):
+    def __init__(self) -> None:
+        self.outcomes: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.losses: list[str] = []
+
+    def on_finished(self) -> None:
+        self.outcomes.put("finished")
+
+    def on_failed(self, reason: str) -> None:
+        self.outcomes.put(f"failed: {reason}")
+
+    def on_lost(self, origin_id: int, reason: str) -> None:
+        self.losses.append(reason)
+
+
+def trace_adaptor(writer: EpochWriter, cut: Cut, *, prefix: str = "", brokers: int = 10) -> Adaptor:
+    """An order-book trace with both sides declared."""
+    streams = [
+        BookStream(Relation(f"{prefix}bids", _COLUMNS), "bids"),
+        BookStream(Relation(f"{prefix}asks", _COLUMNS), "asks"),
+    ]
+    return TraceAdaptor(writer.space, f"{prefix}trace", streams, brokers, cut.sequence)
+
+
+def feed_adaptor(writer: EpochWriter, cut: Cut) -> Adaptor:
+    """The exchange's feed."""
+    return FeedAdaptor(writer.space, "feed", Retention(rows=50), cut.sequence + 1)
+
+
+class IngestLab:
+    """A writer and an ingest over sources; `origins` are (source, adaptor's maker, read first)."""
+
+    def __init__(
+        self, directory: Path, origins: Sequence[tuple[Source, Make] | tuple[Source, Make, bool]], **config: Any
+    ) -> None:
+        self.footers: list[Footer] = []
+        self.writer = EpochWriter(directory, lambda: 0, self.footers.append)
+        if self.writer.epoch < 0:
+            self.writer.seal({})
+        cuts = self.writer.recovered.cuts if self.writer.recovered else {}
+        self.origins: dict[int, Origin] = {}
+        for origin_id, (source, make, *first) in enumerate(origins):
+            name = f"origin-{origin_id}"
+            cut = cuts.get(name, Cut("S1", 0, 0))
+            start = Position(cut.session, cut.sequence + 1, cut.offset)
+            adaptor = make(self.writer, cut)
+            self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
+        self.listener = _Listener()
+        self.ingest = Ingest(msgspec.convert(config, IngestConfig), self.writer, self.origins, self.listener)
+
+    def run(self) -> str:
+        """From start to the end; how it ended."""
+        self.ingest.start()
+        try:
+            return self.listener.outcomes.get(timeout=WAIT_SECONDS)
+        finally:
+            self.close()
+
+    def settle(self) -> None:
+        """Wait until everything that was offered is applied."""
+        for origin in self.origins.values():
+            drained = threading.Event()
+            origin.when_drained(drained.set)
+            assert drained.wait(WAIT_SECONDS)
+
+    def close(self) -> None:
+        """Stop without sealing: what a killed process leaves."""
+        self.ingest.stop()
+        self.writer.close()
+        assert self.listener.outcomes.empty()
+
+
+def footers(directory: Path) -> list[Footer]:
+    """Of every epoch but the first, which the lab itself seals."""
+    reader = EpochLogReader(directory / "epochs")
+    return [reader.read(epoch).footer for epoch in range(1, reader.latest() + 1)]
+
+
+def sealed_rows(directory: Path) -> list[dict[str, Counter[tuple[Any, ...]]]]:
+    """By epoch and relation: rows and their weights."""
+    reader = EpochLogReader(directory / "epochs")
+    found = []
+    for epoch in range(1, reader.latest() + 1):
+        segment = reader.read(epoch)
+        segment.verify()
+        rows: dict[str, Counter[tuple[Any, ...]]] = {}
+        for section in segment.footer.sections:
+            net: Counter[tuple[Any, ...]] = Counter()
+            table = segment.rows(section.name)
+            assert table is not None
+            for row in table.to_pylist():
+                weight = row.pop("weight")
+                net[tuple(row.values())] += weight
+            rows[section.name] = Counter({key: weight for key, weight in net.items() if weight})
+        found.append({name: net for name, net in rows.items() if net})
+    return found
+
+
+def relations(directory: Path) -> dict[str, Counter[tuple[Any, ...]]]:
+    """The relations after the last epoch."""
+    total: dict[str, Counter[tuple[Any, ...]]] = {}
+    for epoch in sealed_rows(directory):
+        for name, net in epoch.items():
+            sums = total.setdefault(name, Counter())
+            for key, weight in net.items():
+                sums[key] += weight
+    return {name: Counter({k: w for k, w in sums.items() if w}) for name, sums in total.items()}
+
+
+def dead_letters(directory: Path) -> list[tuple[int, str]]:
+    """Epoch and text of every dead letter in the file."""
+    path = directory / "dead-letters.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    entries = [msgspec.json.decode(line) for line in lines]
+    return [(entry["epoch"], entry["data"]) for entry in entries]
