@@ -79,13 +79,18 @@ class Replayed:
         """The rows of BIDS (B) or ASKS (S)."""
         return [tuple(order.values())[1:] for order in self.orders.values() if order["side"] == side]
 
+    def retained_trades(self) -> list[tuple[Any, ...]]:
+        """The rows of TRADES: the newest ones, and none older than five minutes by market time."""
+        newest = self.trades[-20_000:]
+        return [trade for trade in newest if trade[0] >= newest[-1][0] - 300 * 10**9]
+
     def answers(self, files: Iterable[Path]) -> dict[str, Counter[tuple[Any, ...]]]:
         """The result of each file's SELECT."""
         with duckdb.connect() as database:
             for name, columns, rows in (
                 ("bids", _BOOK, self.relation("B")),
                 ("asks", _BOOK, self.relation("S")),
-                ("trades", _TRADES, self.trades),
+                ("trades", _TRADES, self.retained_trades()),
             ):
                 database.execute(f"CREATE TABLE {name} ({columns})")
                 for start in range(0, len(rows), 500):

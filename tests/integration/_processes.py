@@ -21,7 +21,18 @@ from deltabook.wire import status, text
 from deltabook.wire.results import WEIGHT, FrameDecoder, FrameHeader
 from tests.integration.algo_process import Process
 
-__all__ = ["Figures", "Results", "Running", "Version", "as_rows", "await_end_of_java", "exchange", "feed", "runtime"]
+__all__ = [
+    "Figures",
+    "Results",
+    "Running",
+    "Version",
+    "as_rows",
+    "await_end_of_java",
+    "exchange",
+    "feed",
+    "feed_position",
+    "runtime",
+]
 
 DEADLINE_S = 150.0
 """No process is waited for any longer; a slow machine is not a failure, a stuck process is."""
@@ -131,6 +142,15 @@ def feed(port: int, until: int) -> list[text.FeedMessage]:
             if message.action != "H":
                 told.append(message)
     return told
+
+
+def feed_position(port: int) -> int:
+    """Number of the newest message of the feed, as the answer to a login says it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
+        connection.sendall(text.encode_login(text.PassiveLogin()))
+        reply = text.parse_login_reply(connection.makefile("rb").readline())
+        assert isinstance(reply, text.Accepted), reply
+        return reply.sequence - 1
 
 
 class Version(msgspec.Struct, frozen=True):

@@ -129,11 +129,11 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
         ended = check_epochs(held)
         await_end_of_java(held)
 
-        # ... and while Spark runs the first batch after a start.
+        # ... and as soon as Spark writes: the batch that the kill cut short, or the next one.
         written = set((held / "checkpoint").rglob("*"))
         with start(port) as engine:
-            engine.wait_for_file(lambda: bool(set((held / "checkpoint" / "offsets").iterdir()) - written))
-        assert check_epochs(held) == ended
+            engine.wait_for_file(lambda: bool(set((held / "checkpoint").rglob("*")) - written))
+        assert check_epochs(held) >= ended
         await_end_of_java(held)
         market.stop()
 
