@@ -28,8 +28,12 @@ class RowAdaptor(Adaptor):
         fields = [Field(c.name, _field_type(c), c.nullable) for c in relation.columns]
         self._deletions = deletions
         self._relation = relation
+        # An empty line is an empty tuple, so that a single field needs letters for NULL.
+        nulls = ("NULL", "") if len(fields) == 1 and not deletions else ("",)
         self._schema = Schema(
-            (Field(_FLAG, "int64"), *fields) if deletions else tuple(fields), field_delimiter=delimiter
+            (Field(_FLAG, "int64"), *fields) if deletions else tuple(fields),
+            field_delimiter=delimiter,
+            null_values=nulls,
         )
 
     @property

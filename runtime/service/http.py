@@ -104,6 +104,14 @@ class _View(Resource):
         attach: Any = self.putChild  # zope's interfaces are not known to mypy
         attach(b"explain", _Leaf(lambda r: _reply(r, 200, text, "text/plain; charset=utf-8")))
 
+    def getChild(self, path: bytes, request: Request) -> Resource:
+        del path, request
+        return _Leaf(
+            lambda r: _missing(
+                r, f"expected /v1/views/{self._name} or .../explain, was {r.path.decode('ascii', 'replace')}"
+            )
+        )
+
     def render_GET(self, request: Request) -> bytes:
         result = self._hub.result(self._name)
         if reason := self._hub.failed.get(self._name):

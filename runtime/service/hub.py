@@ -117,7 +117,7 @@ class Hub:
         frames = {
             name: encode_frame(self._header("changes", name, before), rows)
             for name, rows in changes.items()
-            if rows.num_rows
+            if rows.num_rows and name not in self._failed
         }
         frames |= {name: encode_frame(self._header("error", name, before, reason)) for name, reason in failed.items()}
         for subscription in tuple(self._subscriptions):
@@ -153,7 +153,8 @@ class Hub:
         self._cuts = footer.cuts
         self._failed |= failed
         for name, result in self._results.items():
-            result.apply(changes.get(name), self.version)
+            # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
+            result.apply(None if name in self._failed else changes.get(name), self.version)
         self.updates += len(changes)
 
     def _header(self, kind: str, name: str, from_epoch: int, reason: str = "") -> FrameHeader:

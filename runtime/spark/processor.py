@@ -27,6 +27,8 @@ __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
 OUTPUT_SCHEMA: Final = "shard int, from_epoch bigint, to_epoch bigint, view string, kind string, payload binary"
 _PAGE_BYTES: Final = 1024 * 1024
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
+_MOST_LINKS: Final = 256
+"""The head is written with every batch, and a shard that moves reads every run."""
 
 
 class _Link(msgspec.Struct, frozen=True, array_like=True):
@@ -73,6 +75,8 @@ class ShardProcessor(StatefulProcessor):
         span, program, delivered = _sort_out(rows)
         head = self._read_head(shard_id, program)
         resident = self._resident(shard_id, head)
+        if head.version != span.from_epoch:
+            raise SparkLaneError(f"expected version {span.from_epoch} in shard {shard_id}, was {head.version}")
         step = resident.state.step(delivered)
         self._write(shard_id, head, resident, span)
         yield from _output(shard_id, span, step)
@@ -111,7 +115,8 @@ class ShardProcessor(StatefulProcessor):
         run = resident.state.save()
         links = head.links
         number = links[-1].number + 1 if links else 0
-        if links and len(run) + sum(link.size for link in links[1:]) > max(links[0].size, _SMALLEST_BASE_BYTES):
+        edits = len(run) + sum(link.size for link in links[1:])
+        if links and (edits > max(links[0].size, _SMALLEST_BASE_BYTES) or len(links) >= _MOST_LINKS):
             run = resident.state.save_all()
             for link in links:
                 for page in range(-(-link.size // _PAGE_BYTES)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -36,6 +38,9 @@ appender.file.policies.size.size = 16MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 2
 """
+_LOGS: Final = ("output.log", "spark.log")
+_UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
+_EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,6 +110,15 @@ def _output_to(path: Path) -> Iterator[None]:
         os.close(file)
 
 
+def _reason(error: str, directory: Path) -> str:
+    """What a person wants to know: a master that does not answer, else the first exception, else the error."""
+    logs = [path.read_text("utf-8", "replace") if (path := directory / name).exists() else "" for name in _LOGS]
+    for pattern, text in ((_UNREACHABLE, logs[1]), (_EXCEPTION, error), (_EXCEPTION, logs[0])):
+        if found := pattern.search(text):
+            return found[1]
+    return error.splitlines()[0]
+
+
 def start_session(config: SparkConfig, directory: Path, environ: Mapping[str, str] = os.environ) -> SparkSession:
     """Start Spark with its logs under ``directory``; raises `SparkLaneError` in one line if it does not start."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -121,10 +135,10 @@ def start_session(config: SparkConfig, directory: Path, environ: Mapping[str, st
     try:
         with _output_to(directory / "output.log"):
             session = builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise SparkLaneError(
             f"expected Spark to start on {config.master} with Java {java.version} at {java.path}, "
-            f"was {str(error).splitlines()[0]} (see {directory / 'output.log'})"
+            f"was {_reason(str(error), directory)} (see {directory / 'output.log'})"
         ) from None
     session.dataSource.register(EpochSource)
     return session

@@ -1,0 +1,159 @@
+"""Results over HTTP: what is there, and for what is not a line that says what was expected."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from twisted.internet.testing import StringTransport
+from twisted.web.test.requesthelper import DummyChannel
+
+from deltabook.wire.results import CONTENT_TYPE, FrameDecoder
+from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.epochs import Footer
+from runtime.service.http import results_site
+from runtime.service.hub import Hub
+
+R = Relation("r", (Column("a", "int64"), Column("s", "string", nullable=True)))
+PROGRAM = compile_program(
+    [NamedSelect("plain", "SELECT a * 0.5 AS h, s FROM r"), NamedSelect("m", "SELECT MAX(a) AS x FROM r")], [R]
+)
+
+
+class Browser:
+    """Sends requests to the site over a transport in memory."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._site = results_site(hub, PROGRAM, lambda: {"epoch": hub.version, "lag_ms": None})
+
+    def connect(self) -> tuple[Any, StringTransport]:
+        protocol = self._site.buildProtocol(None)
+        transport = StringTransport()
+        protocol.makeConnection(transport)
+        return protocol, transport
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+        protocol, transport = self.connect()
+        protocol.dataReceived(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        return parsed(transport.value())
+
+
+def parsed(data: bytes) -> tuple[int, dict[str, str], bytes]:
+    head, _, body = data.partition(b"\r\n\r\n")
+    lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines[1:])
+    return int(lines[0].split()[1]), headers, dechunked(body) if "transfer-encoding" in headers else body
+
+
+def dechunked(body: bytes) -> bytes:
+    whole = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        whole += rest[: int(size, 16)]
+        body = rest[int(size, 16) + 2 :]
+    return whole
+
+
+@pytest.fixture
+def hub() -> Hub:
+    found = Hub(PROGRAM, lambda: 5)
+    rows = pa.table({"h": pa.array([5, 10]).cast(pa.decimal128(38, 0)), "s": ["x", None], "weight": [1, 2]})
+    found.publish(Footer(0, 3), {"plain": rows}, {})
+    return found
+
+
+def test_status_is_what_the_runtime_says(hub: Hub) -> None:
+    status, headers, body = Browser(hub).get("/v1/status")
+    assert (status, headers["content-type"], headers["cache-control"]) == (200, "application/json", "no-store")
+    assert json.loads(body) == {"epoch": 3, "lag_ms": None}
+
+
+def test_views_are_listed_with_class_columns_and_size(hub: Hub) -> None:
+    _, _, body = Browser(hub).get("/v1/views")
+    plain, largest = json.loads(body)
+    assert (plain["name"], plain["class"], plain["rows"], plain["epoch"], plain["failed"]) == (
+        "plain",
+        "linear",
+        2,
+        3,
+        None,
+    )
+    assert plain["columns"][0] == {"name": "h", "type": "int128", "nullable": False, "scale": 1}
+    assert (largest["class"], bool(largest["reason"])) == ("reevaluated", True)
+    assert Browser(hub).get("/v1/views/")[2] == body
+
+
+def test_a_result_is_exact_sorted_and_repeated_by_weight(hub: Hub) -> None:
+    _, _, body = Browser(hub).get("/v1/views/plain")
+    assert json.loads(body) == {
+        "view": "plain", "epoch": 3, "columns": ["h", "s"], "rows": [[0.5, "x"], [1.0, None], [1.0, None]],
+    }  # fmt: skip
+    assert b"[0.5," in body
+
+
+def test_explain_is_text(hub: Hub) -> None:
+    status, headers, body = Browser(hub).get("/v1/views/m/explain")
+    assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert b"re-evaluated" in body or b"reevaluated" in body
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", "expected a path under /v1/, was /"),
+        ("/v2/views", "expected a path under /v1/, was /v2/views"),
+        ("/v1/nothing", "expected a path under /v1/, was /v1/nothing"),
+        ("/v1/views/nowhere", "expected one of the views plain, m, was 'nowhere'"),
+        ("/v1/views/plain/more", "expected /v1/views/plain or .../explain, was /v1/views/plain/more"),
+        ("/v1/changes", "expected ?views= with names out of m, plain, was none"),
+        ("/v1/changes?views=plain,zzz", "expected ?views= with names out of m, plain, was zzz"),
+        ("/v1/views/%ff", "expected one of the views plain, m, was '\ufffd'"),
+    ],
+)
+def test_what_is_not_there_is_404_and_says_what_is(hub: Hub, path: str, expected: str) -> None:
+    status, headers, body = Browser(hub).get(path)
+    assert (status, headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    assert body.decode() == expected + "\n"
+
+
+def test_nothing_can_be_posted(hub: Hub) -> None:
+    assert Browser(hub).get("/v1/views", "POST")[0] == 405
+
+
+def test_a_failed_view_is_409_with_its_reason(hub: Hub) -> None:
+    hub.publish(Footer(3, 4), {}, {"plain": "too long"})
+    assert Browser(hub).get("/v1/views/plain")[::2] == (409, b"view plain failed: too long\n")
+
+
+def test_changes_are_an_endless_stream_of_frames(hub: Hub) -> None:
+    protocol, transport = Browser(hub).connect()
+    protocol.dataReceived(b"GET /v1/changes?views=plain,m,plain HTTP/1.1\r\nHost: x\r\n\r\n")
+    hub.publish(Footer(3, 4), {"m": pa.table({"x": pa.array([1]), "weight": [1]})}, {})
+    hub.heartbeat()
+    _, headers, body = parsed(transport.value())
+    assert headers["content-type"] == CONTENT_TYPE
+    seen = [(f.header.kind, f.header.view) for f in FrameDecoder().feed(body)]
+    assert seen == [("snapshot", "plain"), ("snapshot", "m"), ("changes", "m"), ("heartbeat", "")]
+
+
+def test_a_full_connection_pauses_its_subscription_and_a_lost_one_is_forgotten(hub: Hub) -> None:
+    protocol, transport = Browser(hub).connect()
+    protocol.dataReceived(b"GET /v1/changes?views=m HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert transport.producer is not None
+    transport.clear()
+    transport.producer.pauseProducing()
+    hub.publish(Footer(3, 4), {"m": pa.table({"x": pa.array([1]), "weight": [1]})}, {})
+    assert transport.value() == b""
+    transport.producer.resumeProducing()
+    assert transport.value() != b""
+    protocol.connectionLost(DummyChannel.TCP())
+    transport.clear()
+    hub.publish(Footer(4, 5), {"m": pa.table({"x": pa.array([2]), "weight": [1]})}, {})
+    assert transport.value() == b""
+
+
+def test_too_many_subscribers_are_503() -> None:
+    hub = Hub(PROGRAM, lambda: 5, most_subscribers=0)
+    assert Browser(hub).get("/v1/changes?views=m")[::2] == (503, b"expected fewer subscribers\n")

@@ -1,0 +1,171 @@
+"""Subscribers get a snapshot and then changes; a slow one gets a new snapshot; nothing grows; a failed view ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from deltabook.wire.results import Frame, FrameDecoder
+from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.epochs import Cut, Footer, ResultLog
+from runtime.service.hub import Hub, Listener, Subscription
+
+R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
+PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect("other", "SELECT b FROM r")], [R])
+
+
+class Connection(Listener):
+    """What was written, as frames."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._decoder = FrameDecoder()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def frames(self) -> list[Frame]:
+        found = list(self._decoder.feed(bytes(self.data)))
+        self.data.clear()
+        return found
+
+    def seen(self) -> list[tuple[str, str, int, int]]:
+        return [(f.header.kind, f.header.view, f.header.from_epoch, f.header.to_epoch) for f in self.frames()]
+
+
+def changes(name: str, *rows: tuple[int, int]) -> dict[str, pa.Table]:
+    column = "a" if name == "plain" else "b"
+    return {name: pa.table({column: [v for v, _ in rows], "weight": [w for _, w in rows]})}
+
+
+def footer(version: int, **attributes: str) -> Footer:
+    cuts = {"feed": Cut("s", version * 10, 0)}
+    return Footer(version - 1, version, cuts=cuts, attributes={k.replace("__", "/"): v for k, v in attributes.items()})
+
+
+def new_hub(**options: Any) -> Hub:
+    return Hub(PROGRAM, lambda: 99, **options)
+
+
+def subscribed(hub: Hub, *names: str) -> tuple[Connection, Subscription]:
+    connection = Connection()
+    subscription = hub.subscribe(names, connection)
+    assert subscription is not None
+    return connection, subscription
+
+
+def test_a_snapshot_of_each_view_comes_first_then_changes() -> None:
+    hub = new_hub()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    connection, _ = subscribed(hub, "plain", "other")
+    first, second = connection.frames()
+    assert (first.header.kind, first.header.view, first.header.to_epoch) == ("snapshot", "plain", 1)
+    assert first.header.feed == {"feed": ("s", 10)}
+    assert first.header.time_ns == 99
+    assert first.rows is not None
+    assert first.rows.to_pylist() == [{"a": 1, "weight": 1}]
+    assert second.header.view == "other"
+    hub.publish(footer(2), changes("plain", (1, -1), (2, 1)), {})
+    (frame,) = connection.frames()
+    assert (frame.header.kind, frame.header.from_epoch, frame.header.to_epoch) == ("changes", 1, 2)
+    assert frame.rows is not None
+    assert frame.rows.to_pylist() == [{"a": 1, "weight": -1}, {"a": 2, "weight": 1}]
+
+
+def test_only_views_that_were_asked_for_are_sent() -> None:
+    hub = new_hub()
+    connection, _ = subscribed(hub, "other")
+    connection.frames()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    assert connection.frames() == []
+
+
+def test_a_slow_subscriber_gets_a_new_snapshot_and_nothing_in_between() -> None:
+    hub = new_hub()
+    connection, subscription = subscribed(hub, "plain", "other")
+    connection.frames()
+    subscription.pause()
+    for version in range(1, 200):
+        hub.publish(footer(version), changes("plain", (version, 1)), {})
+        hub.heartbeat()
+    assert not connection.data, "nothing is kept for it"
+    subscription.resume()
+    assert connection.seen() == [("snapshot", "plain", 0, 199)]
+    hub.publish(footer(200), changes("plain", (7, 1)), {})
+    assert connection.seen() == [("changes", "plain", 199, 200)]
+
+
+def test_one_that_is_full_at_once_gets_its_snapshot_later() -> None:
+    hub = new_hub()
+
+    class Full(Connection):
+        def write(self, data: bytes) -> None:
+            super().write(data)
+            if held:
+                held[0].pause()
+
+    held: list[Subscription] = []
+    connection = Full()
+    subscription = hub.subscribe(["plain"], connection)
+    assert subscription is not None
+    held.append(subscription)
+    connection.frames()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    hub.publish(footer(2), changes("plain", (2, 1)), {})
+    assert connection.seen() == [("changes", "plain", 0, 1)]
+    subscription.resume()
+    assert connection.seen() == [("snapshot", "plain", 0, 2)]
+
+
+def test_heartbeats_carry_the_version() -> None:
+    hub = new_hub()
+    connection, subscription = subscribed(hub, "plain")
+    connection.frames()
+    hub.publish(footer(4), {}, {})
+    hub.heartbeat()
+    assert connection.seen() == [("heartbeat", "", 0, 4)]
+    hub.unsubscribe(subscription)
+    hub.heartbeat()
+    assert connection.frames() == []
+
+
+def test_there_is_a_most_number_of_subscribers() -> None:
+    hub = new_hub(most_subscribers=1)
+    _, subscription = subscribed(hub, "plain")
+    assert hub.subscribe(["plain"], Connection()) is None
+    hub.unsubscribe(subscription)
+    assert hub.subscribe(["plain"], Connection()) is not None
+
+
+def test_a_failed_view_ends_with_its_reason_and_the_others_go_on() -> None:
+    """Other shards do not know of the failure: what they still send of the view is dropped."""
+    hub = new_hub()
+    connection, _ = subscribed(hub, "plain", "other")
+    connection.frames()
+    hub.publish(footer(1), changes("plain", (1, 1)) | changes("other", (5, 1)), {"plain": "too long"})
+    frames = {f.header.view: f for f in connection.frames()}
+    assert (frames["plain"].header.kind, frames["plain"].header.reason) == ("error", "too long")
+    assert frames["other"].header.kind == "changes"
+    hub.publish(footer(2), changes("plain", (8, -1)) | changes("other", (6, 1)), {})
+    assert connection.seen() == [("changes", "other", 1, 2)]
+    assert hub.failed == {"plain": "too long"}
+    late, _ = subscribed(hub, "plain")
+    assert late.seen() == [("error", "plain", 0, 2)]
+
+
+def test_a_hub_comes_back_from_the_result_log(tmp_path: Path) -> None:
+    log = ResultLog(tmp_path)
+    hub = new_hub()
+    for version in range(1, 4):
+        mark = footer(version, **({"failed__other": "why"} if version == 2 else {}))
+        found = changes("plain", (version, 1))
+        failed = {"other": "why"} if version == 2 else {}
+        log.publish(version - 1, version, {name: rows.to_batches() for name, rows in found.items()}, mark)
+        hub.publish(mark, found, failed)
+    again = new_hub()
+    for segment in ResultLog(tmp_path).read_all():
+        again.restore(segment)
+    assert (again.version, again.cuts, again.failed) == (3, hub.cuts, {"other": "why"})
+    assert sorted(again.result("plain").rows()["a"].to_pylist()) == [1, 2, 3]

@@ -1,0 +1,104 @@
+"""A view's result is the sum of its changes, and its JSON is exact, complete and in one order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.compiler import Column
+from runtime.service.materialised import MaterialisedView, json_rows
+from runtime.state import ARROW_TYPES
+from runtime.views.evaluate import wide_array
+
+COLUMNS = (Column("name", "string", nullable=True), Column("x", "int64"))
+Row = tuple[Any, ...]
+
+
+def table(columns: tuple[Column, ...], rows: list[tuple[Row, int]]) -> pa.Table:
+    values = list(zip(*(row for row, _ in rows), strict=True)) or [()] * len(columns)
+    arrays = [
+        wide_array(list(held)) if c.type == "int128" else pa.array(held, ARROW_TYPES[c.type])
+        for held, c in zip(values, columns, strict=True)
+    ]
+    weights = pa.array([weight for _, weight in rows], pa.int64())
+    return pa.table([*arrays, weights], names=[*(c.name for c in columns), "weight"])
+
+
+@given(st.lists(st.lists(st.tuples(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 2)),
+                                   st.integers(1, 2)), max_size=5), max_size=6), st.randoms())  # fmt: skip
+def test_the_result_is_what_its_changes_add_up_to(added: list[list[tuple[Row, int]]], random: Any) -> None:
+    view = MaterialisedView(COLUMNS)
+    held: Counter[Row] = Counter()
+    for version, rows in enumerate(added, 1):
+        changes = list(rows)
+        for row, count in rows:
+            held[row] += count
+        for row in [row for row in held if random.random() < 0.3]:
+            changes.append((row, -1))
+            held[row] -= 1
+        held = +held
+        view.apply(table(COLUMNS, changes), version)
+        assert view.version == version
+        assert len(view) == len(held)
+        found = view.rows().to_pylist()
+        assert Counter({(r["name"], r["x"]): r["weight"] for r in found}) == held
+
+
+def test_a_version_without_changes_is_a_version() -> None:
+    view = MaterialisedView(COLUMNS)
+    view.apply(None, 7)
+    assert (view.version, len(view), view.changes) == (7, 0, 0)
+
+
+def test_a_row_that_is_not_there_cannot_be_removed() -> None:
+    view = MaterialisedView(COLUMNS)
+    with pytest.raises(ValueError, match="expected to remove rows that are there at version 3, was 1 not"):
+        view.apply(table(COLUMNS, [(("a", 1), -1)]), 3)
+
+
+def test_a_column_may_be_called_weight() -> None:
+    columns = (Column("weight", "int64"),)
+    view = MaterialisedView(columns)
+    view.apply(table(columns, [((5,), 2)]), 1)
+    assert json_rows(columns, view.rows()) == [[5], [5]]
+
+
+def test_rows_repeat_by_weight_and_are_sorted_with_null_first() -> None:
+    rows = table(COLUMNS, [(("b", 1), 1), ((None, 9), 1), (("a", 10), 2), (("a", 2), 1)])
+    assert json_rows(COLUMNS, rows) == [[None, 9], ["a", 2], ["a", 10], ["a", 10], ["b", 1]]
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**63 - 1, 2**63, -(2**63) - 1, 12345678901234567890123456789012345678])
+def test_integers_of_any_size_are_json_numbers(number: int) -> None:
+    columns = (Column("x", "int128"),)
+    rows = json_rows(columns, table(columns, [((number,), 1)]))
+    assert msgspec.json.Encoder(decimal_format="number").encode(rows) == f"[[{number}]]".encode()
+
+
+@pytest.mark.parametrize(
+    ("number", "scale", "text"),
+    [
+        (5, 1, "0.5"),
+        (-25, 2, "-0.25"),
+        (100, 2, "1.00"),
+        (12345678901234567890123456789012345675, 1, "1234567890123456789012345678901234567.5"),
+    ],
+)
+def test_decimals_keep_every_digit(number: int, scale: int, text: str) -> None:
+    columns = (Column("x", "int128", scale=scale),)
+    (row,) = json_rows(columns, table(columns, [((number,), 1)]))
+    assert row == [Decimal(text)]
+    assert msgspec.json.Encoder(decimal_format="number").encode(row[0]).decode() == text
+
+
+def test_null_and_decimals_sort_together() -> None:
+    columns = (Column("x", "int128", nullable=True, scale=1),)
+    rows = table(columns, [((2**70,), 1), ((None,), 1), ((-5,), 1)])
+    assert [row[0] for row in json_rows(columns, rows)] == [None, Decimal("-0.5"), Decimal(2**70).scaleb(-1)]
