@@ -39,7 +39,7 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queue_capacity: int = 64
     """Raw buffers admitted and not yet taken by a worker."""
     in_flight: int = 64
-    """Raw buffers of one origin that are queued, being formatted or not yet applied."""
+    """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one."""
     epoch_messages: int = 0
     """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000

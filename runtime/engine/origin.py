@@ -21,7 +21,6 @@ __all__ = ["Origin"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
 _IN_ORDER_CAPACITY: Final = 4096
-_MOST_AHEAD: Final = 1024
 _MOST_LETTERS: Final = 1000
 
 
@@ -84,10 +83,11 @@ class Origin:
     def enter(self, sequence_number: int, most: int) -> bool:
         """A raw buffer is on its way; False, and the source is told when there is room, if so many are already.
 
-        Buffers that wait for an earlier one are bounded too, because their source offers them in order.
+        Those that are formatted and wait for an earlier one count too: sources offer in order, so that the earlier one
+        is on its way and its `leave` makes room.
         """
         with self._lock:
-            if self._in_flight >= most or sequence_number > self._order.last_sequence + _MOST_AHEAD:
+            if self._in_flight >= most or sequence_number > self._order.last_sequence + most:
                 self._refused = True
                 return False
             self._in_flight += 1

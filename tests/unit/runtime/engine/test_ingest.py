@@ -82,7 +82,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=15)
 @given(
-    cuts=st.lists(st.integers(0, 700), max_size=60),
+    cuts=st.lists(st.integers(0, 700), max_size=9) | st.integers(1, 40).map(lambda size: list(range(size, 700, size))),
     workers=st.integers(1, 4),
     seed=st.none() | st.integers(0, 99),
     capacity=st.sampled_from([1, 3, 64]),
@@ -100,6 +100,7 @@ def test_any_cutting_order_and_workers_give_the_same_epochs(
     directory = tmp_path_factory.mktemp("ingest")
     data = trace(50, bad=(7, 40, 41))
     shuffle = None if seed is None else random.Random(seed).shuffle
+    in_flight = in_flight if seed is None else 1000  # out of order, the first one may be offered last
     source = ListSource(0, data, [c for c in cuts if c < len(data)], shuffle=shuffle)
     lab = IngestLab(
         directory,
@@ -223,7 +224,7 @@ def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, capacity: int, in_
     lab.ingest.offer = counted  # type: ignore[method-assign]
     lab.ingest.start()
     assert entered.wait(WAIT_SECONDS)
-    assert len(taken) <= in_flight + 3, "some that bring no rows of their own may have passed"
+    assert len(taken) <= 2 * in_flight, "so many wait, and so many are being applied"
     assert source.refusals > 0
     go_on.set()
     assert lab.listener.outcomes.get(timeout=WAIT_SECONDS) == "finished"
@@ -232,17 +233,17 @@ def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, capacity: int, in_
     assert relations(tmp_path)["n"] == {(n,): 1 for n in range(1000, 1200)}
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(
-    cuts=st.lists(st.integers(0, 2500), max_size=40),
-    lost=st.lists(st.integers(0, 9), max_size=4),
+    size=st.integers(1, 60),
+    lost=st.lists(st.integers(0, 60), max_size=4),
     bad=st.sets(st.integers(1, 59), max_size=4),
     per_request=st.integers(1, 4),
     heartbeats=st.booleans(),
 )
 def test_a_lost_connection_loses_and_doubles_nothing(
     tmp_path_factory: pytest.TempPathFactory,
-    cuts: list[int],
+    size: int,
     lost: list[int],
     bad: set[int],
     per_request: int,
@@ -250,9 +251,8 @@ def test_a_lost_connection_loses_and_doubles_nothing(
 ) -> None:
     """Also when malformed messages come again with those that were not applied."""
     data = feed(60, per_request, tuple(bad), heartbeats)
-    inside = [c for c in cuts if c < len(data)]
     directory = tmp_path_factory.mktemp("lost")
-    source = ListSource(0, data, inside, lost_after=lost, at=at_sequence(data))
+    source = ListSource(0, data, range(size, len(data), size), lost_after=lost, at=at_sequence(data))
     lab = IngestLab(directory, [(source, feed_adaptor)], epoch_messages=5)
     assert lab.run() == "finished"
     assert len(lab.listener.losses) == len(source.positions) - 1
@@ -350,3 +350,16 @@ def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     lab.ingest.stop()
     assert threading.active_count() == before
     assert not lab.ingest.offer(RawBuffer(0, 1, b"", 0))
+
+
+def test_a_malformed_message_that_comes_again_after_a_break_is_told_once(tmp_path: Path) -> None:
+    """The connection breaks behind it, before a good message has passed it."""
+    data = feed(9, bad=(4, 6))
+    behind = data.index(b"5,4,5")
+    source = ListSource(0, data, [behind, data.index(b"7,6,7")], lost_after=[1, 2], at=at_sequence(data))
+    lab = IngestLab(tmp_path, [(source, feed_adaptor)])
+    assert lab.run() == "finished"
+    assert [p.sequence for p in source.positions] == [1, 3, 4]
+    assert [text for _, text in dead_letters(tmp_path)] == ["4,3,oops-4", "6,5,oops-6"]
+    assert lab.writer.dead_letters == 2
+    assert lab.origins[0].adaptor.counters()["gaps"] == 2
