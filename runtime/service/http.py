@@ -106,11 +106,8 @@ class _View(Resource):
 
     def getChild(self, path: bytes, request: Request) -> Resource:
         del path, request
-        return _Leaf(
-            lambda r: _missing(
-                r, f"expected /v1/views/{self._name} or .../explain, was {r.path.decode('ascii', 'replace')}"
-            )
-        )
+        known = f"/v1/views/{self._name} or .../explain"
+        return _Leaf(lambda r: _missing(r, f"expected {known}, was {r.path.decode('ascii', 'replace')}"))
 
     def render_GET(self, request: Request) -> bytes:
         result = self._hub.result(self._name)

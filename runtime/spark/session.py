@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
