@@ -94,7 +94,7 @@ class Store:
             else:
                 given.append({"program": 0, "map": one.part.code, "payload": encoded(one.deltas)})
         found: dict[str, Any] = {}
-        for row in self.processor.handleInputRows((shard,), iter(rows or given), None):
+        for row in self.processor.handleInputRows((shard,), cast(Any, iter(rows or given)), None):
             found[row["view"]] = (row["kind"], row["payload"])
             assert (row["from_epoch"], row["to_epoch"]) == (span.from_epoch, span.to_epoch)
         self.version += 1
