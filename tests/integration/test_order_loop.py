@@ -5,6 +5,7 @@ The tests share one market and one runtime, which take long to start; each goes 
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from tests.integration.test_runtime_recovery import check_epochs
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
 
-SEED = 9
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "9"))
 VIEWS = [
     query_path(name) for name in ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
 ]
@@ -46,12 +47,16 @@ class Loop:
         self.directory = directory
         self.market = self.start_exchange()
         self.port = self.market.ready().ports["text"]
-        self.engine = runtime(directory / "runtime", self.port, VIEWS)
+        self.engine = self.start_runtime()
         self.results = Results(self.engine)
 
     def start_exchange(self, port: int = 0) -> Running:
         """An exchange with agents on three symbols."""
         return exchange(self.directory / "exchange", "--rate", "300", "--start-on", "1", port=port)
+
+    def start_runtime(self, http_port: int = 0) -> Running:
+        """A runtime on the directory of the last time."""
+        return runtime(self.directory / "runtime", self.port, VIEWS, "--http-port", str(http_port))
 
     def start_strategies(self) -> Running:
         """Both strategies on the directory of the last time, as eager as their limits let them be."""
@@ -65,6 +70,12 @@ class Loop:
         self.market.kill()
         self.market = self.start_exchange(self.port)
         self.market.ready()
+
+    def kill_runtime(self) -> None:
+        """SIGKILL, and another one on the same directory and port, which is not ready yet."""
+        http_port = self.engine.ready().ports["http"]
+        self.engine.kill()
+        self.engine = self.start_runtime(http_port)
 
     def told(self) -> dict[int, list[Response]]:
         """All that the exchange ever told each broker."""
@@ -182,3 +193,17 @@ def test_an_exchange_that_is_killed_leaves_no_hole_in_the_feed(loop: Loop) -> No
     assert feed(loop.port, len(before)) == before
     assert check_epochs(loop.directory / "runtime") > sequence
     assert loop.engine.figures()["dead_letters"] == 0
+
+
+@pytest.mark.slow
+def test_strategies_leave_the_market_while_a_killed_runtime_starts_again(loop: Loop) -> None:
+    with loop.start_strategies() as strategies:
+        wait_until_trading(strategies, is_trading(20, strategies.figures()))
+        loop.kill_runtime()
+        strategies.figures(lambda now: now["orders_open"] == 0, "no order in the market without views")
+        loop.results = Results(loop.engine)
+        wait_until_trading(strategies, is_trading(20, strategies.figures()))
+        figures = strategies.stop()
+    check_orders(loop, figures)
+    check_views(loop)
+    check_epochs(loop.directory / "runtime")

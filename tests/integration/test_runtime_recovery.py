@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from tests.integration._processes import Results, Running, as_rows, await_end_of
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 
-SEED = 4
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "4"))
 VIEWS = [query_path(name) for name in ("book_depth", "vwap_book", "best_quote", "broker_volume")]
 NAMES = [view.stem for view in VIEWS]
 MESSAGES, RUSH = 4000, 1200
