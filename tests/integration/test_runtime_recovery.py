@@ -22,14 +22,14 @@ pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "4"))
 VIEWS = [query_path(name) for name in ("book_depth", "vwap_book", "best_quote", "broker_volume")]
 NAMES = [view.stem for view in VIEWS]
-MESSAGES, RUSH = 4000, 1200
+MESSAGES, RUSH = 3000, 800
 
 
 def paced_trace(lines: Iterable[str]) -> list[str]:
-    """The same trace with other times: a rush at the opening, then 25 messages a second, for as long as it takes."""
+    """The same trace with other times: a rush at the opening, then ten messages a second, for as long as it takes."""
     paced = []
     for number, line in enumerate(lines):
-        time_ms = number if number < RUSH else RUSH + (number - RUSH) * 40
+        time_ms = number if number < RUSH else RUSH + (number - RUSH) * 100
         paced.append(f"{time_ms},{line.split(',', 1)[1]}")
     return paced
 
@@ -109,7 +109,7 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
     replay = ["--replay", str(file), "--replay-mode", "as-recorded", "--symbol", "TRACE", "--start-on", "1"]
 
     def start(port: int) -> Running:
-        return runtime(held, port, VIEWS, "--epoch-messages", "40", "--max-epochs-per-batch", "3")
+        return runtime(held, port, VIEWS, "--epoch-messages", "80", "--max-epochs-per-batch", "8")
 
     with exchange(tmp_path / "exchange", *replay, "--speed", "1") as market:
         port = market.ready().ports["text"]
