@@ -45,15 +45,16 @@ def _maps_of(view: View) -> set[int]:
     return {given.map for given in view.body.inputs}
 
 
-def _home(place: int, shards: int) -> int:
-    return place % shards
+def _homes(program: Program, shards: int) -> dict[str, int]:
+    """View → its shard, for views that live in one; dealt out in turn, because these are the costly ones."""
+    whole = [view.name for view in program.views if not is_spread(program, view)]
+    return {name: place % shards for place, name in enumerate(whole)}
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
     """The views that a shard keeps, wholly or in part."""
-    return [
-        view for place, view in enumerate(program.views) if is_spread(program, view) or _home(place, shards) == shard
-    ]
+    homes = _homes(program, shards)
+    return [view for view in program.views if homes.get(view.name, shard) == shard]
 
 
 def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
@@ -74,8 +75,9 @@ def spread_maps(program: Program) -> set[int]:
 def whole_maps(program: Program, shards: int) -> dict[int, list[int]]:
     """Map → the shards that keep all of it."""
     homes: dict[int, set[int]] = {}
-    for place, view in enumerate(program.views):
-        if not is_spread(program, view):
+    home_of = _homes(program, shards)
+    for view in program.views:
+        if view.name in home_of:
             for number in _maps_of(view):
-                homes.setdefault(number, set()).add(_home(place, shards))
+                homes.setdefault(number, set()).add(home_of[view.name])
     return {number: sorted(shards_) for number, shards_ in homes.items()}

@@ -1,0 +1,53 @@
+"""``deltabook runtime`` says in one line what is wrong with its options and views, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from deltabook.cli import main
+
+BAD = {
+    "stream": ("CREATE STREAM r(a INT) FROM FILE 'v.sql' LINE DELIMITED csv; SELECT a FROM r;", "was CREATE STREAM"),
+    "nothing": ("-- no view\n", "expected at least one SELECT in --views"),
+    "relation": ("SELECT a FROM nowhere;", "v.sql:1:15: unknown relation 'nowhere'"),
+    "column": ("SELECT pric FROM bids;", "v.sql:1:8: unknown column 'pric'"),
+    "syntax": ("SELECT price FROM bids WHERE;", "v.sql:1:"),
+}
+
+
+def run(directory: Path, *options: str, feed: str = "127.0.0.1:1", views: str = "v.sql") -> str:
+    arguments = [
+        "runtime",
+        "--feed",
+        feed,
+        "--views",
+        str(directory / views),
+        "--dir",
+        str(directory / "run"),
+        *options,
+    ]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("deltabook runtime: failed: ")
+    return done.stderr
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_views_that_cannot_be_kept_are_one_line(tmp_path: Path, what: str) -> None:
+    text, reason = BAD[what]
+    (tmp_path / "v.sql").write_text(text)
+    assert reason in run(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    assert "gone.sql, which is not there" in run(tmp_path, views="gone.sql")
+
+
+@pytest.mark.parametrize("feed", ["nowhere", "host:", "host:port", "host:0", "host:65536", ":1"])
+def test_an_address_that_is_none_is_one_line(tmp_path: Path, feed: str) -> None:
+    assert f"expected HOST:PORT for --feed, was {feed!r}" in run(tmp_path, feed=feed)
