@@ -100,7 +100,9 @@ class FrameDecoder:
         while len(self._held) >= _PREFIX.size:
             head_bytes, body_bytes = _PREFIX.unpack_from(self._held)
             if head_bytes + body_bytes > self._limit_bytes:
-                raise FrameError(f"expected a frame of at most {self._limit_bytes} bytes, was {head_bytes + body_bytes}")
+                raise FrameError(
+                    f"expected a frame of at most {self._limit_bytes} bytes, was {head_bytes + body_bytes}"
+                )
             end = _PREFIX.size + head_bytes + body_bytes
             if len(self._held) < end:
                 return

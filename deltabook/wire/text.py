@@ -208,9 +208,9 @@ def _action(text: str, allowed: frozenset[str], line: bytes) -> str:
 def encode_feed_message(message: FeedMessage) -> bytes:
     """A feed line with its delimiter."""
     m = message
-    return (
-        f"{m.sequence},{m.time_ns},{m.order_id},{m.broker_id},{m.action},{m.volume},{m.price},{m.symbol}\n"
-    ).encode("ascii")
+    return (f"{m.sequence},{m.time_ns},{m.order_id},{m.broker_id},{m.action},{m.volume},{m.price},{m.symbol}\n").encode(
+        "ascii"
+    )
 
 
 def parse_feed_message(line: bytes) -> FeedMessage:

@@ -1,0 +1,33 @@
+"""``python -m bench [NAME...]``: run benchmarks; BENCH_QUICK=1 gives the same keys on less data."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from bench.report import print_table, write_records
+
+NAMES: Final = ("ingest",)
+OUT: Final = Path(__file__).resolve().parent / "out"
+
+
+def main(names: list[str]) -> int:
+    """Run these benchmarks, all for none; exit code 2 for a name that there is not."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        sys.stderr.write(f"bench: expected names out of {', '.join(NAMES)}, was {', '.join(unknown)}\n")
+        return 2
+    quick = os.environ.get("BENCH_QUICK", "") not in ("", "0")
+    for name in names or NAMES:
+        records = importlib.import_module(f"bench.{name}").run(quick)
+        path = write_records(OUT, name, records)
+        print_table(name, records)
+        sys.stdout.write(f"bench: {name}: {len(records)} figures in {path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
