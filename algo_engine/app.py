@@ -236,7 +236,7 @@ def run(config: AlgoConfig) -> None:
     if config.exit_with_stdin:
         # A regular file or /dev/null cannot be watched, and never was a supervisor's pipe.
         with contextlib.suppress(PermissionError):
-            reactor.addReader(InputEnd(0, lambda: process.end("standard input ended")))
+            InputEnd(reactor, 0, lambda: process.end("standard input ended")).start()
     reactor.callWhenRunning(process.start)
     reactor.run()
     if process.failure is not None:

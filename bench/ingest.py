@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pyarrow.csv
 
 from bench.flow import write_feed
@@ -80,11 +81,11 @@ def _format(path: Path, workers: int) -> int:
     def one(raw: RawBuffer) -> int:
         while (batches := formatter.format(raw)) is None:
             pass
-        return sum(batch.rows.num_rows for batch in batches)
+        return sum(int(batch.rows.num_rows) for batch in batches)
 
     with ThreadPoolExecutor(workers) as pool:
         rows = sum(pool.map(one, raws))
-    return rows + sum(batch.rows.num_rows for batch in formatter.finish(0))
+    return rows + sum(int(batch.rows.num_rows) for batch in formatter.finish(0))
 
 
 def _csv(path: Path, messages: int, size: int, runs: int) -> list[Record]:
@@ -164,25 +165,26 @@ def _views(folder: Path, path: Path, messages: int, epoch_messages: int, runs: i
     session = start_session(config, folder / "spark")
     try:
         return [
-            _through_spark(session, config, what, names, folder / what, path, messages, epoch_messages, runs)
+            _through_spark(session, config, _Case(what, names, folder / what, messages, runs), path, epoch_messages)
             for what, names in (("views.spark", _VIEWS), ("views.spark.linear", _LINEAR))
         ]
     finally:
         session.stop()
 
 
-def _through_spark(
-    session: Any,
-    config: SparkConfig,
-    what: str,
-    names: tuple[str, ...],
-    directory: Path,
-    path: Path,
-    messages: int,
-    epoch_messages: int,
-    runs: int,
-) -> Record:
-    last = _ingest(path, directory, epoch_messages, names)
+class _Case(msgspec.Struct, frozen=True):
+    """A set of views to be timed."""
+
+    what: str
+    names: tuple[str, ...]
+    directory: Path
+    messages: int
+    runs: int
+
+
+def _through_spark(session: Any, config: SparkConfig, case: _Case, path: Path, epoch_messages: int) -> Record:
+    directory = case.directory
+    last = _ingest(path, directory, epoch_messages, case.names)
 
     def once(number: int) -> None:
         lane = SparkLane(
@@ -199,8 +201,8 @@ def _through_spark(
 
     rates: list[float] = []
     plain: list[float] = []
-    for number in range(runs + 1):  # the first warms up the JVM and the workers
-        rates.append(messages / _timed(lambda n=number: once(n)))  # type: ignore[misc]
-        plain.append(messages / _timed(lambda: _in_process(directory, names)))
+    for number in range(case.runs + 1):  # the first warms up the JVM and the workers
+        rates.append(case.messages / _timed(lambda n=number: once(n)))  # type: ignore[misc]
+        plain.append(case.messages / _timed(lambda: _in_process(directory, case.names)))
     reference = "the same program in process, one thread, no Spark"
-    return record(f"{what}.events_per_s", rates[1:], "events/s", reference, plain[1:])
+    return record(f"{case.what}.events_per_s", rates[1:], "events/s", reference, plain[1:])

@@ -9,7 +9,7 @@
                                     │ feed lines, private lines
                                     ▼
                          journal/ feed.lines, private/ ──▶ text/ ──▶ listeners, clients
- config.py  settings      app.py  the process      clock.py  market time      process.py  status, signals
+ config.py  settings      app.py  the process      clock.py  market time
 ```
 """
 

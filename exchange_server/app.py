@@ -14,13 +14,13 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
 from exchange_server.errors import ExchangeError, ListenError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
-from exchange_server.process import InputEnd, StatusLines, stop_on_signals
 from exchange_server.replay import BitstampLoader, DbtoasterLoader, Loader, Player
 from exchange_server.text import TextServer
 
@@ -60,7 +60,7 @@ class App:
         except BaseException:
             journal.close()
             raise
-        self._status = StatusLines(stdout, reactor, config.status_interval_s, self.figures)
+        self._status = Reporter("exchange", stdout, reactor, config.status_interval_s, self.figures)
         self._port: Any = None
 
     def _market_clock(self) -> MarketClock:

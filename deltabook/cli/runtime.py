@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from deltabook.cli._errors import ConfigurationError
-from deltabook.wire.process import InputEnd, Reporter
+from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine import IngestConfig
 from runtime.service.live import LiveConfig, LiveRuntime
@@ -110,14 +109,13 @@ class _Process:
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
         self._reactor.callWhenRunning(self._start)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda n, _: self._reactor.callFromThread(self._stop, signal.Signals(n).name))
+        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
         self._reactor.run(installSignalHandlers=False)
         return self._failure
 
     def _start(self) -> None:
         if self._exit_with_stdin:
-            self._reactor.addReader(InputEnd(0, lambda: self._stop("end of standard input")))
+            InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
         started: Deferred[int] = self._runtime.start()
         started.addCallbacks(lambda port: self._reporter.ready({"http": port}), self._failed_to_start)
 

@@ -1,8 +1,9 @@
-"""The process end of `status.py`: says ready, figures and stopped, and notices that the supervisor has gone."""
+"""The process end of `status.py`: ready, figures and the end; signals, and a supervisor that has gone."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
@@ -11,9 +12,9 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from deltabook.wire.status import Ready, Status, Stopped, write_event
+from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-__all__ = ["InputEnd", "Reporter"]
+__all__ = ["InputEnd", "Reporter", "stop_on_signals"]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 
@@ -44,34 +45,66 @@ class Reporter:
         self._status()
         write_event(self._stream, Stopped(self._role, reason))
 
+    def failed(self, reason: str) -> None:
+        """Say why the process cannot go on."""
+        if self._loop.running:
+            self._loop.stop()
+        write_event(self._stream, Failed(self._role, reason))
+
     def _status(self) -> None:
         write_event(self._stream, Status(self._role, self._figures()))
 
 
 @implementer(IReadDescriptor)
 class InputEnd:
-    """Reads a descriptor only to notice its end: give it to the reactor's ``addReader``."""
+    """Reads standard input to its end and says so, once; what is in it does not matter.
 
-    def __init__(self, descriptor: int, on_end: Callable[[], None]) -> None:
-        self._descriptor, self._on_end = descriptor, on_end
+    Not `twisted.internet.stdio`: that would take standard output as well, and make it non-blocking.
+    """
+
+    def __init__(self, reactor: Any, descriptor: int, on_end: Callable[[], None]) -> None:
+        self._reactor, self._descriptor, self._on_end = reactor, descriptor, on_end
         self._has_ended = False
 
+    def start(self) -> None:
+        """Begin to read."""
+        self._reactor.addReader(self)
+
     def fileno(self) -> int:
-        """The descriptor to watch, -1 after its end."""
-        return -1 if self._has_ended else self._descriptor
+        """The descriptor to watch."""
+        return self._descriptor
 
     def logPrefix(self) -> str:
         """How log lines name it."""
-        return "input"
+        return "stdin"
 
-    def doRead(self) -> Failure | None:
-        """Throw away what can be read."""
-        if os.read(self._descriptor, 4096) == b"":
-            self.connectionLost(None)
-        return None
+    def doRead(self) -> None:
+        """Throw away what can be read, and notice the end."""
+        try:
+            data = os.read(self._descriptor, 4096)
+        except OSError:
+            data = b""
+        if not data:
+            self._reactor.removeReader(self)
+            self._end()
 
     def connectionLost(self, reason: Failure | None) -> None:
-        """The other side has gone."""
+        """A closed pipe with nothing left in it is told this way only, without a last empty read."""
+        del reason
+        self._end()
+
+    def _end(self) -> None:
         if not self._has_ended:
             self._has_ended = True
             self._on_end()
+
+
+def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
+    """SIGTERM and SIGINT stop cleanly; called once the reactor runs, whose own way is to stop without a reason."""
+
+    def received(number: int, frame: object) -> None:
+        del frame
+        reactor.callFromThread(stop, signal.Signals(number).name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, received)

@@ -168,7 +168,7 @@ def test_a_clean_stop_says_why_and_exits_with_0(tmp_path: Path, how: str) -> Non
             process.stdin.close()
         else:
             process.send_signal(signal.Signals[how])
-        assert json.loads(process.stdout.readline())["event"] == "stopped"
+        assert [json.loads(line)["event"] for line in process.stdout] == ["status", "stopped"]
         assert process.wait(timeout=20) == 0
         listener.close()
 
