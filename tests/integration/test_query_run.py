@@ -122,9 +122,10 @@ def test_the_finance_queries_on_a_made_trace(
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("every", [1000, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", [path for path in [REAL_TRACE] if path.is_file()])
-def test_the_finance_queries_on_the_real_trace(path: Path) -> None:
-    books = check_run(path.read_text().splitlines(), path.parent, 100, "sql")
+def test_the_finance_queries_on_the_real_trace(path: Path, every: int) -> None:
+    books = check_run(path.read_text().splitlines(), path.parent, every, "sql")
     assert {name: len(orders) for name, orders in books.items()} == {"bids": 1119, "asks": 1751}
 
 
