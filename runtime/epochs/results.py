@@ -24,8 +24,9 @@ class ResultLog:
     """Result segments in one directory. One writer; any number of readers."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory = directory
+        sync_directory(directory.parent)
         for hidden in directory.glob(f".*{_SUFFIX}"):
             hidden.unlink()
         self._versions = sorted(self._parse(p) for p in directory.glob(f"[0-9]*{_SUFFIX}"))
@@ -34,6 +35,11 @@ class ResultLog:
                 raise EpochLogError(
                     f"expected a result from epoch {to_epoch} in {directory}, was ({from_epoch}, {after}]"
                 )
+
+    @classmethod
+    def versions_in(cls, directory: Path) -> list[int]:
+        """The versions published in a directory, ascending; nothing is changed there."""
+        return sorted(cls._parse(path)[1] for path in directory.glob(f"[0-9]*{_SUFFIX}"))
 
     @staticmethod
     def _parse(path: Path) -> tuple[int, int]:
@@ -50,13 +56,13 @@ class ResultLog:
         """Make the changes of ``(from, to]`` durable; False, and nothing done, if that was published before."""
         if to_epoch <= self.latest():
             return False
-        if self._versions and from_epoch != self.latest():
+        if from_epoch != self.latest():
             raise EpochLogError(f"expected a result from epoch {self.latest()}, was ({from_epoch}, {to_epoch}]")
         path = self._path(from_epoch, to_epoch)
         hidden = path.with_name("." + path.name)
         write_segment(hidden, changes, footer)
         hidden.rename(path)
-        sync_directory(self._directory)
+        sync_directory(self.directory)
         self._versions.append((from_epoch, to_epoch))
         return True
 
@@ -66,4 +72,4 @@ class ResultLog:
             yield read_segment(self._path(from_epoch, to_epoch))
 
     def _path(self, from_epoch: int, to_epoch: int) -> Path:
-        return self._directory / f"{from_epoch:012d}-{to_epoch:012d}{_SUFFIX}"
+        return self.directory / f"{from_epoch:012d}-{to_epoch:012d}{_SUFFIX}"

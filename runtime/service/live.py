@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, compile_program, encode_program
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
@@ -116,12 +118,18 @@ class LiveRuntime(IngestListener):
         if self._port is not None:
             self._port.stopListening()
         if self._lane is not None:
-            self._lane.stop()  # a start that waits for its first version gives up
+            self._in_thread(self._lane.stop)  # a start that waits for its first version gives up
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
         if self._starting is None:
             starting.callback(None)
-        starting.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(lambda _: stopped.callback(None)))
+
+        def ended(result: object) -> None:
+            if isinstance(result, Failure):
+                self._log.failure("stopping", failure=result)
+            stopped.callback(None)
+
+        starting.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(ended))
         return stopped
 
     def figures(self) -> dict[str, int | float | str | None]:
@@ -231,13 +239,14 @@ class LiveRuntime(IngestListener):
         self._lane.wait_for(self._writer.epoch, _FIRST_VERSION_SECONDS)
 
     def _stop_parts(self) -> None:
-        if self._ingesting:
-            self._ingest.stop()
-        if self._lane is not None:
-            self._lane.stop()
-        if self._session is not None:
-            self._session.stop()
-        self._writer.close()
+        with ExitStack() as parts:  # each is stopped, whatever the others raise
+            parts.callback(self._writer.close)
+            if self._session is not None:
+                parts.callback(self._session.stop)
+            if self._lane is not None:
+                parts.callback(self._lane.stop)
+            if self._ingesting:
+                parts.callback(self._ingest.stop)
 
 
 class _Rate:

@@ -68,6 +68,7 @@ class SparkLane:
         self._published = threading.Condition()
         self._failure: str | None = None
         self._ended = False
+        self._stopped = False
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
         """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
@@ -75,6 +76,7 @@ class SparkLane:
             "path": str(self._epochs),
             "shards": str(self._config.shards),
             "max_epochs_per_batch": str(self._config.max_epochs_per_batch),
+            "results": str(self._results.directory.resolve()),
         }
         deltas = self._session.readStream.format("epochs").options(**options).load()
         processor = ShardProcessor(str(self._epochs), self._config.shards)
@@ -82,6 +84,8 @@ class SparkLane:
         writer = changes.writeStream.outputMode("update").foreachBatch(self._publish).queryName("views")
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         threading.Thread(target=self._watch, args=(self._query, on_ended), name="spark-lane", daemon=True).start()
+        if self._stopped:
+            self.stop()
 
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
@@ -102,9 +106,10 @@ class SparkLane:
 
     def stop(self) -> None:
         """Stop the query; the batch under way is abandoned and will be run again by the next start."""
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
+        self._stopped = True
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()
 
     def _watch(self, query: StreamingQuery, on_ended: Callable[[str | None], None] | None) -> None:
         reason: str | None = None

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from runtime.compiler.program import Program, decode_program
-from runtime.epochs import EpochLogReader
+from runtime.epochs import EpochLogReader, ResultLog
 from runtime.spark.partitioning import shard_ids
 from runtime.views import deliveries
 
@@ -77,6 +77,10 @@ class EpochReader(DataSourceStreamReader):
         self._directory = options["path"]
         self._shards = int(options["shards"])
         self._most_epochs = int(options["max_epochs_per_batch"])
+        # What was published when the query started: such spans are planned again as they were, whatever Spark's own
+        # record of them has lost.
+        results = options.get("results")
+        self._published = ResultLog.versions_in(Path(results)) if results else []
         self._log = EpochLogReader(Path(self._directory))
         self._programs: list[int] = []  # epochs with a control record, ascending
         self._looked = -1  # newest epoch whose footer was looked at
@@ -99,7 +103,8 @@ class EpochReader(DataSourceStreamReader):
         while self._log.latest() <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
         self._look(max(begin, self._log.latest()))
-        newest = min(max(begin, self._log.latest()), begin + self._most_epochs)
+        published = next((version for version in self._published if version > begin), None)
+        newest = published or min(max(begin, self._log.latest()), begin + self._most_epochs)
         stops = [epoch - 1 for epoch in self._programs if begin + 1 < epoch <= newest]
         return {"epoch": min([newest, *stops])}
 
@@ -143,7 +148,7 @@ class EpochReader(DataSourceStreamReader):
         yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to release: retention asks the checkpoints."""
+        """Nothing to release: the log keeps its segments."""
 
     def _look(self, newest: int) -> None:
         for epoch in range(self._looked + 1, newest + 1):

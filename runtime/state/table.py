@@ -16,7 +16,7 @@ import pyarrow as pa
 from runtime.state.errors import CorruptStateError
 from runtime.state.keyindex import KeyIndex
 
-__all__ = ["KeyedTable", "run_rows"]
+__all__ = ["KeyedTable"]
 
 Words = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
@@ -145,11 +145,6 @@ class KeyedTable:
         """Assert every invariant; for tests."""
         self._index._check()
         assert self._values.shape == (len(self._names), self._index.capacity)
-
-
-def run_rows(run: pa.RecordBatch) -> int:
-    """How many keys a run speaks of: what it costs to write."""
-    return int(run.num_rows)
 
 
 def _distinct(keys: Words) -> Words:

@@ -79,6 +79,8 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
     if expr.op in ("and", "or", "not"):
         args = [a.cast(pa.bool_()) for a in args]  # a bare NULL has no type
     if expr.op == "div":
+        if any(not _fits_float(a) for a in args):
+            raise OverflowError  # Python divides integers of any size and rounds once
         numerator, denominator = (pc.cast(_spread(a, rows), pa.float64()) for a in args)
         zero = pc.equal(denominator, 0.0)
         return pc.divide(numerator, pc.if_else(zero, pa.scalar(None, pa.float64()), denominator))
@@ -88,6 +90,17 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
             value = _TYPED[expr.op](value, argument)
         return value
     return _TYPED[expr.op](*args)
+
+
+def _fits_float(value: pa.Array | pa.Scalar) -> bool:
+    """Whether every number of it is a float64 exactly."""
+    if pa.types.is_decimal(value.type):
+        return False
+    if not pa.types.is_integer(value.type):
+        return True
+    bounds = pc.min_max(_spread(value, 1))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is None or (low >= -_FLOAT_EXACT and high <= _FLOAT_EXACT)
 
 
 def _literal_type(value: object) -> pa.DataType | None:
@@ -109,6 +122,7 @@ def _divide(expr: Call, args: list[Any]) -> pa.Array:
     return quotient if expr.op == "floordiv" else pc.subtract_checked(left, pc.multiply_checked(quotient, divisor))
 
 
+_FLOAT_EXACT: Final = 2**53
 _EXACT: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,

@@ -49,7 +49,9 @@ def times(high: Integers, low: Integers, weight: Integers) -> tuple[Integers, In
     """The parts, each row's multiplied by its weight; raises `ViewOverflowError` at 95 bits."""
     if _largest(high) * _largest(weight) > HIGH_LIMIT or _largest(weight) >= 2 ** (_BITS - 2):
         raise ViewOverflowError("expected a weighted summand of at most 94 bits, was a longer one")
-    return high * weight, low * weight
+    if _largest(weight) <= 1:
+        return high * weight, low * weight
+    return normalise(high * weight, low * weight)  # low parts that many rows can add up again
 
 
 def may_overflow(high: Integers) -> bool:

@@ -147,3 +147,10 @@ def test_wide_arrays_hold_every_128_bits(numbers: list[int | None]) -> None:
 def test_one_bit_more_is_refused() -> None:
     with pytest.raises(ViewError, match="at most 127 bits"):
         wide_array([2**127])
+
+
+@pytest.mark.parametrize("value", [2**53 - 1, 2**53 + 1, 2**62 + 1])
+def test_division_of_integers_past_a_float_is_rounded_once(value: int) -> None:
+    columns = {"a": pa.array([value, -value, 0]), "b": pa.array([3, 7, 0])}
+    result = evaluate(Call("div", (Col("a"), Col("b"))), columns, 3)
+    assert result.to_pylist() == [value / 3, -value / 7, None]

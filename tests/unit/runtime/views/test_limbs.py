@@ -74,3 +74,9 @@ def test_only_summands_past_64_bits_may_overflow() -> None:
     assert not limbs.may_overflow(np.full(100_000, 2**31))
     assert limbs.may_overflow(np.full(3, 2**61))
     assert not limbs.may_overflow(np.zeros(0, np.int64))
+
+
+def test_low_parts_with_large_weights_add_up_exactly() -> None:
+    high, low = limbs.times(np.zeros(8, np.int64), np.full(8, 2**32 - 1), np.full(8, 2**30 - 1))
+    top, rest = limbs.normalise(np.array([high.sum()]), np.array([low.sum()]))
+    assert limbs.join(top, rest).to_pylist() == [8 * (2**32 - 1) * (2**30 - 1)]
