@@ -50,6 +50,7 @@ class StringPool:
 
     def __init__(self, strings: Iterable[str] = ()) -> None:
         self._strings = list(strings)
+        self._array = pa.array([], pa.string())
         self._numbers = {text: number for number, text in enumerate(self._strings)}
 
     def __len__(self) -> int:
@@ -72,9 +73,10 @@ class StringPool:
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
         """The strings of these numbers (-1: NULL)."""
-        distinct, inverse = np.unique(numbers, return_inverse=True)
-        values = pa.array([None if n < 0 else self._strings[n] for n in distinct.tolist()], pa.string())
-        return values.take(pa.array(inverse.astype(np.int64)))
+        if len(self._array) != len(self._strings):
+            # Grown by what is new alone: the pool of a shard may be large and is decoded from in every batch.
+            self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])
+        return self._array.take(pa.array(numbers, mask=numbers < 0))
 
     def added_since(self, count: int) -> list[str]:
         """Strings that were added after the pool had this many."""

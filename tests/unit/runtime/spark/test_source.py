@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from runtime.compiler import Column, NamedSelect, Relation, compile_program, encode_program
-from runtime.epochs import EpochLog, Footer
+from runtime.epochs import EpochLog, Footer, ResultLog
 from runtime.spark import source
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.source import BROKEN, TICK, EpochPartition, EpochReader, Span
@@ -49,8 +49,10 @@ class Log:
         self._log.publish(self._log.prepare(footer, {"r": [batch]} if rows else {}))
         self._next += 1
 
-    def reader(self, most_epochs: int = 64, shards: int = 2) -> EpochReader:
+    def reader(self, most_epochs: int = 64, shards: int = 2, results: Path | None = None) -> EpochReader:
         options = {"path": str(self.directory), "shards": str(shards), "max_epochs_per_batch": str(most_epochs)}
+        if results is not None:
+            options["results"] = str(results)
         return EpochReader(options)
 
 
@@ -113,6 +115,17 @@ def test_a_planned_batch_is_planned_again_alike_after_a_restart(log: Log) -> Non
         == (first.program, first.epochs, first.span)
         == (0, (1, 2, 3), Span(0, 3))
     )
+
+
+def test_spans_that_were_published_are_planned_as_they_were(log: Log, tmp_path: Path) -> None:
+    """Spark's record of a batch can be lost where the synced result is not."""
+    for _ in range(9):
+        log.seal((1, 1))
+    results = ResultLog(tmp_path / "results")
+    for begin, end in ((0, 4), (4, 6)):
+        results.publish(begin, end, {}, Footer(begin, end))
+    reader = log.reader(most_epochs=3, results=tmp_path / "results")
+    assert [latest(reader, begin) for begin in (0, 4, 6)] == [4, 6, 9]
 
 
 def test_large_batches_are_split_and_one_part_carries_the_ticks(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
