@@ -48,8 +48,9 @@ class TextFeedSource(Source):
     What arrives in one turn of the reactor becomes one raw buffer, a small message goes out at the turn's end. While
     the sink refuses, the transport is paused and the bytes that were already on their way are gathered, up to about
     ``buffer_bytes`` a buffer. A broken connection is reported once, with `lost`; the source then does nothing until
-    `reconnect` says where to go on: the bytes behind the last whole message come again. A refused login, and too many
-    attempts to connect in a row, are failures.
+    `reconnect` says where to go on: the bytes behind the last whole message come again. A connection on which nothing
+    arrives for ``silence_s`` while it is read counts as broken: an exchange sends heartbeats. A refused login, and too
+    many attempts to connect in a row, are failures.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class TextFeedSource(Source):
         backoff: Backoff | None = None,
         buffer_bytes: int = BUFFER_BYTES,
         connect_timeout_s: float = 5.0,
+        silence_s: float = 10.0,
     ) -> None:
         self._reactor = reactor
         self._address = (host, port)
@@ -69,6 +71,7 @@ class TextFeedSource(Source):
         self._backoff = backoff or Backoff()
         self._buffer_bytes = buffer_bytes
         self._connect_timeout_s = connect_timeout_s
+        self._silence_s = silence_s
         self._sink: BufferSink | None = None
         self._position = Position()
         self._failures = 0
@@ -80,6 +83,11 @@ class TextFeedSource(Source):
         """Session of the feed, as the exchange named it at the last login."""
         self.next_sequence = 0
         """Number of the first message after the last login, as the exchange named it."""
+
+    @property
+    def is_connected(self) -> bool:
+        """There is a connection whose login was accepted; on the reactor's thread."""
+        return self._connection is not None and self._connection.logged_in
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """Connect and log in at the position; on the reactor's thread."""
@@ -135,7 +143,7 @@ class TextFeedSource(Source):
             connection.abandon()
             return
         self._connection = connection
-        connection.start(self._origin_id, self._position, self._buffer_bytes)
+        connection.start(self._origin_id, self._position, self._buffer_bytes, self._silence_s)
 
     def accepted(self, reply: Accepted) -> None:
         """The exchange took the login."""
@@ -146,9 +154,9 @@ class TextFeedSource(Source):
         """Hand a buffer to the sink."""
         return self._sink is not None and not self._closed and self._sink.offer(raw)
 
-    def later(self, call: Callable[[], None]) -> None:
-        """Run something at the end of this turn of the reactor."""
-        self._reactor.callLater(0, call)
+    def later(self, call: Callable[[], None], delay_s: float = 0) -> Any:
+        """Run something at the end of this turn of the reactor, or after a while; gives the delayed call."""
+        return self._reactor.callLater(delay_s, call)
 
     def refused(self, reason: str) -> None:
         """The login cannot succeed, however often it is tried."""
@@ -217,21 +225,26 @@ class _Connection(Protocol):
         self._gone: str | None = None
         self._number = 1
         self._abandoned = False
+        self._watch: Any = None
+        self._silence: str | None = None
 
     def connectionMade(self) -> None:
         self._source.connected(self)
 
-    def start(self, origin_id: int, position: Position, buffer_bytes: int) -> None:
+    def start(self, origin_id: int, position: Position, buffer_bytes: int, silence_s: float) -> None:
         """Send the login."""
         self._origin_id = origin_id
         self._offset = position.offset
         self._buffer_bytes = buffer_bytes
+        self._silence_s = silence_s
+        self._watch_silence()
         transport: Any = self.transport
         transport.write(encode_login(PassiveLogin(position.session, position.sequence)))
 
     def abandon(self) -> None:
         """Close without a word to the source."""
         self._abandoned = True
+        self._end_watch()
         self._chunks.clear()
         self._refused_buffer = None
         transport: Any = self.transport
@@ -240,12 +253,29 @@ class _Connection(Protocol):
     def dataReceived(self, data: bytes) -> None:
         if self._abandoned:
             return
+        if self._watch is not None:
+            self._watch.reset(self._silence_s)
         if not self.logged_in:
             data = self._read_reply(data)
         if data:
             self._chunks.append(data)
             self._held += len(data)
             self._plan_flush()
+
+    def _watch_silence(self) -> None:
+        self._watch = self._source.later(self._silent, self._silence_s)
+
+    def _end_watch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+
+    def _silent(self) -> None:
+        """The peer hangs or is gone without a word: `connectionLost` follows."""
+        self._watch = None
+        self._silence = f"nothing heard for {self._silence_s:g} s"
+        transport: Any = self.transport
+        transport.abortConnection()
 
     def _read_reply(self, data: bytes) -> bytes:
         """Look for the login's answer, return what comes behind it."""
@@ -310,6 +340,7 @@ class _Connection(Protocol):
     def _pause(self) -> None:
         if not self._paused and self._gone is None:
             self._paused = True
+            self._end_watch()
             transport: Any = self.transport
             transport.pauseProducing()
 
@@ -318,12 +349,14 @@ class _Connection(Protocol):
             self._source.broken(self, self._gone)
         elif self._paused:
             self._paused = False
+            self._watch_silence()
             transport: Any = self.transport
             transport.resumeProducing()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._abandoned:
             return
-        self._gone = reason.getErrorMessage()
+        self._end_watch()
+        self._gone = self._silence or reason.getErrorMessage()
         if self._refused_buffer is None:  # else what was received is offered again first, after resume
             self.flush()

@@ -259,6 +259,52 @@ def test_loss_before_the_login_is_an_attempt() -> None:
     assert feed.attempts == 4
 
 
+def test_a_silent_connection_is_lost() -> None:
+    """Nothing for too long breaks the connection; every byte starts the wait anew."""
+    feed = Feed(silence_s=10.0)
+    feed.login()
+    assert feed.source.is_connected
+    feed.reactor.advance(9)
+    feed.receive(b"0,H\n")
+    feed.reactor.advance(9)
+    assert not feed.transport.disconnecting
+    feed.reactor.advance(1)
+    assert feed.transport.disconnecting
+    feed.lose()
+    ((kind, reason),) = feed.sink.events
+    assert (kind, feed.source.is_connected) == ("lost", False)
+    assert "nothing heard for 10 s" in reason
+    assert not feed.reactor.getDelayedCalls()
+
+
+def test_a_login_that_is_never_answered_is_a_failed_attempt() -> None:
+    feed = Feed(silence_s=10.0, backoff=Backoff(first_s=1.0, attempts=2))
+    feed.connect()
+    assert not feed.source.is_connected
+    feed.reactor.advance(10)
+    assert feed.transport.disconnecting
+    feed.lose()
+    assert feed.sink.events == []
+    feed.reactor.advance(1.0)
+    assert feed.attempts == 2
+
+
+def test_a_paused_connection_may_be_silent() -> None:
+    """Under back-pressure nothing is read, so that nothing can be heard; the wait begins with the resumption."""
+    feed = Feed(room=0, silence_s=10.0)
+    feed.login()
+    feed.receive(b"one\n")
+    feed.reactor.advance(100)
+    assert not feed.transport.disconnecting
+    feed.sink.room = 10
+    feed.source.resume()
+    feed.turn()
+    feed.reactor.advance(9)
+    assert not feed.transport.disconnecting
+    feed.reactor.advance(1)
+    assert feed.transport.disconnecting
+
+
 @pytest.mark.parametrize("when", ["connecting", "waiting", "reading"])
 def test_close_is_silent(when: str) -> None:
     """After close nothing is heard and nothing is tried, whatever was under way; twice is as good as once."""
