@@ -30,6 +30,8 @@ class _Bad(msgspec.Struct, frozen=True):
     offset: int
     letters: tuple[DeadLetter, ...]
     count: int
+    until: int
+    """None of them starts behind this offset."""
 
 
 class Origin:
@@ -70,6 +72,7 @@ class Origin:
         self._refused = False
         self._on_drained: Callable[[], None] | None = None
         self._bad: deque[_Bad] = deque()
+        self._missing_until: int | None = None
         self._end_offset = start.offset
 
     def open(self, sink: BufferSink) -> None:
@@ -123,18 +126,18 @@ class Origin:
         uncounted = batch.messages - batch.rows.num_rows
         for letter in batch.dead:
             if uncounted and len(self._bad) < _MOST_LETTERS:
-                self._bad.append(_Bad(letter.byte_offset, (letter,), 1))
+                self._bad.append(_Bad(letter.byte_offset, (letter,), 1, letter.byte_offset))
                 uncounted -= 1
         if uncounted and self._bad:
             last = self._bad.pop()
-            self._bad.append(msgspec.structs.replace(last, count=last.count + uncounted))
+            self._bad.append(msgspec.structs.replace(last, count=last.count + uncounted, until=batch.end_offset))
         elif uncounted:
-            self._bad.append(_Bad(self._end_offset, (), uncounted))
+            self._bad.append(_Bad(self._end_offset, (), uncounted, batch.end_offset))
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
         """Malformed tuples that start before this offset: those described, and how many; each is told once.
 
-        The adaptor hears that so many messages are missing.
+        The adaptor hears that so many messages are missing, until `applied` has passed the last of them.
         """
         letters: list[DeadLetter] = []
         count = 0
@@ -142,6 +145,7 @@ class Origin:
             bad = self._bad.popleft()
             letters += bad.letters
             count += bad.count
+            self._missing_until = max(bad.until, self._missing_until or 0)
         allow = getattr(self.adaptor, "allow_missing", None)
         if count and allow is not None:
             allow(count)
@@ -209,6 +213,15 @@ class Origin:
                 else self._cut.sequence + part.rows.num_rows
             )
             self._cut = Cut(self.session(), sequence, int(part.row_ends[-1]))
+            if self._missing_until is not None and self._cut.offset > self._missing_until:
+                self._forget_missing()
+
+    def _forget_missing(self) -> None:
+        """Numbers may be missing only where malformed tuples stood."""
+        self._missing_until = None
+        forget = getattr(self.adaptor, "forget_missing", None)
+        if forget is not None:
+            forget()
 
     def cut(self) -> Cut:
         """Where the origin's input is cut if the epoch closes now."""
@@ -224,6 +237,7 @@ class Origin:
         self._order = InOrder(_IN_ORDER_CAPACITY)
         self._waiting, self._ready = None, None
         self._bad.clear()
+        self._forget_missing()
         self._end_offset = self._cut.offset
         position = Position(self.session(), self._cut.sequence + 1, self._cut.offset)
         again = getattr(self.source, "reconnect", None)

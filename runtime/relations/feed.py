@@ -59,6 +59,10 @@ class FeedAdaptor(Adaptor):
         """So many messages were set aside as malformed: their numbers may be missing."""
         self._dead += messages
 
+    def forget_missing(self) -> None:
+        """The stream is past them: from here on a missing number is a gap again."""
+        self._dead = 0
+
     def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
         heartbeat = pc.equal(rows.column("action"), _HEARTBEAT).to_numpy(zero_copy_only=False)
         time_ns = rows.column("time_ns").to_numpy()

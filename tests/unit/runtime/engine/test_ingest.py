@@ -352,6 +352,31 @@ def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     assert not lab.ingest.offer(RawBuffer(0, 1, b"", 0))
 
 
+@pytest.mark.parametrize("bad", ["4,3,oops\n", "5,4,0,0,H,oops,0,\n"])
+def test_a_malformed_line_does_not_hide_a_later_gap(tmp_path: Path, bad: str) -> None:
+    """It allows a number to be missing where it stood; it may also have been a heartbeat, which has none of its own."""
+    lines = feed(12).decode().splitlines(keepends=True)
+    del lines[8]
+    if "H" in bad:
+        lines.insert(4, bad)
+    else:
+        lines[3] = bad
+        lines.insert(6, "8,7,oops, more\n")
+        del lines[7]
+    data = "".join(lines).encode()
+    source = ListSource(0, data, [data.index(b"6,5,6"), data.index(b"\n8,7") + 1, data.index(b"10,9,10")])
+    lab = IngestLab(tmp_path, [(source, feed_adaptor)])
+    assert "FeedGapError: expected feed message 9, was 10" in lab.run()
+
+
+def test_uncounted_malformed_messages_may_all_be_missing(tmp_path: Path) -> None:
+    """So many that not each is described, and parts that end between them."""
+    data = feed(6_000, bad=tuple(range(2, 5_000, 2)))
+    lab = IngestLab(tmp_path, [(ListSource(0, data), feed_adaptor)], epoch_messages=50)
+    assert lab.run() == "finished"
+    assert lab.origins[0].adaptor.counters()["gaps"] == 2_499
+
+
 def test_a_malformed_message_that_comes_again_after_a_break_is_told_once(tmp_path: Path) -> None:
     """The connection breaks behind it, before a good message has passed it."""
     data = feed(9, bad=(4, 6))
