@@ -2,11 +2,13 @@
 
 A subscriber gets a snapshot of each of its views, then the changes. One whose connection is full is not sent changes
 any more: when it drains it gets a new snapshot, which is what its missed changes add up to. So nothing grows with a
-slow reader.
+slow reader. The same happens to all of them while the owner holds the hub, because what it knows is stale: they hear
+nothing, not even heartbeats, and whoever needs fresh views can tell from the silence.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -17,7 +19,25 @@ from runtime.compiler.program import Program, View
 from runtime.epochs import Cut, Footer, Segment
 from runtime.service.materialised import MaterialisedView
 
-__all__ = ["Hub", "Listener", "Subscription"]
+__all__ = ["Freshness", "Hub", "Listener", "Subscription"]
+
+
+class Freshness:
+    """How long the oldest epoch has waited to be published. `sealed` may be called from another thread."""
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._waiting: deque[tuple[int, float]] = deque()
+
+    def sealed(self, epoch: int, now_s: float) -> None:
+        """There is a new epoch."""
+        self._waiting.append((epoch, now_s))
+
+    def is_fresh(self, version: int, now_s: float) -> bool:
+        """With this version published, no epoch waits too long."""
+        while self._waiting and self._waiting[0][0] <= version:
+            self._waiting.popleft()
+        return not self._waiting or now_s - self._waiting[0][1] <= self._longest_s
 
 
 class Listener(Protocol):
@@ -49,7 +69,7 @@ class Subscription:
     def catch_up(self) -> None:
         """Send a snapshot of every view that this subscriber has not got or has missed changes of."""
         for name in self._names:
-            if name in self._behind and not self._full:
+            if name in self._behind and not self._full and not self._hub.is_held:
                 self._behind.discard(name)
                 self._listener.write(self._hub.snapshot_frame(name))
 
@@ -57,7 +77,7 @@ class Subscription:
         """Send a version's changes, encoded once for all subscribers."""
         for name in self._names:
             if name in frames:
-                if self._full or name in self._behind:
+                if self._full or self._hub.is_held or name in self._behind:
                     self._behind.add(name)
                 else:
                     self._listener.write(frames[name])
@@ -79,6 +99,7 @@ class Hub:
         self._most_subscribers = most_subscribers
         self._subscriptions: set[Subscription] = set()
         self._cuts: dict[str, Cut] = {}
+        self._held = False
         self.version = 0
         self.updates = 0
 
@@ -100,6 +121,22 @@ class Hub:
     def result(self, name: str) -> MaterialisedView:
         """The full result of a view; raises `KeyError`."""
         return self._results[name]
+
+    @property
+    def is_held(self) -> bool:
+        """Nothing is sent."""
+        return self._held
+
+    def hold(self) -> None:
+        """Send nothing from now on: the views are stale."""
+        self._held = True
+
+    def release(self) -> None:
+        """The views are fresh again: whoever missed something gets a new snapshot."""
+        if self._held:
+            self._held = False
+            for subscription in tuple(self._subscriptions):
+                subscription.catch_up()
 
     def restore(self, segment: Segment) -> None:
         """Take a version out of the result log, at start."""
@@ -137,7 +174,9 @@ class Hub:
         self._subscriptions.discard(subscription)
 
     def heartbeat(self) -> None:
-        """Tell every subscriber that the service lives."""
+        """Tell every subscriber that the service lives and its views are fresh; nothing while held."""
+        if self._held:
+            return
         frame = encode_frame(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(frame)

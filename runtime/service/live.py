@@ -25,7 +25,7 @@ from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.errors import ServiceError
 from runtime.service.http import results_site
-from runtime.service.hub import Hub
+from runtime.service.hub import Freshness, Hub
 from runtime.sources import Position, TextFeedSource
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
@@ -37,6 +37,7 @@ _NAME: Final = "feed"
 _BEHIND_EPOCHS: Final = 32
 _FIRST_VERSION_SECONDS: Final = 120.0
 _HEARTBEAT_SECONDS: Final = 1.0
+_STALE_SECONDS: Final = 10.0
 
 
 class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,6 +77,7 @@ class LiveRuntime(IngestListener):
         self._on_failure = on_failure
         self._log = Logger()
         self.program = compile_program(selects, MARKET_RELATIONS, mode=config.mode)
+        self._freshness = Freshness(_STALE_SECONDS)
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
         self._begin_catalogue()
         self._results = ResultLog(config.directory / "results")
@@ -90,7 +92,7 @@ class LiveRuntime(IngestListener):
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
-        self._beats = LoopingCall(self.hub.heartbeat)
+        self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
         self._lane: SparkLane | None = None
         self._session: Any = None
@@ -164,6 +166,7 @@ class LiveRuntime(IngestListener):
 
     def _on_epoch(self, footer: Footer) -> None:
         self._sealed = footer.to_epoch
+        self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
 
     def _on_published(self, published: Published) -> None:
         self._reactor.callFromThread(self._published, published)
@@ -200,6 +203,17 @@ class LiveRuntime(IngestListener):
         self._ingest.start()
         port: int = self._port.getHost().port
         return port
+
+    def beat(self) -> None:
+        """Subscribers hear nothing while the feed is lost or Spark lags: the views are not what the market is."""
+        is_fresh = self._source.is_connected and self._freshness.is_fresh(self.hub.version, self._reactor.seconds())
+        if is_fresh and self.hub.is_held:
+            self._log.info("views are fresh again")
+            self.hub.release()
+        elif not is_fresh and not self.hub.is_held:
+            self._log.warn("views are stale: subscribers hear nothing until they are fresh")
+            self.hub.hold()
+        self.hub.heartbeat()
 
     def _request_barrier(self) -> None:
         """While Spark is behind, epochs grow instead of piling up."""

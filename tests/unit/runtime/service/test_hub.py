@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltabook.wire.results import Frame, FrameDecoder
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.epochs import Cut, Footer, ResultLog
-from runtime.service.hub import Hub, Listener, Subscription
+from runtime.service.hub import Freshness, Hub, Listener, Subscription
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect("other", "SELECT b FROM r")], [R])
@@ -169,3 +169,36 @@ def test_a_hub_comes_back_from_the_result_log(tmp_path: Path) -> None:
         again.restore(segment)
     assert (again.version, again.cuts, again.failed) == (3, hub.cuts, {"other": "why"})
     assert sorted(again.result("plain").rows()["a"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_held_hub_is_silent_and_then_sends_snapshots() -> None:
+    """Also to those that come meanwhile; who missed nothing gets nothing."""
+    hub = new_hub()
+    early, _ = subscribed(hub, "plain")
+    other, _ = subscribed(hub, "other")
+    early.frames(), other.frames()
+    hub.hold()
+    hub.heartbeat()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    late, paused = subscribed(hub, "plain")
+    paused.pause()
+    paused.resume()
+    assert early.seen() == other.seen() == late.seen() == []
+    hub.release()
+    assert early.seen() == late.seen() == [("snapshot", "plain", 0, 1)]
+    assert other.seen() == []
+    hub.heartbeat()
+    hub.publish(footer(2), changes("plain", (2, 1)), {})
+    assert [kind for kind, *_ in early.seen()] == ["heartbeat", "changes"]
+
+
+def test_an_epoch_that_waits_too_long_makes_stale() -> None:
+    freshness = Freshness(10.0)
+    assert freshness.is_fresh(0, 1000.0)
+    freshness.sealed(1, 0.0)
+    freshness.sealed(2, 8.0)
+    assert freshness.is_fresh(0, 10.0)
+    assert not freshness.is_fresh(0, 10.5)
+    assert freshness.is_fresh(1, 10.5)
+    assert not freshness.is_fresh(1, 18.5)
+    assert freshness.is_fresh(2, 1000.0)

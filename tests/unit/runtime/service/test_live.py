@@ -1,0 +1,69 @@
+"""A live runtime falls silent while its views are not what the market is; without Spark, on a clock of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from twisted.internet.task import Clock
+
+from deltabook.wire.results import FrameDecoder
+from runtime.compiler import NamedSelect
+from runtime.epochs import Footer
+from runtime.service.hub import Listener
+from runtime.service.live import LiveConfig, LiveRuntime
+
+
+class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
+    def callFromThread(self, call: Any, *args: Any) -> None:
+        call(*args)
+
+
+class Source:
+    session = "S1"
+    is_connected = True
+
+    def __init__(self, *_: Any) -> None: ...
+
+
+class Connection(Listener):
+    def __init__(self) -> None:
+        self._decoder = FrameDecoder()
+        self._kinds: list[str] = []
+
+    def write(self, data: bytes) -> None:
+        self._kinds += [frame.header.kind for frame in self._decoder.feed(data)]
+
+    def heard(self) -> list[str]:
+        kinds, self._kinds = self._kinds, []
+        return kinds
+
+
+def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.service.live.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    views = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
+    early = Connection()
+    runtime.hub.subscribe(["volumes"], early)
+    runtime.beat()
+    assert early.heard() == ["snapshot", "heartbeat"]
+
+    monkeypatch.setattr(Source, "is_connected", False)
+    runtime.beat()
+    late = Connection()
+    runtime.hub.subscribe(["volumes"], late)
+    assert early.heard() == late.heard() == []
+    monkeypatch.setattr(Source, "is_connected", True)
+    runtime.beat()
+    assert (early.heard(), late.heard()) == (["heartbeat"], ["snapshot", "heartbeat"])
+
+    reactor.advance(10.5)  # epoch 1, begun with the directory, is not published
+    runtime.beat()
+    assert early.heard() == []
+    runtime.hub.publish(Footer(0, 1), {"volumes": pa.table({"symbol": ["A"], "v": [1], "weight": [1]})}, {})
+    assert early.heard() == []
+    runtime.beat()
+    assert early.heard() == ["snapshot", "heartbeat"]
