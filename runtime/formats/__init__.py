@@ -8,12 +8,11 @@
                  └─ Schema of Fields, their types from the one registry of value parsers (values)
 ```
 
-A new format is one file: its own indexer. Dead letters go to a bounded `DeadLetterFile`.
+A new format is one file: its own indexer.
 """
 
 from runtime.formats.buffers import BODY, LEAD, DeadLetter, FormattedBatch, RawBuffer
 from runtime.formats.csv import CsvIndexer
-from runtime.formats.deadletters import DeadLetterFile
 from runtime.formats.errors import (
     DuplicateSequenceError,
     FormatError,
@@ -36,7 +35,6 @@ __all__ = [
     "BadTuple",
     "CsvIndexer",
     "DeadLetter",
-    "DeadLetterFile",
     "DuplicateSequenceError",
     "Field",
     "FormatError",
