@@ -1,4 +1,5 @@
--- Value of the bids in the best quarter of the bid volume.
+-- Value of the bids in the best quarter of the bid volume. SUM of nothing is NULL in SQL, which leaves out the best
+-- price, above which there is nothing; with --mode dbtoaster it is 0, and the best price counts. So it is with mst.sql.
 INCLUDE 'finance_schema.sql';
 
 SELECT SUM(b1.price * b1.volume) AS vwap

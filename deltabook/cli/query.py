@@ -102,6 +102,7 @@ def run(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
             "views over the live market are kept by `deltabook runtime`"
         )
+    click.echo(f"starting Spark on {master}, which takes some 15 s", err=True)
     with _run_directory(directory) as place:
         script_run = ScriptRun(
             place,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 from twisted.internet import reactor as _reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
 
 from deltabook.cli._errors import ConfigurationError
@@ -116,7 +116,7 @@ class _Process:
     def _start(self) -> None:
         if self._exit_with_stdin:
             InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
-        started: Deferred[int] = self._runtime.start()
+        started: Deferred[int] = maybeDeferred(self._runtime.start)
         started.addCallbacks(lambda port: self._reporter.ready({"http": port}), self._failed_to_start)
 
     def _failed_to_start(self, failure: Failure) -> None:

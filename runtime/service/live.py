@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -106,6 +108,8 @@ class LiveRuntime(IngestListener):
 
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
+        self._check_port()
+        self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
         self._starting = self._in_thread(self._start_spark)
         started: Deferred[int] = Deferred()
         self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
@@ -190,6 +194,17 @@ class LiveRuntime(IngestListener):
             )
         if self._writer.epoch < 1:
             self._writer.seal({})
+
+    def _check_port(self) -> None:
+        """Raise `ServiceError` for a port that is taken before Spark is started, which takes long."""
+        if self._config.http_port:
+            where = self._config.interface
+            try:
+                self._reactor.listenTCP(self._config.http_port, Factory(), interface=where).stopListening()
+            except CannotListenError as error:
+                raise ServiceError(
+                    f"expected a free port, was {where}:{self._config.http_port}: {error.socketError}"
+                ) from None
 
     def _serve(self) -> int:
         if self._stopping:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -109,7 +110,8 @@ class SparkLane:
         self._stopped = True
         query, self._query = self._query, None
         if query is not None:
-            query.stop()
+            with suppress(Exception):  # a Spark that has ended has stopped its query, and py4j says so in many ways
+                query.stop()
 
     def _watch(self, query: StreamingQuery, on_ended: Callable[[str | None], None] | None) -> None:
         reason: str | None = None
