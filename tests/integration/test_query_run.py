@@ -109,7 +109,10 @@ def write_trace(directory: Path, lines: Sequence[str]) -> None:
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("seed", "count", "every", "mode"), [(1, 650, 100, "sql"), (2, 300, 0, "dbtoaster")])
+@pytest.mark.parametrize(
+    ("seed", "count", "every", "mode"),
+    [(1, 650, 100, "sql"), pytest.param(2, 300, 0, "dbtoaster", marks=pytest.mark.slow)],
+)
 def test_the_finance_queries_on_a_made_trace(
     tmp_path: Path, seed: int, count: int, every: int, mode: Literal["sql", "dbtoaster"]
 ) -> None:
