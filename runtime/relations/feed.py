@@ -99,16 +99,7 @@ class FeedAdaptor(Adaptor):
         return {} if expired is None else {"trades": expired}
 
     def counters(self) -> Mapping[str, int]:
-        seen = self._book.counters
-        return {
-            "messages": seen.messages,
-            "unknown_orders": seen.unknown_orders,
-            "duplicate_orders": seen.duplicate_orders,
-            "bad_volumes": seen.bad_volumes,
-            "live_orders": len(self._book),
-            "gaps": self._gaps,
-            "repeated": self._repeated,
-        }
+        return {**self._book.counts(), "gaps": self._gaps, "repeated": self._repeated}
 
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; raises `FeedGapError` if others are missing."""

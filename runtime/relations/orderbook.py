@@ -125,6 +125,17 @@ class OrderBookAdaptor:
         """Live orders."""
         return len(self._orders)
 
+    def counts(self) -> dict[str, int]:
+        """What it saw and holds, by name."""
+        seen = self.counters
+        return {
+            "messages": seen.messages,
+            "unknown_orders": seen.unknown_orders,
+            "duplicate_orders": seen.duplicate_orders,
+            "bad_volumes": seen.bad_volumes,
+            "live_orders": len(self),
+        }
+
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
         """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``), without empty ones."""
         self.counters.messages += len(messages.action)

@@ -96,14 +96,7 @@ class TraceAdaptor(Adaptor):
         return {s.relation.name: self._renamed(s, deltas[s.book]) for s in self._streams if s.book in deltas}
 
     def counters(self) -> Mapping[str, int]:
-        seen = self._book.counters
-        return {
-            "messages": seen.messages,
-            "unknown_orders": seen.unknown_orders,
-            "duplicate_orders": seen.duplicate_orders,
-            "bad_volumes": seen.bad_volumes,
-            "live_orders": len(self._book),
-        }
+        return self._book.counts()
 
     @staticmethod
     def _renamed(stream: BookStream, deltas: pa.RecordBatch) -> pa.RecordBatch:
