@@ -102,7 +102,10 @@ def run(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
             "views over the live market are kept by `deltabook runtime`"
         )
-    click.echo(f"starting Spark on {master}, which takes some 15 s", err=True)
+
+    def say_starting() -> None:
+        click.echo(f"starting Spark on {master}, which takes some 15 s", err=True)
+
     with _run_directory(directory) as place:
         script_run = ScriptRun(
             place,
@@ -112,7 +115,7 @@ def run(
             ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
             spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=1 if every_epoch else 1_000_000),
         )
-        for result in script_run.results(every_epoch=every_epoch):
+        for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             _print_result(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json)
         counts = script_run.counts
         unknown = counts.counters.get("unknown_orders", 0)

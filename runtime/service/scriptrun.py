@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -85,15 +85,16 @@ class ScriptRun:
         self.program: Program = compile_program(selects, [s.relation() for s in streams], mode=mode)
         self.counts = Counts(0, 0, 0, {})
 
-    def results(self, *, every_epoch: bool = False) -> Iterator[Result]:
+    def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run, and give each view's result at the end, or at every version that is published.
 
+        ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
         views = {view.name: MaterialisedView(view.columns) for view in self.program.views}
         versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         last = self._ingest()
-        session = start_session(self._spark_config, self._directory / "spark")
+        session = start_session(self._spark_config, self._directory / "spark", on_starting=on_starting)
         results = ResultLog(self._directory / "results")
         lane = SparkLane(
             session,

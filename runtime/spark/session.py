@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -121,13 +121,22 @@ def _reason(error: str, directory: Path) -> str:
     return error.splitlines()[0]
 
 
-def start_session(config: SparkConfig, directory: Path, environ: Mapping[str, str] = os.environ) -> SparkSession:
-    """Start Spark with its logs under ``directory``; raises `SparkLaneError` in one line if it does not start."""
+def start_session(
+    config: SparkConfig,
+    directory: Path,
+    environ: Mapping[str, str] = os.environ,
+    on_starting: Callable[[], None] = lambda: None,
+) -> SparkSession:
+    """Start Spark with its logs under ``directory``; raises `SparkLaneError` in one line if it does not start.
+
+    ``on_starting`` is called when a Java is found and the wait begins.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
         raise SparkLaneError(str(error)) from None
+    on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     (directory / "log4j2.properties").write_text(_LOG4J.format(path=directory / "spark.log"))
