@@ -7,16 +7,20 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import duckdb
+import msgspec
 from sqlglot import exp
 
+from runtime.compiler.candidate import Candidate
 from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
+from runtime.compiler.factored import factored_view
+from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
-from runtime.compiler.lower import NotLinear
+from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import Query, parse_select
-from runtime.compiler.program import Linear, Program, Reevaluated, Relation, View
+from runtime.compiler.program import Program, Relation, View
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
@@ -42,7 +46,7 @@ def compile_program(
             if select.name in views or select.name in known:
                 raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
                                file=select.file, line=select.line, column=select.column)  # fmt: skip
-            views[select.name] = compiler.view(select)
+            views[select.name] = msgspec.structs.replace(compiler.view(select), home=len(views))
     finally:
         compiler.describer.close()
     read = {part.relation for part in compiler.maps.maps}
@@ -66,20 +70,32 @@ class _Compiler:
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)
         names = self._names(query, len(output.names))
-        body: Linear | Reevaluated
-        try:
-            linear = linear_view(query.tree, self.relations, self.maps, zero=zero)
-            body, types, reason = linear.body, list(linear.types), _linear_reason(linear.body)
-        except NotLinear as finding:
-            reason, types = str(finding), output.types
-            self._refuse_growing(query, rewriter, reason)
-            self._check_types(query, names, types)
+        found = self._incremental(query, zero=zero)
+        if isinstance(found, str):
+            self._refuse_growing(query, rewriter, found)
+            self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
-            verify(body, types, names, self.maps.maps, self.describer)
+            verify(body, output.types, names, self.maps.maps, self.describer)
             if rewriter.expressions.floats:
-                reason += f"; not exact integers: {', '.join(rewriter.expressions.floats)}"
-        columns = tuple(kind.column(name) for name, kind in zip(names, types, strict=True))
-        return View(select.name, columns, body, reason, select.sql, query.plain.args.get("order") is not None)
+                found += f"; not exact integers: {', '.join(rewriter.expressions.floats)}"
+            found = Candidate(body, tuple(output.types), "reevaluated", found)
+        if found.view_class != "linear":
+            self._refuse_growing(query, rewriter, found.reason)
+        columns = tuple(kind.column(name) for name, kind in zip(names, found.types, strict=True))
+        is_ordered = query.plain.args.get("order") is not None
+        return View(select.name, columns, found.body, found.view_class, found.reason, select.sql, is_ordered)
+
+    def _incremental(self, query: Query, *, zero: bool) -> Candidate | str:
+        """The first class that has the query; or why none has, in the words of the last that was tried."""
+        reason = ""
+        for compile_view in (linear_view, factored_view, flow_view):
+            mark = self.maps.mark()
+            try:
+                return compile_view(query.tree, self.relations, self.maps, zero=zero)
+            except NotIncremental as finding:
+                self.maps.undo(mark)
+                reason = str(finding)
+        return reason
 
     def _names(self, query: Query, count: int) -> list[str]:
         """What DuckDB calls the query's columns; it also finds what is wrong beyond names and types."""
@@ -114,9 +130,3 @@ class _Compiler:
                     f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, and this "
                     f"one is not ({reason}); declare a retention for the relation, or sum and count over it alone"
                 )
-
-
-def _linear_reason(body: Linear) -> str:
-    what = "rows" if all(branch.bag for branch in body.branches) else "SUM, COUNT and AVG"
-    many = f"UNION ALL of {len(body.branches)} SELECTs, each " if len(body.branches) > 1 else ""
-    return f"{many}{what} over one relation"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.compiler.program import Call, Col, Column, Expr, Linear, Lit, Map, Program, View
+from runtime.compiler.program import Call, Col, Column, Expr, Linear, Lit, Map, Program, Reevaluated, View
 
 __all__ = ["explain"]
 
@@ -20,7 +20,7 @@ def explain(program: Program, name: str) -> str:
              f"  SUM of nothing: {'0' if program.mode == 'dbtoaster' else 'NULL'}", "  columns:"]  # fmt: skip
     lines += [f"    {_column(column)}" for column in view.columns]
     lines += _linear(program, view, view.body) if isinstance(view.body, Linear) else []
-    if not isinstance(view.body, Linear):
+    if isinstance(view.body, Reevaluated):
         lines.append("  tables:")
         for part in view.body.inputs:
             lines.append(f"    {part.table} = the rows of map {part.map}")
@@ -65,6 +65,7 @@ def _map(program: Program, part: Map) -> list[str]:
 def _maps_of(view: View) -> set[int]:
     if isinstance(view.body, Linear):
         return {branch.map for branch in view.body.branches}
+    assert isinstance(view.body, Reevaluated)
     return {part.map for part in view.body.inputs}
 
 

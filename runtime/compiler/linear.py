@@ -7,24 +7,15 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.compiler.lower import Lowered, NotLinear, at_type, lower
+from runtime.compiler.candidate import Candidate
+from runtime.compiler.lower import Lowered, NotIncremental, at_type, lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, key_of
 from runtime.compiler.program import Branch, Call, Col, Expr, Key, Linear, Lit, Relation, Sum
 from runtime.compiler.types import INT, Type, common_type
 
-__all__ = ["LinearView", "linear_view"]
+__all__ = ["linear_view"]
 
 Value = int | float | str | bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class LinearView:
-    """A query as a linear view."""
-
-    body: Linear
-    """Its branches."""
-    types: tuple[Type, ...]
-    """Of its columns."""
 
 
 @dataclass(slots=True)
@@ -48,14 +39,14 @@ class _Arm:
         return Col(self.sums[-1].name)
 
 
-def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> LinearView:
-    """The query as a linear view, its maps added; raises `NotLinear` with the reason why it is none."""
+def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
+    """The query as a linear view, its maps added; raises `NotIncremental` with the reason why it is none."""
     arms = [_arm(select, relations, zero=zero) for select in _selects(tree)]
     types = []
     for column in zip(*(arm.outputs for arm in arms), strict=True):
         kind = common_type([value.type for value in column])
         if kind is None or kind.kind == "other":
-            raise NotLinear("UNION ALL of columns of different types")
+            raise NotIncremental("UNION ALL of columns of different types")
         types.append(kind)
     ready = [(arm, tuple(at_type(value, kind) for value, kind in zip(arm.outputs, types, strict=True))) for arm in arms]
     branches = []
@@ -64,29 +55,36 @@ def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
         nothing: dict[str, Value] = {known.name: 0 if zero else None for known in arm.sums}
         empty = tuple(_evaluate(output, {**nothing, "weight": 0}) for output in outputs) if arm.has_empty_row else None
         branches.append(Branch(number, outputs, arm.bag, empty))
-    return LinearView(Linear(tuple(branches)), tuple(types))
+    body = Linear(tuple(branches))
+    return Candidate(body, tuple(types), "linear", _reason(body))
+
+
+def _reason(body: Linear) -> str:
+    what = "rows" if all(branch.bag for branch in body.branches) else "SUM, COUNT and AVG"
+    many = f"UNION ALL of {len(body.branches)} SELECTs, each " if len(body.branches) > 1 else ""
+    return f"{many}{what} over one relation"
 
 
 def _selects(tree: exp.Expr) -> list[exp.Select]:
     """The arms of a UNION ALL, or the one SELECT."""
     tree = tree.unnest()
     if tree.args.get("with_"):
-        raise NotLinear("WITH")
+        raise NotIncremental("WITH")
     if tree.args.get("limit") or tree.args.get("offset"):
-        raise NotLinear("LIMIT")
+        raise NotIncremental("LIMIT")
     if isinstance(tree, exp.Union):
         if tree.args.get("distinct"):
-            raise NotLinear("UNION without ALL")
+            raise NotIncremental("UNION without ALL")
         return [*_selects(tree.left), *_selects(tree.right)]
     if not isinstance(tree, exp.Select):
-        raise NotLinear(tree.key.upper())
+        raise NotIncremental(tree.key.upper())
     return [tree]
 
 
 def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -> _Arm:
     for clause, reason in (("distinct", "DISTINCT"), ("having", "HAVING"), ("qualify", "QUALIFY")):
         if select.args.get(clause):
-            raise NotLinear(reason)
+            raise NotIncremental(reason)
     arm = _Arm(_relation(select, relations))
     where = select.args.get("where")
     if where is not None:
@@ -103,12 +101,12 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
 def _relation(select: exp.Select, relations: Mapping[str, Relation]) -> Relation:
     start, joins = select.args.get("from_"), select.args.get("joins") or []
     if start is None:
-        raise NotLinear("reads no relation")
+        raise NotIncremental("reads no relation")
     tables = [start.this, *(join.this for join in joins)]
     if any(not isinstance(table, exp.Table) for table in tables):
-        raise NotLinear("a subquery in FROM")
+        raise NotIncremental("a subquery in FROM")
     if joins:
-        raise NotLinear(f"joins {'two' if len(tables) == 2 else len(tables)} relations")
+        raise NotIncremental(f"joins {'two' if len(tables) == 2 else len(tables)} relations")
     return relations[start.this.name.lower()]
 
 
@@ -118,7 +116,7 @@ def _column(node: exp.Expr, relation: Relation) -> Lowered | None:
     for column in relation.columns:
         if column.name == node.name.lower():
             return Lowered(Col(column.name), Type.of(column))
-    raise NotLinear("an unknown column")
+    raise NotIncremental("an unknown column")
 
 
 def _project(select: exp.Select, arm: _Arm) -> None:
@@ -150,7 +148,7 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
     for node in group:
         value = lower(node, lambda inner: _column(inner, arm.relation))
         if value.type.kind in ("null", "other"):
-            raise NotLinear("GROUP BY a constant NULL")
+            raise NotIncremental("GROUP BY a constant NULL")
         plain = key_name(value.expr.name) if isinstance(value.expr, Col) else f"key_{len(arm.keys) + 1}"
         key = key_of(plain, value.type, value.expr)
         if key not in arm.keys:
@@ -162,7 +160,7 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
         if key is not None:
             return key
         if isinstance(node, exp.Column):
-            raise NotLinear("a column that is neither grouped nor summed")
+            raise NotIncremental("a column that is neither grouped nor summed")
         if isinstance(node, exp.Div):
             return _quotient(lower(node.left, leaf), lower(node.right, leaf))
         if isinstance(node, exp.Count):
@@ -170,7 +168,7 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
         if isinstance(node, (exp.Sum, exp.Avg)):
             return _sum(node, arm, may_be_empty=not group, zero=zero)
         if isinstance(node, (exp.Min, exp.Max)):
-            raise NotLinear("MIN/MAX is not a sum")
+            raise NotIncremental("MIN/MAX is not a sum")
         return None
 
     arm.outputs = [lower(part.unalias(), leaf) for part in select.expressions]
@@ -178,24 +176,24 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
 
 def _count(node: exp.Count, arm: _Arm) -> Lowered:
     if isinstance(node.this, exp.Distinct):
-        raise NotLinear("COUNT(DISTINCT) is not a sum")
+        raise NotIncremental("COUNT(DISTINCT) is not a sum")
     counted = None if node.this is None or isinstance(node.this, exp.Star) else node.this
     if counted is not None and lower(counted, lambda inner: _column(inner, arm.relation)).type.nullable:
-        raise NotLinear("COUNT of what may be NULL")
+        raise NotIncremental("COUNT of what may be NULL")
     return Lowered(Col("weight"), INT)
 
 
 def _sum(node: exp.Sum | exp.Avg, arm: _Arm, *, may_be_empty: bool, zero: bool) -> Lowered:
     name = node.key.upper()
     if isinstance(node.this, exp.Distinct):
-        raise NotLinear(f"{name}(DISTINCT) is not a sum")
+        raise NotIncremental(f"{name}(DISTINCT) is not a sum")
     if node.this.find(exp.AggFunc) is not None:
-        raise NotLinear("nested aggregate")
+        raise NotIncremental("nested aggregate")
     value = lower(node.this, lambda inner: _column(inner, arm.relation))
     if value.type.kind != "int":
-        raise NotLinear(f"{value.type} {name}: floats cannot be taken back exactly")
+        raise NotIncremental(f"{value.type} {name}: floats cannot be taken back exactly")
     if value.type.nullable:
-        raise NotLinear(f"{name} of what may be NULL")
+        raise NotIncremental(f"{name} of what may be NULL")
     total = Lowered(arm.sum_of(value.expr), Type("int", value.type.scale, True, may_be_empty and not zero))
     if isinstance(node, exp.Sum):
         return total
@@ -206,7 +204,7 @@ def _quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Low
     """Real division of an output: NULL where the divisor is 0."""
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotLinear("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB knows")
     divided = Call("div", (at_type(left, target), at_type(right, target)))
     return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
 

@@ -11,13 +11,13 @@ from runtime.compiler.program import Call, Col, Expr, Lit
 from runtime.compiler.scope import Scope, Source
 from runtime.compiler.types import BOOL, FLOAT, NULL, STRING, Type, common_type, decimal_literal
 
-__all__ = ["Lowered", "NotLinear", "at_type", "conjuncts", "lower", "push_down"]
+__all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "push_down"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 
-class NotLinear(Exception):  # a finding, not a failure
+class NotIncremental(Exception):  # a finding, not a failure
     """Why something has no place in a linear view, in words for `explain`."""
 
 
@@ -36,7 +36,7 @@ Leaf = Callable[[exp.Expr], Lowered | None]
 
 
 def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
-    """The expression; raises `NotLinear` for what the program has no operation for."""
+    """The expression; raises `NotIncremental` for what the program has no operation for."""
     known = leaf(node)
     if known is not None:
         return known
@@ -61,7 +61,7 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
         return _in(node, leaf)
     if isinstance(node, exp.Binary):
         return _binary(node, leaf)
-    raise NotLinear(_words(node))
+    raise NotIncremental(_words(node))
 
 
 def at_type(value: Lowered, target: Type) -> Expr:
@@ -74,7 +74,7 @@ def at_type(value: Lowered, target: Type) -> Expr:
     if value.type.kind == "int" and target.kind == "float64":
         if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):
             return Lit(value.expr.value / 10**value.type.scale)
-        raise NotLinear("mixes integers and floats")
+        raise NotIncremental("mixes integers and floats")
     return value.expr
 
 
@@ -97,7 +97,7 @@ def push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
             continue
         try:
             lowered = lower(part, _column_leaf(source))
-        except NotLinear:
+        except NotIncremental:
             rest.append(part)
             continue
         if lowered.type.kind != "bool":
@@ -121,7 +121,7 @@ def _column_leaf(source: Source) -> Leaf:
             return None
         name = node.name.lower()
         if name not in source.columns:
-            raise NotLinear("an unknown column")
+            raise NotIncremental("an unknown column")
         return Lowered(Col(name), source.columns[name])
 
     return leaf
@@ -135,13 +135,13 @@ def _literal(node: exp.Literal) -> Lowered:
         return Lowered(Lit(float(node.this)), FLOAT)
     value, scale = exact
     if value >= 2**63:  # the program is MessagePack, which has no wider integers
-        raise NotLinear("a constant of more than 64 bits")
+        raise NotIncremental("a constant of more than 64 bits")
     return Lowered(Lit(value), Type("int", scale))
 
 
 def _neg(inner: Lowered) -> Lowered:
     if not inner.type.is_numeric:
-        raise NotLinear(f"minus a {inner.type}")
+        raise NotIncremental(f"minus a {inner.type}")
     if isinstance(inner.expr, Lit) and isinstance(inner.expr.value, (int, float)):
         return Lowered(Lit(-inner.expr.value), inner.type)
     kind = inner.type if inner.type.kind == "float64" else Type("int", inner.type.scale, True, inner.type.nullable)
@@ -158,19 +158,19 @@ def _binary(node: exp.Binary, leaf: Leaf) -> Lowered:
         return _compare(_COMPARISONS[type(node)], left, right)
     if type(node) in _ARITHMETIC:
         return _arithmetic(_ARITHMETIC[type(node)], left, right)
-    raise NotLinear(_words(node))
+    raise NotIncremental(_words(node))
 
 
 def _both(op: str, left: Lowered, right: Lowered) -> Lowered:
     if {left.type.kind, right.type.kind} - {"bool", "null"}:
-        raise NotLinear("a condition that is no condition")
+        raise NotIncremental("a condition that is no condition")
     return Lowered(Call(op, (left.expr, right.expr)), BOOL.with_null(left.type.nullable or right.type.nullable))  # type: ignore[arg-type]  # one of the program's
 
 
 def _compare(op: str, left: Lowered, right: Lowered) -> Lowered:
     target = common_type((left.type, right.type))
     if target is None or target.kind not in ("int", "float64", "string", "bool"):
-        raise NotLinear("a comparison that only DuckDB knows")
+        raise NotIncremental("a comparison that only DuckDB knows")
     parts = (at_type(left, target), at_type(right, target))
     return Lowered(Call(op, parts), BOOL.with_null(target.nullable))  # type: ignore[arg-type]  # one of the program's
 
@@ -188,10 +188,10 @@ def _arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
     nullable = left.type.nullable or right.type.nullable
     target = common_type((left.type, right.type))
     if target is None or not target.is_numeric:
-        raise NotLinear("arithmetic that only DuckDB knows")
+        raise NotIncremental("arithmetic that only DuckDB knows")
     if target.kind == "float64":
         if op in ("floordiv", "mod"):
-            raise NotLinear("integer division of floats")
+            raise NotIncremental("integer division of floats")
         return Lowered(Call(op, (at_type(left, target), at_type(right, target))), FLOAT.with_null(nullable))  # type: ignore[arg-type]  # one of the program's
     if op == "mul":
         kind = Type("int", left.type.scale + right.type.scale, True, nullable)
@@ -200,7 +200,7 @@ def _arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
     if op in ("add", "sub"):
         return Lowered(Call(op, parts), Type("int", target.scale, True, nullable))  # type: ignore[arg-type]  # as above
     if not isinstance(right.expr, Lit) or not right.expr.value:
-        raise NotLinear("division by something other than a constant")
+        raise NotIncremental("division by something other than a constant")
     wide = left.type.wide or left.type.scale != target.scale or right.expr.value == -1
     kind = Type("int", target.scale if op == "mod" else 0, wide, nullable)
     return Lowered(Call(op, parts), kind)  # type: ignore[arg-type]  # as above
@@ -210,7 +210,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
     """FLOOR(x / n): (x - ((x mod n) + n) mod n) // n, as ``floordiv`` rounds towards zero."""
     inner = node.this.unnest()
     if node.args.get("decimals") is not None or not isinstance(inner, exp.Div):
-        raise NotLinear(_words(node))
+        raise NotIncremental(_words(node))
     left, right = lower(inner.left, leaf), lower(inner.right, leaf)
     kind = _arithmetic("floordiv", left, right).type
     target = common_type((left.type, right.type))

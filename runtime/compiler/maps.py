@@ -28,6 +28,15 @@ class MapSet:
             self.maps.append(Map(len(self.maps), relation, where, ordered, tuple(sums)))
         return self._ids[same]
 
+    def mark(self) -> int:
+        """How many maps there are, for `undo`."""
+        return len(self.maps)
+
+    def undo(self, mark: int) -> None:
+        """Forget the maps added since `mark`."""
+        del self.maps[mark:]
+        self._ids = {map_: number for map_, number in self._ids.items() if number < mark}
+
 
 def all_of(conditions: Sequence[Expr]) -> Expr | None:
     """The conjunction, or None of no conditions."""

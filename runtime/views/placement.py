@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.compiler.program import Linear, Program, View
+from runtime.compiler.program import Linear, Program, Reevaluated, View
 
 __all__ = ["Part", "is_spread", "parts_of_shard", "spread_maps", "views_of_shard", "whole_maps"]
 
@@ -42,6 +42,7 @@ def is_spread(program: Program, view: View) -> bool:
 def _maps_of(view: View) -> set[int]:
     if isinstance(view.body, Linear):
         return {branch.map for branch in view.body.branches}
+    assert isinstance(view.body, Reevaluated)
     return {given.map for given in view.body.inputs}
 
 

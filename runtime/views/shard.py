@@ -85,11 +85,11 @@ class ShardState:
 
     def _update(self, view: View, changed: dict[Part, MapChange], broken: dict[Part, str], step: Step) -> None:
         try:
-            changes = (
-                self._linear(view, view.body, changed, broken)
-                if isinstance(view.body, Linear)
-                else self._reevaluated(view, view.body, changed, broken)
-            )
+            if isinstance(view.body, Linear):
+                changes = self._linear(view, view.body, changed, broken)
+            else:
+                assert isinstance(view.body, Reevaluated)
+                changes = self._reevaluated(view, view.body, changed, broken)
         except ViewError as error:
             self._failed[view.name] = step.failed[view.name] = str(error)
             return
