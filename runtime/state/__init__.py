@@ -9,10 +9,12 @@ columns.py: Arrow columns ↔ key words, StringPool      space.py: the names, an
 """
 
 from runtime.state.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
-from runtime.state.errors import CorruptStateError, StateError
+from runtime.state.errors import CorruptStateError, StateError, StateOverflowError
 from runtime.state.keyindex import KeyIndex
+from runtime.state.ordered import OrderedIndex
 from runtime.state.space import ObjectSpace, decode_run, encode_run
 from runtime.state.store import Edit, MemoryStore, SqliteStore, Store
+from runtime.state.sums import SumTable
 from runtime.state.table import KeyedTable
 
 __all__ = [
@@ -24,10 +26,13 @@ __all__ = [
     "KeyedTable",
     "MemoryStore",
     "ObjectSpace",
+    "OrderedIndex",
     "SqliteStore",
     "StateError",
+    "StateOverflowError",
     "Store",
     "StringPool",
+    "SumTable",
     "decode_run",
     "decode_words",
     "encode_run",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CorruptStateError", "StateError"]
+__all__ = ["CorruptStateError", "StateError", "StateOverflowError"]
 
 
 class StateError(RuntimeError):
@@ -11,3 +11,7 @@ class StateError(RuntimeError):
 
 class CorruptStateError(StateError):
     """Stored bytes are not what was stored; the message names the object."""
+
+
+class StateOverflowError(StateError, ArithmeticError):
+    """An exact sum needs more bits than a checkpoint can hold; never wrapped, never rounded."""

@@ -1,0 +1,84 @@
+"""Columns of exact integer sums: int64 while nothing can pass 64 bits, Python integers (dtype object) from then on.
+
+numpy computes with both alike, so that code over such columns is written once and is exact in either case. Whoever
+adds to a column first asks for room: `fit` gives both operands in a type in which their sum cannot wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.state.errors import CorruptStateError, StateOverflowError
+
+__all__ = ["Exact", "arrow_of", "exact_of", "fit", "grouped", "largest", "narrowed", "product"]
+
+Exact = npt.NDArray[Any]
+"""An array of int64, or of Python integers with dtype object."""
+
+_ROOM: Final = 2**62
+_WIDE: Final = pa.decimal128(38, 0)
+
+
+def largest(values: Exact) -> int:
+    """The largest magnitude."""
+    return max(int(values.max()), -int(values.min())) if values.size else 0
+
+
+def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
+    """The arrays as they are if results up to this magnitude cannot wrap, else all with Python integers."""
+    if bound < _ROOM and all(array.dtype != object for array in arrays):
+        return arrays
+    return tuple(array.astype(object) for array in arrays)
+
+
+def product(left: Exact, right: Exact) -> Exact:
+    """Element by element, exact."""
+    left, right = fit(largest(left) * largest(right), left, right)
+    return left * right
+
+
+def narrowed(values: Exact) -> Exact:
+    """As int64 where all values fit it well."""
+    if values.dtype == object and largest(values) < _ROOM:
+        return values.astype(np.int64)
+    return values
+
+
+def grouped(values: Exact, starts: npt.NDArray[np.int64]) -> Exact:
+    """Sums of the slices that begin at these places (ascending, the first 0)."""
+    if not len(starts):
+        return values[:0]
+    (values,) = fit(largest(values) * len(values), values)
+    sums: Exact = np.add.reduceat(values, starts)
+    return sums
+
+
+def arrow_of(values: Exact) -> pa.Array:
+    """int64, or decimal128(38, 0) for Python integers; raises `StateOverflowError` past 127 bits."""
+    if values.dtype != object:
+        return pa.array(np.ascontiguousarray(values))
+    try:
+        raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in values)
+    except OverflowError:
+        raise StateOverflowError(f"expected a sum of at most 127 bits, was {largest(values)}") from None
+    return pa.Array.from_buffers(_WIDE, len(values), [None, pa.py_buffer(raw)])
+
+
+def exact_of(array: pa.Array) -> Exact:
+    """The inverse of `arrow_of`."""
+    if array.type.equals(pa.int64()):
+        return array.to_numpy(zero_copy_only=False)
+    if not array.type.equals(_WIDE):
+        raise CorruptStateError(f"expected int64 or {_WIDE}, was {array.type}")
+    return _of_list([int(value) for value in array.to_pylist()])
+
+
+def _of_list(values: Sequence[int]) -> Exact:
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result

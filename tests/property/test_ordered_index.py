@@ -1,0 +1,140 @@
+"""An ordered index and a sum table against dictionaries, after every batch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from runtime.state import OrderedIndex, SumTable
+
+Entry = tuple[int, int]
+
+
+def exact(values: list[int]) -> np.ndarray:
+    """int64 where they fit."""
+    if all(-(2**62) < value < 2**62 for value in values):
+        return np.array(values, np.int64)
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result
+
+
+def check(index: OrderedIndex, held: dict[Entry, list[int]], rng: np.random.Generator) -> None:
+    index._check()
+    groups = sorted({group for group, _ in held}) or [5]
+    keys = [key for _, key in held] or [0]
+    asked = rng.choice(groups, 40)
+    bounds = rng.choice(keys, 40) + rng.integers(-2, 3, 40)
+    numbers = index.groups(asked[:, None].astype(np.int64))
+    for inclusive in (False, True):
+        found = index.below(numbers, bounds, inclusive=inclusive)
+        for place, (group, bound) in enumerate(zip(asked.tolist(), bounds.tolist(), strict=True)):
+            part = [v for (g, k), v in held.items() if g == group and (k < bound or (inclusive and k == bound))]
+            assert [int(sums[place]) for sums in found] == [sum(v[i] for v in part) for i in range(2)]
+    totals = index.totals(numbers)
+    for place, group in enumerate(asked.tolist()):
+        part = [v for (g, _), v in held.items() if g == group]
+        assert [int(sums[place]) for sums in totals] == [sum(v[i] for v in part) for i in range(2)]
+    words, ordered, values = index.entries()
+    listed = zip(index.group_words(words)[:, 0].tolist(), ordered.tolist(), strict=True)
+    assert {pair: [int(v[i]) for v in values] for i, pair in enumerate(listed)} == held
+
+
+@pytest.mark.parametrize(
+    ("seed", "groups", "span", "size"),
+    [(1, 1, 20, 8), (2, 4, 100, 50), (3, 50, 10**6, 300), (4, 3, 2**40, 40), (5, 3, 2**63 - 9, 30), (6, 3000, 99, 500)],
+)
+@pytest.mark.parametrize("largest", [100, 2**61, 2**70])
+def test_an_ordered_index_is_a_dictionary(seed: int, groups: int, span: int, size: int, largest: int) -> None:
+    rng = np.random.default_rng(seed)
+    index, held = OrderedIndex(1, 2), dict[Entry, list[int]]()
+    runs = []
+    for step in range(25):
+        deltas: dict[Entry, list[int]] = {}
+        known = list(held)
+        for _ in range(size):
+            if known and rng.random() < 0.5:
+                entry = known[int(rng.integers(len(known)))]
+                deltas[entry] = [-v for v in held[entry]]
+            else:
+                entry = (int(rng.integers(groups)) * 7, int(rng.integers(-span, span)))
+                deltas[entry] = [int(rng.integers(-9, 10)) * (largest // 10), int(rng.integers(-3, 4))]
+        if step == 20:
+            deltas = {entry: [-v for v in values] for entry, values in held.items()}
+        if not deltas:
+            continue
+        words = np.array([[group] for group, _ in deltas], np.int64)
+        keys = np.array([key for _, key in deltas], np.int64)
+        index.add(words, keys, [exact([v[i] for v in deltas.values()]) for i in range(2)])
+        for entry, values in deltas.items():
+            held[entry] = [a + b for a, b in zip(held.get(entry, [0, 0]), values, strict=True)]
+            if not any(held[entry]):
+                del held[entry]
+        if step % 3 == 0:
+            assert index.dirty
+            runs.append(index.save())
+            index.on_saved()
+        if step % 7 == 3:
+            runs.append(index.save())
+            index.on_saved()
+            index = OrderedIndex(1, 2)
+            for run in runs:
+                index.apply_run(run)
+            runs = [index.save_all()]
+            assert not index.dirty
+        check(index, held, rng)
+
+
+def test_groups_that_are_gone_are_forgotten() -> None:
+    index = OrderedIndex(1, 1)
+    one = [np.ones(500, np.int64)]
+    for start in range(0, 500_000, 500):
+        words, keys = np.arange(start, start + 500)[:, None], np.arange(500) * 1_000_000
+        index.add(words, keys, one)
+        index.add(words, keys, [-one[0]])
+        index.save()
+        index.on_saved()
+    assert len(index.all_groups()) < 5_000
+    assert len(index) == 0
+    index._check()
+
+
+def test_edits_that_are_never_saved_are_bounded() -> None:
+    index, other = OrderedIndex(0, 1), OrderedIndex(0, 1)
+    none = np.zeros((10_000, 0), np.int64)
+    for step in range(60):
+        index.add(none, np.arange(10_000) * 999 + step % 3, [np.full(10_000, 1 + step % 2)])
+    assert sum(len(edit[0]) for edit in index._edits) < 300_000
+    other.add(none[:1], np.array([77]), [np.array([1])])
+    other.apply_run(index.save())
+    for found, expected in zip(other.entries(), index.entries(), strict=True):
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("largest", [100, 2**61, 2**70])
+def test_a_sum_table_is_a_dictionary(largest: int) -> None:
+    rng = np.random.default_rng(9)
+    table, held, runs = SumTable(2, 2), defaultdict[Entry, list[int]](lambda: [0, 0]), []
+    for step in range(30):
+        entries = list({(int(a), int(b)) for a, b in rng.integers(0, 12, (40, 2))})
+        deltas = [[int(rng.integers(-9, 10)) * (largest // 10), int(rng.integers(-1, 2))] for _ in entries]
+        deltas = [[-v for v in held[e]] if rng.random() < 0.4 else d for e, d in zip(entries, deltas, strict=True)]
+        before, after, _ = table.add(np.array(entries), [exact([d[i] for d in deltas]) for i in range(2)])
+        for place, (entry, delta) in enumerate(zip(entries, deltas, strict=True)):
+            assert [int(b[place]) for b in before] == held[entry]
+            held[entry] = [a + b for a, b in zip(held[entry], delta, strict=True)]
+            assert [int(a[place]) for a in after] == held[entry]
+        if step % 4 == 1:
+            runs.append(table.save())
+            table.on_saved()
+            table = SumTable(2, 2)
+            for run in runs:
+                table.apply_run(run)
+            runs = [table.save_all()]
+        table._check()
+        live = table.live_slots()
+        values = table.values(live)
+        found = {tuple(w): [int(v[i]) for v in values] for i, w in enumerate(table.words(live).tolist())}
+        assert found == {entry: sums for entry, sums in held.items() if any(sums)}
