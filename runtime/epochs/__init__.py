@@ -3,7 +3,8 @@
 ```
 engine ──prepare, commit, publish──▶ EpochLog    000000000007.segment   relation deltas, cuts, control record
                                         │
-Spark lane, express lane ◀──────────────┘
+Spark lane, express lane ◀──────────────┤
+        │                               └──take──▶ SnapshotDirectory   000000000007.snapshot   live rows of relations
         └──publish──▶ ResultLog                  000000000005-000000000007.result   view changes
 ```
 """
@@ -12,6 +13,7 @@ from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
+from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 
 __all__ = [
     "CommitRecord",
@@ -24,6 +26,9 @@ __all__ = [
     "ResultLog",
     "Section",
     "Segment",
+    "SnapshotDirectory",
     "TornSegmentError",
+    "add_up",
+    "has_snapshot_of",
     "read_segment",
 ]

@@ -1,0 +1,182 @@
+"""Programs that follow one another: a view more, a view less.
+
+A standing view keeps its compiled body for life. It is only told the new numbers of its maps, so that neither a later
+version of the compiler nor another view can change what it says. Maps that are equal but for their number are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from runtime.compiler.compile import compile_program
+from runtime.compiler.errors import SqlError
+from runtime.compiler.program import (
+    Body,
+    Call,
+    Expr,
+    Factor,
+    Flow,
+    Joined,
+    Linear,
+    Lit,
+    Map,
+    Program,
+    Reevaluated,
+    Relation,
+    ScanNode,
+    Selected,
+    View,
+)
+from runtime.compiler.script import NamedSelect
+
+__all__ = ["columns_of", "extend_program", "map_identity", "maps_of", "only_view", "without_view"]
+
+_replace = msgspec.structs.replace
+
+
+def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
+    """The program with these views besides its own; raises `SqlError` for the first that cannot be added.
+
+    The old maps keep their numbers; each new view gets a home of its own, behind those that are there.
+    """
+    taken = {view.name for view in program.views}
+    for select in selects:
+        if select.name in taken:
+            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
+                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+    known = tuple(relations)
+    added = compile_program(selects, known, mode=program.mode)
+    maps = list(program.maps)
+    numbers = {map_identity(map_): map_.id for map_ in maps}
+    for map_ in added.maps:
+        number = numbers.setdefault(map_identity(map_), len(maps))
+        if number == len(maps):
+            maps.append(_replace(map_, id=number))
+    home = max((view.home for view in program.views), default=-1) + 1
+    views = [
+        _replace(view, body=_renumbered(view.body, lambda n: numbers[map_identity(added.maps[n])]), home=home + place)
+        for place, view in enumerate(added.views)
+    ]
+    return _program(program, known, maps, (*program.views, *views))
+
+
+def without_view(program: Program, name: str) -> Program:
+    """The program without a view and the maps that no other view reads; raises `KeyError` if it is not there."""
+    _view(program, name)
+    return _only(program, [view for view in program.views if view.name != name])[0]
+
+
+def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
+    """A program of one view alone, and which map of the old program each of its maps is."""
+    return _only(program, [_view(program, name)])
+
+
+def maps_of(body: Body) -> set[int]:
+    """The maps that a body reads."""
+    found: set[int] = set()
+
+    def see(number: int) -> int:
+        found.add(number)
+        return number
+
+    _renumbered(body, see)
+    return found
+
+
+def columns_of(map_: Map) -> set[str]:
+    """The columns of its relation that a map reads."""
+    exprs = [key.expr for key in map_.keys] + [total.expr for total in map_.sums]
+    return set().union(*(_columns(expr) for expr in [*exprs, *([map_.where] if map_.where is not None else [])]))
+
+
+def map_identity(map_: Map) -> bytes:
+    """What makes a map the same in another program: all but its number. Bytes, as in Python 1 equals True."""
+    return msgspec.msgpack.encode(_replace(map_, id=0))
+
+
+def _view(program: Program, name: str) -> View:
+    for view in program.views:
+        if view.name == name:
+            return view
+    known = ", ".join(view.name for view in program.views) or "none"
+    raise KeyError(f"expected a view of the program ({known}), was {name!r}")
+
+
+def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int, ...]]:
+    read = set().union(*(maps_of(view.body) for view in views))
+    kept = tuple(map_.id for map_ in program.maps if map_.id in read)
+    numbers = {old: new for new, old in enumerate(kept)}
+    maps = [_replace(program.maps[old], id=new) for new, old in enumerate(kept)]
+    renumbered = tuple(_replace(view, body=_renumbered(view.body, numbers.__getitem__)) for view in views)
+    return _program(program, (), maps, renumbered), kept
+
+
+def _program(program: Program, relations: Iterable[Relation], maps: Sequence[Map], views: tuple[View, ...]) -> Program:
+    known = {relation.name: relation for relation in program.relations}
+    for relation in relations:
+        if known.setdefault(relation.name, relation) != relation:
+            raise SqlError(f"expected the relation {relation.name!r} as the standing views know it, was another")
+    read = {map_.relation for map_ in maps}
+    used = tuple(relation for relation in known.values() if relation.name in read)
+    return _replace(program, relations=used, maps=tuple(maps), views=views)
+
+
+def _renumbered(body: Body, number: Callable[[int], int]) -> Body:
+    """The body with every number of a map replaced."""
+    match body:
+        case Linear():
+            return _replace(body, branches=tuple(_replace(one, map=number(one.map)) for one in body.branches))
+        case Joined():
+            return _renumbered_join(body, number)
+        case Selected():
+            return _renumbered_selection(body, number)
+        case Flow():
+            nodes = (_replace(n, map=number(n.map)) if isinstance(n, ScanNode) else n for n in body.nodes)
+            return _replace(body, nodes=tuple(nodes))
+        case Reevaluated():
+            return _replace(body, inputs=tuple(_replace(one, map=number(one.map)) for one in body.inputs))
+
+
+def _renumbered_join(body: Joined, number: Callable[[int], int]) -> Joined:
+    auxiliaries = []
+    for auxiliary in body.auxiliaries:
+        statements = tuple(
+            _replace(
+                statement,
+                lookups=tuple(
+                    one if one.auxiliary else _replace(one, source=number(one.source)) for one in statement.lookups
+                ),
+            )
+            for statement in auxiliary.statements
+        )
+        auxiliaries.append(_replace(auxiliary, statements=statements))
+    occurrences = tuple(_replace(one, map=number(one.map)) for one in body.occurrences)
+    return _replace(body, occurrences=occurrences, auxiliaries=tuple(auxiliaries))
+
+
+def _renumbered_selection(body: Selected, number: Callable[[int], int]) -> Selected:
+    """Conditions name scalars by the number of their map."""
+    names = {f"m{old}": f"m{number(old)}" for old in body.scalars}
+
+    def renamed(expr: Expr) -> Expr:
+        if isinstance(expr, Call):
+            return _replace(expr, args=tuple(renamed(arg) for arg in expr.args))
+        if isinstance(expr, Lit):
+            return expr
+        prefix, dot, rest = expr.name.partition(".")
+        return _replace(expr, name=names[prefix] + dot + rest) if dot and prefix in names else expr
+
+    factors: list[Factor] = []
+    for factor in body.factors:
+        nested = tuple(_replace(one, map=number(one.map)) for one in factor.nested)
+        conditions = tuple(map(renamed, factor.conditions))
+        factors.append(_replace(factor, map=number(factor.map), nested=nested, conditions=conditions))
+    return _replace(body, factors=tuple(factors), scalars=tuple(map(number, body.scalars)))
+
+
+def _columns(expr: Expr) -> set[str]:
+    if isinstance(expr, Call):
+        return set().union(*(_columns(arg) for arg in expr.args))
+    return set() if isinstance(expr, Lit) else {expr.name}

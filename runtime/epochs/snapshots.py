@@ -1,0 +1,183 @@
+"""Relation snapshots: what the log adds up to at an epoch, so that nobody has to read it from its beginning.
+
+A snapshot is a segment file that holds the consolidated rows of every relation at its version. It is made of the one
+before and the segments since, a stretch of them at a time, so that memory follows what is live and not the history.
+One that is torn is passed over for an older one, or for the log itself: a snapshot is never more than a short cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.epochs.errors import EpochLogError
+from runtime.epochs.log import EpochLogReader
+from runtime.epochs.segment import Footer, Segment, read_segment, sync_directory, write_segment
+
+__all__ = ["SnapshotDirectory", "add_up", "consolidated", "has_snapshot_of"]
+
+_SUFFIX: Final = ".snapshot"
+_PINS: Final = "pins"
+_KEPT: Final = 2
+_STRETCH_BYTES: Final = 32 * 1024 * 1024
+_STRETCH_SEGMENTS: Final = 1000
+"""Each is a memory mapping, of which a process may have only so many."""
+
+
+class SnapshotDirectory:
+    """Snapshots of one log. One writer; readers in any process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def epochs(self) -> list[int]:
+        """The epochs of which there are snapshots, whole or torn, the newest first."""
+        return sorted((int(p.name.split(".")[0]) for p in self._directory.glob(f"[0-9]*{_SUFFIX}")), reverse=True)
+
+    def newest(self, at_most: int) -> Segment | None:
+        """The newest whole snapshot that is not past this epoch; every byte of it is checked."""
+        for epoch in self.epochs():
+            if epoch <= at_most and (found := _whole(self._path(epoch))) is not None:
+                return found
+        return None
+
+    def take(
+        self, log: EpochLogReader, epoch: int, *, without: Collection[str] = (), stopped: Callable[[], bool] = bool
+    ) -> bool:
+        """Write the snapshot of an epoch, durably, and remove those that are older than the one before it.
+
+        ``without`` are relations that only grow, of which a snapshot would be as large as the log. False, and nothing
+        written, if ``stopped`` says so on the way.
+        """
+        base = self.newest(epoch)
+        begin = base.footer.to_epoch if base else 0
+        names = {section.name for section in base.footer.sections} if base else set()
+        for one in range(begin + 1, epoch + 1):
+            names |= {section.name for section in log.read(one).footer.sections}
+        tables: dict[str, list[pa.RecordBatch]] = {}
+        for name in sorted(names - set(without)):
+            rows = add_up(log, name, begin, epoch, base=base, stopped=stopped)
+            if stopped():
+                return False
+            if rows is not None:
+                tables[name] = rows.to_batches()
+        self._write(epoch, tables, without)
+        return True
+
+    def pin(self, owner: int, at_most: int) -> Path | None:
+        """Keep the newest whole snapshot under a name of its own until `unpin`; the same one if it is pinned already.
+
+        ``owner`` is the epoch for which it is needed.
+        """
+        pinned = self._directory / _PINS / f"{owner:012d}{_SUFFIX}"
+        while _whole(pinned) is None:
+            pinned.unlink(missing_ok=True)
+            found = self.newest(at_most)
+            if found is None:
+                return None
+            pinned.parent.mkdir(exist_ok=True)
+            try:
+                os.link(found.path, pinned)
+            except FileNotFoundError:
+                continue  # a newer one has taken its place meanwhile
+        return pinned
+
+    def unpin(self, owner: int) -> None:
+        """What this epoch and earlier ones needed is needed no more."""
+        for path in (self._directory / _PINS).glob(f"[0-9]*{_SUFFIX}"):
+            if int(path.name.split(".")[0]) <= owner:
+                path.unlink(missing_ok=True)
+
+    def _path(self, epoch: int) -> Path:
+        return self._directory / f"{epoch:012d}{_SUFFIX}"
+
+    def _write(self, epoch: int, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
+        if not self._directory.exists():
+            self._directory.mkdir()
+            sync_directory(self._directory.parent)
+        for hidden in self._directory.glob(f".*{_SUFFIX}"):
+            hidden.unlink()
+        path = self._path(epoch)
+        hidden = path.with_name("." + path.name)
+        write_segment(hidden, tables, Footer(0, epoch, attributes={"without": ",".join(sorted(without))}))
+        hidden.rename(path)
+        sync_directory(self._directory)
+        for old in self.epochs()[_KEPT:]:
+            self._path(old).unlink(missing_ok=True)
+
+
+def has_snapshot_of(segment: Segment, relation: str) -> bool:
+    """Whether a snapshot holds what there was of a relation."""
+    return relation not in segment.footer.attributes.get("without", "").split(",")
+
+
+def add_up(
+    log: EpochLogReader,
+    relation: str,
+    begin: int,
+    end: int,
+    *,
+    base: Segment | None = None,
+    columns: Collection[str] | None = None,
+    stopped: Callable[[], bool] = bool,
+) -> pa.Table | None:
+    """The rows of a relation at ``end``: those of ``base``, a snapshot at ``begin``, and the epochs ``(begin, end]``.
+
+    Of these columns only; the last one is ``weight``. None where nothing ever was. Memory follows the result.
+    """
+    held = _chosen(base.rows(relation), columns) if base else None
+    for stretch in _stretches(log, begin, end):
+        tables = [t for one in stretch if (t := _chosen(one.rows(relation), columns)) is not None]
+        if tables:
+            held = consolidated(pa.concat_tables([held, *tables] if held is not None else tables))
+        if stopped():
+            break
+    return held
+
+
+def consolidated(rows: pa.Table) -> pa.Table:
+    """Equal rows as one with the sum of their weights, the last column; rows whose weights cancel are gone."""
+    names = [str(place) for place in range(rows.num_columns)]  # a column of the relation may be called weight too
+    summed = rows.rename_columns(names).group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
+    summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
+    summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
+    return summed.rename_columns(rows.column_names).cast(rows.schema)
+
+
+def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table | None:
+    if rows is None or columns is None:
+        return rows
+    *names, _ = rows.column_names
+    # One column at least: a group needs a key.
+    places = [place for place, name in enumerate(names) if name in columns] or [0]
+    return rows.select([*places, len(names)])
+
+
+def _stretches(log: EpochLogReader, begin: int, end: int) -> Iterator[list[Segment]]:
+    """The segments of ``(begin, end]``, some megabytes at a time."""
+    stretch: list[Segment] = []
+    held = 0
+    for epoch in range(begin + 1, end + 1):
+        segment = log.read(epoch)
+        stretch.append(segment)
+        held += sum(section.length for section in segment.footer.sections)
+        if held >= _STRETCH_BYTES or len(stretch) >= _STRETCH_SEGMENTS:
+            yield stretch
+            stretch, held = [], 0
+    if stretch:
+        yield stretch
+
+
+def _whole(path: Path) -> Segment | None:
+    """The segment of a file, None if it is not there or torn."""
+    try:
+        segment = read_segment(path)
+        segment.verify()
+    except (FileNotFoundError, EpochLogError, pa.ArrowException, OSError):
+        return None
+    return segment
