@@ -72,7 +72,8 @@ def arrow_of(values: Exact) -> pa.Array:
 def exact_of(array: pa.Array) -> Exact:
     """The inverse of `arrow_of`."""
     if array.type.equals(pa.int64()):
-        return array.to_numpy(zero_copy_only=False)
+        plain: Exact = array.to_numpy(zero_copy_only=False)
+        return plain
     if not array.type.equals(_WIDE):
         raise CorruptStateError(f"expected int64 or {_WIDE}, was {array.type}")
     return _of_list([int(value) for value in array.to_pylist()])

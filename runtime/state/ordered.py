@@ -24,6 +24,7 @@ from runtime.state.errors import CorruptStateError
 from runtime.state.exactsums import Exact, arrow_of, exact_of
 from runtime.state.keyindex import KeyIndex
 from runtime.state.runs import Dense, Packing, Spine
+from runtime.state.sums import SumTable
 
 __all__ = ["OrderedIndex"]
 
@@ -39,12 +40,17 @@ class OrderedIndex:
     Not thread-safe: one owner at a time.
     """
 
-    def __init__(self, width: int, sums: int) -> None:
+    def __init__(self, width: int, sums: int, *, is_sparse: bool = False, watches_signs: bool = False) -> None:
+        """``is_sparse``: never lay it out densely, as `members` needs; ``watches_signs``: `has_negative` is asked."""
         self._width = width
         self._sums = sums
+        self._is_sparse = is_sparse
+        self._watches_signs = watches_signs
+        self._net: SumTable | None = None  # while runs hide what an entry's sums are: the sums that are negative
+        self._negative = 0
         self._groups = KeyIndex(width)
         self._packing = Packing(0, 0)
-        self._layout: Dense | Spine = Dense(sums, 1, self._packing)
+        self._layout: Dense | Spine = self._empty()
         self._edits: list[tuple[Integers, Integers, list[Exact]]] = []
         self._in_flight: list[tuple[Integers, Integers, list[Exact]]] = []
         self._edited = 0
@@ -80,6 +86,7 @@ class OrderedIndex:
         groups = self._group_numbers(words)
         self._make_room(groups, keys)
         self._layout.add(groups, keys, values)
+        self._watch(groups, keys, values)
         self._edits.append((groups, keys, values))
         self._edited += len(keys)
         if self._edited > 4 * len(self) + _MOST_CELLS:
@@ -99,6 +106,24 @@ class OrderedIndex:
         if known.all():
             return self._layout.totals(groups)
         return [np.where(known, sums, 0) for sums in self._layout.totals(np.where(known, groups, 0))]
+
+    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
+        """The sums below one bound, of an index without group words."""
+        return self._layout.prefix(bound, inclusive=inclusive)
+
+    def has_negative(self) -> bool:
+        """Whether any entry has a negative sum; only where ``watches_signs``."""
+        assert self._watches_signs
+        return self._layout.has_negative() if isinstance(self._layout, Dense) else self._negative > 0
+
+    def span(self) -> tuple[int, int] | None:
+        """Bounds between which all keys lie, not always tight; None while no entry was ever there."""
+        return self._layout.span()
+
+    def members(self, groups: Integers) -> tuple[Integers, Integers]:
+        """Per row, all keys of its group whose first sum is positive: row numbers and keys; needs ``is_sparse``."""
+        assert isinstance(self._layout, Spine)
+        return self._layout.members(groups)
 
     def entries(self) -> tuple[Integers, Integers, list[Exact]]:
         """All entries by group and key: group numbers, keys, sums."""
@@ -153,11 +178,26 @@ class OrderedIndex:
             groups = self._group_numbers(words)
             self._make_room(groups, keys)
             self._layout.add_repeated(groups, keys, values)
+            if self._watches_signs and isinstance(self._layout, Spine):
+                self._net, self._negative = SumTable(2, self._sums), 0
+                self._watch(*self._layout.content())
+
+    def _empty(self) -> Dense | Spine:
+        return Spine(self._sums, self._packing) if self._is_sparse else Dense(self._sums, 1, self._packing)
+
+    def _watch(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
+        """Count the entries that have a negative sum, where the layout does not show them."""
+        if self._net is None:
+            return
+        before, after, _ = self._net.add(np.stack([groups, keys], axis=1), values)
+        for old, new in zip(before, after, strict=True):
+            self._negative += int((new < 0).sum()) - int((old < 0).sum())
 
     def _clear(self) -> None:
         self._groups = KeyIndex(self._width)
         self._packing = Packing(0, 0)
-        self._layout = Dense(self._sums, 1, self._packing)
+        self._layout = self._empty()
+        self._net, self._negative = None, 0
 
     def _group_numbers(self, words: Integers) -> Integers:
         if not self._width:
@@ -188,6 +228,9 @@ class OrderedIndex:
         if isinstance(self._layout, Dense) and count << packing.bits <= _MOST_CELLS:
             self._layout = Dense(self._sums, count, packing)
         else:
+            if self._watches_signs and isinstance(self._layout, Dense):
+                self._net = SumTable(2, self._sums)
+                self._watch(*content)
             self._layout = Spine(self._sums, packing)
         if len(content[0]):
             self._layout.add(*content)

@@ -90,7 +90,7 @@ class Dense:
     def add(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
         """Add deltas whose (group, key) do not repeat."""
         places = keys - self._packing.base
-        touched = np.unique(groups) if self.groups > 1 else np.zeros(1, np.int64)
+        touched = slice(int(groups.min()), int(groups.max()) + 1)
         for number, given in enumerate(values):
             (value,) = self._prepared(number, given)
             self._cells[number][groups, places] += value
@@ -102,7 +102,7 @@ class Dense:
         for number, given in enumerate(values):
             (value,) = self._prepared(number, given)
             np.add.at(self._cells[number], (groups, places), value)
-            self._total(number, np.arange(self.groups))
+            self._total(number, slice(0, self.groups))
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.below`."""
@@ -113,6 +113,21 @@ class Dense:
     def totals(self, groups: Integers) -> list[Exact]:
         """See `OrderedIndex.totals`."""
         return [running[groups, -1] for running in self._running]
+
+    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
+        """See `OrderedIndex.prefix`."""
+        place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
+        return [int(running[0, place]) for running in self._running]
+
+    def span(self) -> tuple[int, int] | None:
+        """See `OrderedIndex.span`."""
+        if not self._packing.bits:
+            return None
+        return self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+
+    def has_negative(self) -> bool:
+        """See `OrderedIndex.has_negative`."""
+        return any(bool((cells < 0).any()) for cells in self._cells)
 
     def content(self) -> tuple[Integers, Integers, list[Exact]]:
         """See `OrderedIndex.entries`."""
@@ -143,12 +158,8 @@ class Dense:
                 self._running[number] = self._running[number].astype(object)
         return fit(0 if cells.dtype != object else _ROOM, value)
 
-    def _total(self, number: int, groups: Integers) -> None:
-        cells, running = self._cells[number], self._running[number]
-        if cells.dtype == object or len(groups) < self.groups:
-            running[groups, 1:] = np.cumsum(cells[groups], axis=1)
-        else:
-            np.cumsum(cells, axis=1, out=running[:, 1:])
+    def _total(self, number: int, groups: slice) -> None:
+        np.cumsum(self._cells[number][groups], axis=1, out=self._running[number][groups, 1:])
 
     def _check(self) -> None:
         for cells, running in zip(self._cells, self._running, strict=True):
@@ -237,6 +248,45 @@ class Spine:
         """See `OrderedIndex.totals`."""
         nothing = np.zeros(len(groups), np.int64)
         return self._between(self._pack(groups, nothing), self._pack(groups + 1, nothing))
+
+    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
+        """See `OrderedIndex.prefix`."""
+        place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
+        totals = [0] * self._sums
+        for run in self._runs:
+            end = run.packed.searchsorted(place)
+            for number, running in enumerate(run.running):
+                totals[number] += int(running[end])
+        return totals
+
+    def span(self) -> tuple[int, int] | None:
+        """See `OrderedIndex.span`."""
+        if not self._packing.bits:
+            return None
+        return self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+
+    def members(self, groups: Integers) -> tuple[Integers, Integers]:
+        """See `OrderedIndex.members`."""
+        rows, keys, counts = [], [], []
+        for run in self._runs:
+            starts = np.searchsorted(run.packed, self._pack(groups, np.zeros(len(groups), np.int64)))
+            ends = np.searchsorted(run.packed, self._pack(groups + 1, np.zeros(len(groups), np.int64)))
+            length = np.where(groups >= 0, ends - starts, 0)
+            row = np.repeat(np.arange(len(groups)), length)
+            place = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length) + np.repeat(starts, length)
+            rows.append(row)
+            keys.append((run.packed[place] & ((1 << self._packing.bits) - 1)).astype(np.int64))
+            counts.append(run.values[0][place])
+        if not rows:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        row, key, count = np.concatenate(rows), np.concatenate(keys), np.concatenate(counts)
+        if len(self._runs) > 1 and len(row):
+            order = np.lexsort((key, row))
+            row, key, count = row[order], key[order], count[order]
+            starts = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (key[1:] != key[:-1])])
+            row, key, count = row[starts], key[starts], grouped(count, starts)
+        held = count > 0
+        return row[held], self._packing.keys(key[held])
 
     def content(self) -> tuple[Integers, Integers, list[Exact]]:
         """See `OrderedIndex.entries`; merges all runs."""
