@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.views.errors import ViewOverflowError
-from runtime.views.evaluate import wide_array
 
 __all__ = ["HIGH_LIMIT", "join", "join_high", "may_overflow", "normalise", "split", "split_high", "times"]
 
@@ -78,6 +77,8 @@ def _largest(values: Integers) -> int:
 
 def join(high: Integers, low: Integers) -> pa.Array:
     """The values of normal parts: int64 where all fit, else decimal128(38, 0)."""
+    low64 = (high << _BITS) | low
     if ((high >= -(2**31)) & (high < 2**31)).all():
-        return pa.array((high << _BITS) | low)
-    return wide_array([(top << _BITS) + rest for top, rest in zip(high.tolist(), low.tolist(), strict=True)])
+        return pa.array(low64)
+    raw = np.stack([low64, high >> _BITS], axis=1)
+    return pa.Array.from_buffers(pa.decimal128(38, 0), len(raw), [None, pa.py_buffer(raw)])

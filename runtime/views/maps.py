@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.compiler.program import Map
 from runtime.state import KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
 from runtime.views import limbs
-from runtime.views.preaggregate import WEIGHT
+from runtime.views.preaggregate import WEIGHT, payload_weight
 
 __all__ = ["MapChange", "MapState"]
 
@@ -49,7 +49,7 @@ class MapState:
         """Add deltas with one row per key; raises `ViewOverflowError` before anything is changed."""
         arrays = [deltas[c.name].combine_chunks() for c in self._columns]
         keys = encode_words(self._columns, arrays, self._pool) if arrays else np.zeros((deltas.num_rows, 0), np.int64)
-        added = np.stack([deltas[name].to_numpy() for name in self.table.value_names])
+        added = np.stack([payload_weight(deltas), *self._parts(deltas)])
         slots = self.table.lookup(keys)
         old = np.where(slots >= 0, self.table.get(np.maximum(slots, 0)), 0)
         new = old + added
@@ -59,6 +59,9 @@ class MapState:
         self.table.put(keys[stays], new[:, stays])
         self.table.delete(keys[~stays & (slots >= 0)])
         return MapChange(keys, old, new)
+
+    def _parts(self, deltas: pa.Table) -> list[Integers]:
+        return [part for total in self._map.sums for part in limbs.split(deltas[total.name].combine_chunks())]
 
     def columns(self, keys: Integers, values: Integers) -> dict[str, pa.Array]:
         """Keys, ``weight`` and sums as Arrow columns by name."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +18,17 @@ from runtime.state import ARROW_TYPES
 from runtime.views import limbs
 from runtime.views.errors import ViewError
 from runtime.views.evaluate import evaluate, mask
+from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
 
-__all__ = ["WEIGHT", "combine", "payload_schema", "preaggregate", "shard_of"]
-
-WEIGHT: Final = "weight"
-_TOP: Final = "top "
-
-
-def _sum_names(map_: Map) -> list[str]:
-    return [f"{part}_{s.name}" for s in map_.sums for part in ("high", "low")]
-
-
-def payload_schema(map_: Map) -> pa.Schema:
-    """Columns of a map's deltas: its keys, ``weight``, and ``high_x, low_x`` for each sum x."""
-    keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
-    return pa.schema([*keys, (WEIGHT, pa.int64()), *((name, pa.int64()) for name in _sum_names(map_))])
+__all__ = [
+    "WEIGHT",
+    "combine",
+    "payload_schema",
+    "payload_sums",
+    "payload_weight",
+    "preaggregate",
+    "shard_of",
+]
 
 
 def preaggregate(map_: Map, deltas: pa.Table) -> pa.Table:
@@ -46,46 +41,16 @@ def preaggregate(map_: Map, deltas: pa.Table) -> pa.Table:
     columns = _columns(rows)
     weight = rows.column(rows.num_columns - 1).combine_chunks()
     arrays = [_as_type(evaluate(k.expr, columns, rows.num_rows), k.type, k.name) for k in map_.keys]
-    arrays.append(weight)
     number = weight.to_numpy(zero_copy_only=False)
-    for total in map_.sums:
-        high, low = limbs.split(evaluate(total.expr, columns, rows.num_rows))
-        arrays += [pa.array(part) for part in limbs.times(high, low, number)]
-    return combine(map_, [pa.Table.from_arrays(arrays, schema=payload_schema(map_))])
+    parts = (limbs.split(evaluate(total.expr, columns, rows.num_rows)) for total in map_.sums)
+    return add_up(map_, arrays, number, [limbs.times(high, low, number) for high, low in parts])
 
 
-def combine(map_: Map, tables: Sequence[pa.Table]) -> pa.Table:
-    """Several deltas of one map as one: one row per key, none without effect; raises `ViewOverflowError`."""
-    schema = payload_schema(map_)
-    table = pa.concat_tables(tables)
-    names = [WEIGHT, *_sum_names(map_)]
-    keys = [key.name for key in map_.keys]
-    tops: list[str] = []
-    for name in names[1::2]:
-        high = table[name].to_numpy()
-        if limbs.may_overflow(high):
-            top, rest = limbs.split_high(high)
-            tops.append(_TOP + name)
-            table = table.set_column(table.schema.get_field_index(name), name, pa.array(rest))
-            table = table.append_column(_TOP + name, pa.array(top))
-    summed = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in [*names, *tops]])
-    summed = summed.select([*keys, *(f"{name}_sum" for name in [*names, *tops])])
-    for wide in tops:
-        name = wide.removeprefix(_TOP) + "_sum"
-        joined = limbs.join_high(summed[wide + "_sum"].to_numpy(), summed[name].to_numpy())
-        summed = summed.set_column(summed.schema.get_field_index(name), name, pa.array(joined))
-    summed = summed.select(range(len(schema))).rename_columns(schema.names)
-    effective = pc.not_equal(summed[WEIGHT], 0)
-    for name in names[1:]:
-        effective = pc.or_(effective, pc.not_equal(summed[name], 0))
-    return summed.filter(pc.fill_null(effective, False)).cast(schema)
-
-
-def shard_of(map_: Map, deltas: pa.Table, shards: int) -> npt.NDArray[np.int64]:
-    """The shard of each row by its key: the same in every process and at every time."""
+def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+    """The shard of each row by its key, or by these of its columns: the same in every process and at every time."""
     mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
-    for key in map_.keys:
-        mixed ^= _stable_words(deltas[key.name].combine_chunks()).view(np.uint64)
+    for name in [key.name for key in map_.keys] if keys is None else keys:
+        mixed ^= _stable_words(deltas[name].combine_chunks()).view(np.uint64)
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(32)
     return (mixed % np.uint64(shards)).astype(np.int64)

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from runtime.compiler import Call, Col, Column, Key, Lit, Map, Relation, Sum
 from runtime.state import ARROW_TYPES
-from runtime.views import ViewError, ViewOverflowError, limbs
+from runtime.views import ViewError, ViewOverflowError
 from runtime.views.evaluate import wide_array
-from runtime.views.preaggregate import combine, payload_schema, preaggregate, shard_of
+from runtime.views.preaggregate import (
+    combine,
+    payload_schema,
+    payload_sums,
+    payload_weight,
+    preaggregate,
+    shard_of,
+)
 from tests.generators.deltas import Row, delta_table
 
 R = Relation("r", (Column("k", "string", nullable=True), Column("v", "int64")))
@@ -24,7 +31,7 @@ CUBES = Map(0, "r", None, (), (Sum("x", Call("mul", (Col("v"), Call("mul", (Col(
 def totals(deltas: pa.Table) -> dict[Any, tuple[int, int]]:
     """Key → weight and sum."""
     rows = deltas.to_pylist()
-    return {row.get("k"): (row["weight"], (row["high_x"] << 32) + row["low_x"]) for row in rows}
+    return {row.get("k"): (row["weight"], int(row["x"])) for row in rows}
 
 
 @given(
@@ -39,7 +46,7 @@ def test_parts_combine_to_the_whole(deltas: list[tuple[Row, int]], parts: int) -
         expected[key] = held[0] + weight, held[1] + weight * value * value
     expected = {key: held for key, held in expected.items() if held != (0, 0)}
     whole = preaggregate(BY_K, delta_table(R, deltas))
-    assert whole.schema.equals(payload_schema(BY_K))
+    assert whole.schema.names == payload_schema(BY_K).names
     assert totals(whole) == expected
     pieces = [preaggregate(BY_K, delta_table(R, deltas[place::parts])) for place in range(parts)]
     assert totals(combine(BY_K, pieces)) == expected
@@ -116,7 +123,20 @@ def test_keys_are_spread() -> None:
     assert min(counts) > 700
 
 
-def test_parts_are_normal_enough_to_join() -> None:
-    deltas = preaggregate(BY_K, delta_table(R, [(("a", -3), 1), (("a", 2**31), -1)]))
-    high, low = limbs.normalise(deltas["high_x"].to_numpy(), deltas["low_x"].to_numpy())
-    assert limbs.join(high, low).to_pylist() == [9 - 2**62]
+def test_a_sum_is_wide_only_where_it_has_to_be() -> None:
+    narrow = preaggregate(BY_K, delta_table(R, [(("a", -3), 1), (("a", 2**31), -1)]))
+    assert narrow.schema.equals(payload_schema(BY_K))
+    assert payload_sums(BY_K, narrow)[0].tolist() == [9 - 2**62]
+    wide = preaggregate(BY_K, delta_table(R, [(("a", 2**40), 1), (("b", -1), -1)]))
+    assert wide.schema.equals(payload_schema(BY_K, ["x"]))
+    assert payload_sums(BY_K, wide)[0].tolist() == [2**80, -1]
+    assert payload_sums(BY_K, wide.slice(1))[0].tolist() == [-1]
+    assert payload_weight(wide).tolist() == [1, -1]
+    assert totals(combine(BY_K, [narrow, wide])) == {"a": (1, 2**80 + 9 - 2**62), "b": (-1, -1)}
+
+
+def test_a_subset_of_the_key_may_choose_the_shard() -> None:
+    map_ = Map(0, "r", None, (Key("a", "int64", Col("a")), Key("b", "int64", Col("b"))), ())
+    table = pa.table({"a": pa.array([1, 1, 2]), "b": pa.array([5, 6, 5])})
+    by_a = Map(0, "r", None, (Key("a", "int64", Col("a")),), ())
+    assert shard_of(map_, table, 7, ["a"]).tolist() == shard_of(by_a, table, 7).tolist()

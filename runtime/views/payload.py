@@ -1,0 +1,116 @@
+"""What a shard is sent of a map: one row per key that changed, with its weight and its sums.
+
+A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.compiler.program import Map
+from runtime.state import ARROW_TYPES
+from runtime.views import limbs
+
+__all__ = ["WEIGHT", "add_up", "combine", "payload_keys", "payload_schema", "payload_sums", "payload_weight"]
+
+Integers = npt.NDArray[np.int64]
+Objects = npt.NDArray[np.object_]
+
+WEIGHT: Final = "weight"
+_LIMIT: Final = 2**63 - 1
+
+
+def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
+    """Columns of a map's deltas: its keys, ``weight``, and each sum; those in ``wide`` as decimal128(38, 0)."""
+    keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
+    sums = [(s.name, ARROW_TYPES["int128" if s.name in wide else "int64"]) for s in map_.sums]
+    return pa.schema([*keys, (WEIGHT, pa.int64()), *sums])
+
+
+def payload_weight(table: pa.Table) -> Integers:
+    """The weight of each row of a payload."""
+    return _numbers(table.column(WEIGHT))
+
+
+def payload_sums(map_: Map, table: pa.Table) -> list[Integers | Objects]:
+    """The map's sums in their order: int64, or Python integers where one of them does not fit."""
+    return [_integers(table.column(total.name)) for total in map_.sums]
+
+
+def payload_keys(map_: Map, table: pa.Table) -> list[pa.Array]:
+    """The map's key columns in their order."""
+    return [_whole(table.column(key.name)) for key in map_.keys]
+
+
+def combine(map_: Map, tables: Sequence[pa.Table]) -> pa.Table:
+    """Several payloads of one map as one; raises `ViewOverflowError`. One alone is given back as it is."""
+    if len(tables) == 1:
+        return tables[0]
+    keys = [pa.concat_arrays([_whole(t.column(key.name)) for t in tables]) for key in map_.keys]
+    weight = np.concatenate([payload_weight(t) for t in tables])
+    sums = []
+    for total in map_.sums:
+        parts = [limbs.split(_whole(t.column(total.name))) for t in tables]
+        sums.append((np.concatenate([high for high, _ in parts]), np.concatenate([low for _, low in parts])))
+    return add_up(map_, keys, weight, sums)
+
+
+def add_up(
+    map_: Map, keys: Sequence[pa.Array], weight: Integers, sums: Iterable[tuple[Integers, Integers]]
+) -> pa.Table:
+    """The payload of rows with these keys and weights, and the high and low parts of their sums' (weighted) summands.
+
+    Exact whatever the sizes are, and slow; raises `ViewOverflowError` for a sum past 94 bits.
+    """
+    table = pa.Table.from_arrays([*keys, pa.array(weight)], names=[*(f"k{i}" for i in range(len(keys))), "w"])
+    places: list[tuple[bool, int]] = []  # per sum: whether its high part stands in two columns
+    for place, (high, low) in enumerate(sums):
+        is_split = limbs.may_overflow(high)
+        places.append((is_split, place))
+        parts = dict(zip("th", limbs.split_high(high), strict=True)) if is_split else {"h": high}
+        for letter, part in {**parts, "l": low}.items():
+            table = table.append_column(f"{letter}{place}", pa.array(part))
+    grouped = table.group_by(table.column_names[: len(keys)], use_threads=False)
+    summed = grouped.aggregate([(name, "sum") for name in table.column_names[len(keys) :]])
+    weights = pc.fill_null(summed["w_sum"], 0)  # NULL is the sum of no rows
+    effective = pc.not_equal(weights, 0)
+    arrays = []
+    for is_split, place in places:
+        high, low = (_numbers(pc.fill_null(summed[f"{letter}{place}_sum"], 0)) for letter in "hl")
+        if is_split:
+            high = limbs.join_high(_numbers(pc.fill_null(summed[f"t{place}_sum"], 0)), high)
+        high, low = limbs.normalise(high, low)
+        effective = pc.or_(effective, pa.array((high != 0) | (low != 0)))
+        arrays.append(limbs.join(high, low))
+    wide = {s.name for s, array in zip(map_.sums, arrays, strict=True) if pa.types.is_decimal(array.type)}
+    key_columns = [summed[f"k{i}"] for i in range(len(keys))]
+    return pa.Table.from_arrays([*key_columns, weights, *arrays], schema=payload_schema(map_, wide)).filter(effective)
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> Integers:
+    numbers: Integers = _whole(column).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _integers(column: pa.ChunkedArray) -> Integers | Objects:
+    if not pa.types.is_decimal(column.type):
+        return _numbers(column)
+    array = _whole(column)
+    raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    low, high = raw[:, 0], raw[:, 1]
+    if (high == low >> 63).all():
+        return low.copy()
+    whole: Any = (high.astype(object) << 64) + low.view(np.uint64).astype(object)
+    return np.asarray(whole, object)
