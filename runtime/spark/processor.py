@@ -4,6 +4,9 @@ State in Spark's store is a head value and a map of pages. Each batch writes one
 the base they are compacted into a new one. A worker keeps the shards it has seen in memory, named by the last run they
 contain: if the head's chain still has that run, only the runs behind it are applied, otherwise the shard is rebuilt
 from the store. A failed attempt leaves nothing in memory, because a shard is taken out before it is changed.
+
+The first batch of a new program changes the shard over to it before anything else, and writes a base: every run of a
+chain belongs to the program that the head names.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
-from runtime.spark.source import BROKEN, TICK, Span, load_program
+from runtime.spark.source import TICK, Place, Span, load_program
 from runtime.views import Part, ShardState, Step
 
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
@@ -47,6 +50,16 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     links: tuple[_Link, ...]
 
 
+class _Batch(msgspec.Struct, frozen=True):
+    """What a shard is given for a version."""
+
+    span: Span
+    program: int
+    delivered: list[tuple[Part, pa.Table | str]]
+    backfill: dict[int, list[tuple[Part, pa.Table | str]]]
+    """By the number of the new view that it is for."""
+
+
 class _Resident(msgspec.Struct):
     """A shard in a worker's memory and the run that it is at."""
 
@@ -72,26 +85,27 @@ class ShardProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """One version of one shard."""
         shard_id = int(key[0])
-        span, program, delivered = _sort_out(rows)
-        head = self._read_head(shard_id, program)
+        batch = _sort_out(rows)
+        head = self._read_head(batch.program)
         resident = self._resident(shard_id, head)
-        if head.version != span.from_epoch:
-            raise SparkLaneError(f"expected version {span.from_epoch} in shard {shard_id}, was {head.version}")
-        step = resident.state.step(delivered)
-        self._write(shard_id, head, resident, span)
-        yield from _output(shard_id, span, step)
+        if head.version != batch.span.from_epoch:
+            raise SparkLaneError(f"expected version {batch.span.from_epoch} in shard {shard_id}, was {head.version}")
+        backfill: dict[str, list[tuple[Part, pa.Table | str]]] = {}
+        if batch.program != head.program:
+            program = load_program(self._directory, batch.program)
+            resident.state.migrate(program)
+            backfill = {program.views[number].name: given for number, given in batch.backfill.items()}
+        step = resident.state.step(batch.delivered, backfill)
+        self._write(head, resident, batch)
+        _residents[(self._directory, shard_id)] = resident
+        yield from _output(shard_id, batch.span, step)
 
     def close(self) -> None:
         """Nothing to release."""
 
-    def _read_head(self, shard_id: int, program: int) -> _Head:
+    def _read_head(self, program: int) -> _Head:
         held = self._head.get() if self._head.exists() else None
-        if held is None:
-            return _Head(0, program, ())
-        head = msgspec.msgpack.decode(bytes(held[0]), type=_Head)
-        if head.program != program:
-            raise SparkLaneError(f"expected program {head.program} in shard {shard_id}, was {program}")
-        return head
+        return _Head(0, program, ()) if held is None else msgspec.msgpack.decode(bytes(held[0]), type=_Head)
 
     def _resident(self, shard_id: int, head: _Head) -> _Resident:
         held = _residents.pop((self._directory, shard_id), None)
@@ -111,12 +125,13 @@ class ShardProcessor(StatefulProcessor):
         pages = [self._pages.getValue((link.number, page)) for page in range(-(-link.size // _PAGE_BYTES))]
         return b"".join(bytes(page[0]) for page in pages if page is not None)
 
-    def _write(self, shard_id: int, head: _Head, resident: _Resident, span: Span) -> None:
+    def _write(self, head: _Head, resident: _Resident, batch: _Batch) -> None:
         run = resident.state.save()
         links = head.links
         number = links[-1].number + 1 if links else 0
         edits = len(run) + sum(link.size for link in links[1:])
-        if links and (edits > max(links[0].size, _SMALLEST_BASE_BYTES) or len(links) >= _MOST_LINKS):
+        is_heavy = edits > max(links[0].size if links else 0, _SMALLEST_BASE_BYTES) or len(links) >= _MOST_LINKS
+        if links and (is_heavy or batch.program != head.program):
             run = resident.state.save_all()
             for link in links:
                 for page in range(-(-link.size // _PAGE_BYTES)):
@@ -125,28 +140,30 @@ class ShardProcessor(StatefulProcessor):
         for page, start in enumerate(range(0, len(run), _PAGE_BYTES)):
             self._pages.updateValue((number, page), (run[start : start + _PAGE_BYTES],))
         link = _Link(number, os.urandom(8).hex(), len(run))
-        new = _Head(span.to_epoch, head.program, (*links, link))
+        new = _Head(batch.span.to_epoch, batch.program, (*links, link))
         self._head.update((msgspec.msgpack.encode(new),))
         resident.nonce = link.nonce
-        _residents[(self._directory, shard_id)] = resident
 
 
-def _sort_out(rows: Iterator[Row]) -> tuple[Span, int, list[tuple[Part, pa.Table | str]]]:
+def _sort_out(rows: Iterator[Row]) -> _Batch:
     """The batch's span, its program, and what was delivered."""
     span: Span | None = None
     program = -1
     delivered: list[tuple[Part, pa.Table | str]] = []
+    backfill: dict[int, list[tuple[Part, pa.Table | str]]] = {}
     for row in rows:
         program = int(row["program"])
+        payload = bytes(row["payload"])
         if row["map"] == TICK:
-            span = msgspec.msgpack.decode(bytes(row["payload"]), type=Span)
-        elif row["map"] <= BROKEN:
-            delivered.append((Part.of_code(BROKEN - row["map"]), bytes(row["payload"]).decode()))
-        else:
-            delivered.append((Part.of_code(row["map"]), pa.ipc.open_stream(bytes(row["payload"])).read_all()))
+            span = msgspec.msgpack.decode(payload, type=Span)
+            continue
+        place = Place.of_code(row["map"])
+        deltas = payload.decode() if place.broken else pa.ipc.open_stream(payload).read_all()
+        given = delivered if place.view is None else backfill.setdefault(place.view, [])
+        given.append((place.part, deltas))
     if span is None:
         raise SparkLaneError(f"expected a tick among the rows of a shard, was none among {len(delivered)} payloads")
-    return span, program, delivered
+    return _Batch(span, program, delivered, backfill)
 
 
 def _output(shard_id: int, span: Span, step: Step) -> Iterator[Row]:

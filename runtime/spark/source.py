@@ -2,13 +2,14 @@
 
 A batch covers the epochs ``(start, end]``. Its segments are read on the executors by memory mapping and added up per
 map and key right there (`runtime.views.deliveries`), so that only a few payloads per shard enter Spark. Every shard
-also gets a tick that names the span, so that each of them answers even when nothing changed for it.
+also gets a tick that names the span, so that each of them answers even when nothing changed for it. The first batch of
+a program also carries what fills the views that are new in it (`runtime.spark.backfill`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,17 +20,21 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from runtime.compiler.program import Program, decode_program
-from runtime.epochs import EpochLogReader, ResultLog
+from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
+from runtime.spark.backfill import BackfillPartition, fill, plan_backfill
 from runtime.spark.partitioning import shard_ids
-from runtime.views import deliveries
+from runtime.views import Delivery, Part, deliveries
 
-__all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Span", "load_program"]
+__all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Place", "Span", "load_program"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
 TICK: Final = -1
 """Value of ``map`` in a tick row; its payload is a `Span`."""
 BROKEN: Final = -2
 """``BROKEN - code`` is the value of ``map`` where the deltas of a part could not be made; its payload says why."""
+
+_VIEW_BITS: Final = 20
+"""A part's code takes no more; above it stands, in a backfill, one more than the number of the view."""
 
 _ARROW_SCHEMA: Final = pa.schema(
     [
@@ -52,6 +57,30 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     """Not in the batch."""
     to_epoch: int
     """The last one in it; the version of its results."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the column ``map`` says of a payload."""
+
+    part: Part
+    """Which map."""
+    view: int | None = None
+    """The number of the view that a backfill is for."""
+    broken: bool = False
+    """The payload says why there are no deltas."""
+
+    @property
+    def code(self) -> int:
+        """The place as one integer."""
+        code = self.part.code | (0 if self.view is None else (self.view + 1) << _VIEW_BITS)
+        return BROKEN - code if self.broken else code
+
+    @classmethod
+    def of_code(cls, code: int) -> Place:
+        """The place of `code`."""
+        broken = code <= BROKEN
+        view, part = divmod(BROKEN - code if broken else code, 1 << _VIEW_BITS)
+        return cls(Part.of_code(part), view - 1 if view else None, broken)
 
 
 class EpochPartition(InputPartition):
@@ -81,6 +110,7 @@ class EpochReader(DataSourceStreamReader):
         # record of them has lost.
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
+        self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
         self._log = EpochLogReader(Path(self._directory))
         self._programs: list[int] = []  # epochs with a control record, ascending
         self._looked = -1  # newest epoch whose footer was looked at
@@ -126,29 +156,49 @@ class EpochReader(DataSourceStreamReader):
             split[-1].append(epoch)
             held += size
         span = Span(begin, newest)
-        return [EpochPartition(program, group, None if place else span) for place, group in enumerate(split)]
+        parts: list[InputPartition] = [
+            EpochPartition(program, group, None if place else span) for place, group in enumerate(split)
+        ]
+        return [*parts, *self._backfill(program)] if program == begin + 1 else parts
+
+    def _backfill(self, program: int) -> list[BackfillPartition]:
+        before = max(epoch for epoch in self._programs if epoch < program)
+        old, new = (load_program(self._directory, epoch) for epoch in (before, program))
+        return plan_backfill(program, old, new, self._snapshots)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The payloads of these segments, and the ticks if they are this partition's."""
-        assert isinstance(partition, EpochPartition)
-        ids = shard_ids(self._shards)
-        last = partition.epochs[-1]
+        """The payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads."""
+        assert isinstance(partition, EpochPartition | BackfillPartition)
         program = load_program(self._directory, partition.program)
+        if isinstance(partition, BackfillPartition):
+            yield self._rows(partition, partition.span[1], fill(partition, program, self._log, self._shards))
+            return
         segments = [self._log.read(epoch) for epoch in partition.epochs]
+        yield self._rows(partition, partition.epochs[-1], deliveries(program, segments, self._shards))
+
+    def _rows(
+        self, partition: EpochPartition | BackfillPartition, epoch: int, found: Iterable[Delivery]
+    ) -> pa.RecordBatch:
+        ids = shard_ids(self._shards)
+        views = [view.name for view in load_program(self._directory, partition.program).views]
         rows: list[tuple[int, int, int, int, bytes]] = []
-        if partition.span is not None:
+        if isinstance(partition, EpochPartition) and partition.span is not None:
             tick = msgspec.msgpack.encode(partition.span)
-            rows += [(shard, last, partition.program, TICK, tick) for shard in ids]
-        for delivery in deliveries(program, segments, self._shards):
-            code, deltas = delivery.part.code, delivery.deltas
-            place, payload = (BROKEN - code, deltas.encode()) if isinstance(deltas, str) else (code, _encode(deltas))
-            rows.append((ids[delivery.shard], last, partition.program, place, payload))
+            rows += [(shard, epoch, partition.program, TICK, tick) for shard in ids]
+        for delivery in found:
+            deltas = delivery.deltas
+            view = None if delivery.view is None else views.index(delivery.view)
+            place = Place(delivery.part, view, isinstance(deltas, str))
+            payload = deltas.encode() if isinstance(deltas, str) else _encode(deltas)
+            rows.append((ids[delivery.shard], epoch, partition.program, place.code, payload))
         columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW_SCHEMA)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW_SCHEMA, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
+        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to release: the log keeps its segments."""
+        """A batch is done: what filled its views need not be kept. The log keeps its segments."""
+        if self._snapshots is not None:
+            self._snapshots.unpin(end["epoch"])
 
     def _look(self, newest: int) -> None:
         for epoch in range(self._looked + 1, newest + 1):
@@ -173,7 +223,7 @@ def _encode(table: pa.Table) -> bytes:
 
 
 class EpochSource(DataSource):
-    """Registered as format ``epochs``; options: path, shards, max_epochs_per_batch."""
+    """Registered as format ``epochs``; options: path, shards, max_epochs_per_batch, results, snapshots."""
 
     @classmethod
     def name(cls) -> str:

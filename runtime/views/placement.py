@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from runtime.compiler.program import Linear, Program, Reevaluated, View
+from runtime.compiler import maps_of
+from runtime.compiler.program import Linear, Program, View
 
 __all__ = ["Part", "is_spread", "parts_of_shard", "spread_maps", "views_of_shard", "whole_maps"]
 
@@ -39,17 +40,9 @@ def is_spread(program: Program, view: View) -> bool:
     )
 
 
-def _maps_of(view: View) -> set[int]:
-    if isinstance(view.body, Linear):
-        return {branch.map for branch in view.body.branches}
-    assert isinstance(view.body, Reevaluated)
-    return {given.map for given in view.body.inputs}
-
-
 def _homes(program: Program, shards: int) -> dict[str, int]:
-    """View → its shard, for views that live in one; dealt out in turn, because these are the costly ones."""
-    whole = [view.name for view in program.views if not is_spread(program, view)]
-    return {name: place % shards for place, name in enumerate(whole)}
+    """View → its shard, for views that live in one; the same for as long as the view lives."""
+    return {view.name: view.home % shards for view in program.views if not is_spread(program, view)}
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
@@ -63,14 +56,14 @@ def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
     parts = {
         Part(number, not is_spread(program, view))
         for view in views_of_shard(program, shard, shards)
-        for number in _maps_of(view)
+        for number in maps_of(view.body)
     }
     return sorted(parts)
 
 
 def spread_maps(program: Program) -> set[int]:
     """Maps whose deltas go to the shard of their key."""
-    return {number for view in program.views if is_spread(program, view) for number in _maps_of(view)}
+    return {number for view in program.views if is_spread(program, view) for number in maps_of(view.body)}
 
 
 def whole_maps(program: Program, shards: int) -> dict[int, list[int]]:
@@ -79,6 +72,6 @@ def whole_maps(program: Program, shards: int) -> dict[int, list[int]]:
     home_of = _homes(program, shards)
     for view in program.views:
         if view.name in home_of:
-            for number in _maps_of(view):
+            for number in maps_of(view.body):
                 homes.setdefault(number, set()).add(home_of[view.name])
     return {number: sorted(shards_) for number, shards_ in homes.items()}

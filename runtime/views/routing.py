@@ -26,6 +26,8 @@ class Delivery(msgspec.Struct, frozen=True):
     """Which map, and whether the shard keeps all of it."""
     deltas: pa.Table | str
     """One row per key, see `preaggregate.payload_schema`; or why there are none: the views over the part fail."""
+    view: str | None = None
+    """Set: everything that the part holds before the version, for this view, which is new; None: the version's own."""
 
 
 def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> Iterator[Delivery]:
