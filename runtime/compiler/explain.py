@@ -43,6 +43,8 @@ def _linear(program: Program, view: View, body: Linear) -> list[str]:
         lines += _map(program, program.maps[branch.map])
         lines += [f"      {column.name} := {_expr(output)}"
                   for column, output in zip(view.columns, branch.outputs, strict=True)]  # fmt: skip
+        if branch.having is not None:
+            lines.append(f"      having {_expr(branch.having)}")
         if branch.empty is not None:
             shown = ", ".join("NULL" if value is None else repr(value) for value in branch.empty)
             lines.append(f"      while no row is there: ({shown})")
@@ -77,5 +79,7 @@ def _expr(expr: Expr, inside: bool = False) -> str:
     assert isinstance(expr, Call)
     if expr.op in ("neg", "not"):
         return f"{'-' if expr.op == 'neg' else 'NOT '}{_expr(expr.args[0], True)}"
+    if expr.op not in _SIGNS:
+        return f"{expr.op.upper()}({', '.join(_expr(arg) for arg in expr.args)})"
     text = f"{_expr(expr.args[0], True)} {_SIGNS[expr.op]} {_expr(expr.args[1], True)}"
     return f"({text})" if inside else text

@@ -1,21 +1,23 @@
-"""Linear views: SUM, COUNT and AVG over select-project-group-by of one relation, plain SELECTs, UNION ALL of such."""
+"""Linear views: sums and counts over select-project-group-by of one relation, plain SELECTs, UNION ALL of such."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sqlglot import exp
 
 from runtime.compiler.candidate import Candidate
-from runtime.compiler.lower import Lowered, NotIncremental, at_type, lower
+from runtime.compiler.constants import Constant, evaluate_constant
+from runtime.compiler.lower import lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, key_of
-from runtime.compiler.program import Branch, Call, Col, Expr, Key, Linear, Lit, Relation, Sum
+from runtime.compiler.operands import Lowered, NotIncremental, at_type, call, no_null
+from runtime.compiler.program import Branch, Col, Expr, Key, Linear, Lit, Relation, Sum
+from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type, common_type
 
 __all__ = ["linear_view"]
-
-Value = int | float | str | bool | None
 
 
 @dataclass(slots=True)
@@ -24,6 +26,7 @@ class _Arm:
 
     relation: Relation
     outputs: list[Lowered] = field(default_factory=list)
+    having: Expr | None = None
     where: list[Expr] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     sums: list[Sum] = field(default_factory=list)
@@ -52,11 +55,18 @@ def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
     branches = []
     for arm, outputs in ready:
         number = maps.add(arm.relation.name, all_of(arm.where), arm.keys, arm.sums)
-        nothing: dict[str, Value] = {known.name: 0 if zero else None for known in arm.sums}
-        empty = tuple(_evaluate(output, {**nothing, "weight": 0}) for output in outputs) if arm.has_empty_row else None
-        branches.append(Branch(number, outputs, arm.bag, empty))
+        empty = _empty_row(arm, outputs, zero=zero) if arm.has_empty_row else None
+        branches.append(Branch(number, outputs, arm.bag, empty, arm.having))
     body = Linear(tuple(branches))
     return Candidate(body, tuple(types), "linear", _reason(body))
+
+
+def _empty_row(arm: _Arm, outputs: Sequence[Expr], *, zero: bool) -> tuple[Constant, ...] | None:
+    """The row while no row is in the only group, unless HAVING leaves it out."""
+    row: dict[str, Constant] = {"weight": 0, **{known.name: 0 if zero else None for known in arm.sums}}
+    if arm.having is not None and evaluate_constant(arm.having, row) is not True:
+        return None
+    return tuple(evaluate_constant(output, row) for output in outputs)
 
 
 def _reason(body: Linear) -> str:
@@ -82,15 +92,16 @@ def _selects(tree: exp.Expr) -> list[exp.Select]:
 
 
 def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -> _Arm:
-    for clause, reason in (("distinct", "DISTINCT"), ("having", "HAVING"), ("qualify", "QUALIFY")):
+    for clause, reason in (("distinct", "DISTINCT"), ("qualify", "QUALIFY")):
         if select.args.get(clause):
             raise NotIncremental(reason)
     arm = _Arm(_relation(select, relations))
     where = select.args.get("where")
     if where is not None:
-        arm.where.append(lower(where.this, lambda node: _column(node, arm.relation)).expr)
+        arm.where.append(_condition(lower(where.this, lambda node: _column(node, arm.relation))))
     group = select.args.get("group")
-    if group is None and not any(part.find(exp.AggFunc) for part in select.expressions):
+    having = select.args.get("having")
+    if group is None and having is None and not any(part.find(exp.AggFunc) for part in select.expressions):
         _project(select, arm)
     else:
         _aggregate(select, [] if group is None else _group(select, group), arm, zero=zero)
@@ -110,6 +121,12 @@ def _relation(select: exp.Select, relations: Mapping[str, Relation]) -> Relation
     return relations[start.this.name.lower()]
 
 
+def _condition(value: Lowered) -> Expr:
+    if value.type.kind not in ("bool", "null"):
+        raise NotIncremental("a condition that is no condition")
+    return value.expr
+
+
 def _column(node: exp.Expr, relation: Relation) -> Lowered | None:
     if not isinstance(node, exp.Column):
         return None
@@ -124,8 +141,6 @@ def _project(select: exp.Select, arm: _Arm) -> None:
     used: set[str] = set()
 
     def leaf(node: exp.Expr) -> Lowered | None:
-        if isinstance(node, exp.Div):
-            return _quotient(lower(node.left, leaf), lower(node.right, leaf))
         found = _column(node, arm.relation)
         if found is not None and isinstance(found.expr, Col):
             used.add(found.expr.name)
@@ -159,92 +174,48 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
         key = known.get(node.unnest().sql())
         if key is not None:
             return key
+        if is_accumulated(node):
+            return accumulate(node, lambda inner: _column(inner, arm.relation), into)
         if isinstance(node, exp.Column):
             raise NotIncremental("a column that is neither grouped nor summed")
-        if isinstance(node, exp.Div):
-            return _quotient(lower(node.left, leaf), lower(node.right, leaf))
-        if isinstance(node, exp.Count):
-            return _count(node, arm)
-        if isinstance(node, (exp.Sum, exp.Avg)):
-            return _sum(node, arm, may_be_empty=not group, zero=zero)
-        if isinstance(node, (exp.Min, exp.Max)):
-            raise NotIncremental("MIN/MAX is not a sum")
         return None
 
+    into = _Sums(arm, may_be_empty=not group, zero=zero)
     arm.outputs = [lower(part.unalias(), leaf) for part in select.expressions]
+    having = select.args.get("having")
+    arm.having = None if having is None else _condition(lower(having.this, leaf))
 
 
-def _count(node: exp.Count, arm: _Arm) -> Lowered:
-    if isinstance(node.this, exp.Distinct):
-        raise NotIncremental("COUNT(DISTINCT) is not a sum")
-    counted = None if node.this is None or isinstance(node.this, exp.Star) else node.this
-    if counted is not None and lower(counted, lambda inner: _column(inner, arm.relation)).type.nullable:
-        raise NotIncremental("COUNT of what may be NULL")
-    return Lowered(Col("weight"), INT)
+@dataclass(slots=True)
+class _Sums:
+    """Keeps aggregates as sums of an arm's map; what is no sum has no place there."""
 
+    arm: _Arm
+    may_be_empty: bool
+    zero: bool
 
-def _sum(node: exp.Sum | exp.Avg, arm: _Arm, *, may_be_empty: bool, zero: bool) -> Lowered:
-    name = node.key.upper()
-    if isinstance(node.this, exp.Distinct):
-        raise NotIncremental(f"{name}(DISTINCT) is not a sum")
-    if node.this.find(exp.AggFunc) is not None:
-        raise NotIncremental("nested aggregate")
-    value = lower(node.this, lambda inner: _column(inner, arm.relation))
-    if value.type.kind != "int":
-        raise NotIncremental(f"{value.type} {name}: floats cannot be taken back exactly")
-    if value.type.nullable:
-        raise NotIncremental(f"{name} of what may be NULL")
-    total = Lowered(arm.sum_of(value.expr), Type("int", value.type.scale, True, may_be_empty and not zero))
-    if isinstance(node, exp.Sum):
-        return total
-    return _quotient(total, Lowered(Col("weight"), INT), never_zero=not may_be_empty)
+    def rows(self) -> Lowered:
+        return Lowered(Col("weight"), INT)
 
+    def count(self, value: Lowered) -> Lowered:
+        present = call("case", call("is_null", value.expr), Lit(0), Lit(1))
+        return no_null(Lowered(self.arm.sum_of(present), INT.with_null(self.may_be_empty)), 0)
 
-def _quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
-    """Real division of an output: NULL where the divisor is 0."""
-    target = common_type((left.type, right.type))
-    if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
-    divided = Call("div", (at_type(left, target), at_type(right, target)))
-    return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
+    def total(self, value: Lowered) -> Lowered:
+        kind = Type("int", value.type.scale, True, not self.zero)
+        if not value.type.nullable:
+            return Lowered(self.arm.sum_of(value.expr), kind.with_null(self.may_be_empty and not self.zero))
+        total = self.arm.sum_of(call("coalesce", value.expr, Lit(0)))
+        if self.zero:
+            return Lowered(total, kind)
+        some = call("gt", self.count(value).expr, Lit(0))
+        return Lowered(call("case", some, total, Lit(None)), kind)
 
+    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
+        raise NotIncremental("MIN/MAX is not a sum")
 
-def _evaluate(expr: Expr, row: Mapping[str, Value]) -> Value:
-    """An output's value for the row of an empty group; only constants, 0 and NULL come in."""
-    if isinstance(expr, Col):
-        return row[expr.name]
-    if isinstance(expr, Lit):
-        return expr.value
-    left, *others = [_evaluate(arg, row) for arg in expr.args]
-    right = others[0] if others else 0
-    if expr.op in ("and", "or", "not"):
-        return _logic(expr.op, left, right)
-    if left is None or right is None:
-        return None
-    assert isinstance(left, (int, float))
-    assert isinstance(right, (int, float))
-    return _operate(expr.op, left, right)
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
 
-
-def _logic(op: str, left: Value, right: Value) -> Value:
-    if op == "not":
-        return None if left is None else not left
-    decisive = op == "or"
-    if left is decisive or right is decisive:
-        return decisive
-    return None if left is None or right is None else not decisive
-
-
-def _operate(op: str, left: int | float, right: int | float) -> Value:
-    if op in ("div", "floordiv", "mod") and right == 0:
-        return None
-    table: dict[str, Value] = {
-        "add": left + right, "sub": left - right, "mul": left * right, "neg": -left, "eq": left == right,
-        "ne": left != right, "lt": left < right, "le": left <= right, "gt": left > right, "ge": left >= right,
-    }  # fmt: skip
-    if op in table:
-        return table[op]
-    if op == "div":
-        return left / right
-    whole = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-    return whole if op == "floordiv" else left - whole * right
+    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
+        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")

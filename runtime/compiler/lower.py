@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
-from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.compiler.moments import constant, moment_part
+from runtime.compiler.operands import (
+    Lowered,
+    NotIncremental,
+    alike,
+    arithmetic,
+    at_type,
+    call,
+    compare,
+    logic,
+    quotient,
+)
+from runtime.compiler.program import Col, Lit
 from runtime.compiler.scope import Scope, Source
-from runtime.compiler.types import BOOL, FLOAT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 
 __all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "push_down"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
-
-
-class NotIncremental(Exception):  # a finding, not a failure
-    """Why something has no place in a linear view, in words for `explain`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """An expression of the program and its type."""
-
-    expr: Expr
-    """Scaled integers, or floats."""
-    type: Type
-    """What it means."""
-
 
 Leaf = Callable[[exp.Expr], Lowered | None]
 """Says what a node is where its reader knows better, such as a key or an aggregate; None: look inside."""
@@ -40,42 +37,16 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
     known = leaf(node)
     if known is not None:
         return known
-    if isinstance(node, exp.Paren):
-        return lower(node.this, leaf)
-    if isinstance(node, exp.Literal):
-        return _literal(node)
-    if isinstance(node, (exp.Boolean, exp.Null)):
-        return Lowered(Lit(node.this if isinstance(node, exp.Boolean) else None),
-                       BOOL if isinstance(node, exp.Boolean) else NULL)  # fmt: skip
-    if isinstance(node, exp.Neg):
-        return _neg(lower(node.this, leaf))
-    if isinstance(node, exp.Floor):
-        return _floor(node, leaf)
-    if isinstance(node, exp.Not):
-        inner = lower(node.this, leaf)
-        return Lowered(Call("not", (inner.expr,)), BOOL.with_null(inner.type.nullable))
-    if isinstance(node, exp.Between):
-        value, low, high = (lower(node.args[name], leaf) for name in ("this", "low", "high"))
-        return _both("and", _compare("ge", value, low), _compare("le", value, high))
-    if isinstance(node, exp.In) and node.expressions:
-        return _in(node, leaf)
-    if isinstance(node, exp.Binary):
-        return _binary(node, leaf)
-    raise NotIncremental(_words(node))
-
-
-def at_type(value: Lowered, target: Type) -> Expr:
-    """The expression at another scale, or an integer constant as a float."""
-    if value.type.kind == target.kind == "int" and target.scale > value.type.scale:
-        factor = 10 ** (target.scale - value.type.scale)
-        if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):
-            return Lit(value.expr.value * factor)
-        return Call("mul", (value.expr, Lit(factor)))
-    if value.type.kind == "int" and target.kind == "float64":
-        if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):
-            return Lit(value.expr.value / 10**value.type.scale)
-        raise NotIncremental("mixes integers and floats")
-    return value.expr
+    rule = _RULES.get(type(node))
+    try:
+        if rule is not None:
+            return rule(node, leaf)
+        return moment_part(node, lambda inner: lower(inner, leaf))
+    except NotIncremental:
+        folded = constant(node)
+        if folded is None:
+            raise
+        return folded
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
@@ -127,7 +98,10 @@ def _column_leaf(source: Source) -> Leaf:
     return leaf
 
 
-def _literal(node: exp.Literal) -> Lowered:
+# --- leaves
+
+
+def _literal(node: exp.Literal, leaf: Leaf) -> Lowered:
     if node.is_string:
         return Lowered(Lit(node.this), STRING)
     exact = decimal_literal(node.this)
@@ -139,105 +113,201 @@ def _literal(node: exp.Literal) -> Lowered:
     return Lowered(Lit(value), Type("int", scale))
 
 
-def _neg(inner: Lowered) -> Lowered:
+# --- arithmetic and logic
+
+
+def _neg(node: exp.Neg, leaf: Leaf) -> Lowered:
+    inner = lower(node.this, leaf)
     if not inner.type.is_numeric:
         raise NotIncremental(f"minus a {inner.type}")
     if isinstance(inner.expr, Lit) and isinstance(inner.expr.value, (int, float)):
         return Lowered(Lit(-inner.expr.value), inner.type)
     kind = inner.type if inner.type.kind == "float64" else Type("int", inner.type.scale, True, inner.type.nullable)
-    return Lowered(Call("neg", (inner.expr,)), kind)
+    return Lowered(call("neg", inner.expr), kind)
 
 
-def _binary(node: exp.Binary, leaf: Leaf) -> Lowered:
-    left, right = lower(node.left, leaf), lower(node.right, leaf)
-    if isinstance(node, exp.And):
-        return _both("and", left, right)
-    if isinstance(node, exp.Or):
-        return _both("or", left, right)
-    if type(node) in _COMPARISONS:
-        return _compare(_COMPARISONS[type(node)], left, right)
-    if type(node) in _ARITHMETIC:
-        return _arithmetic(_ARITHMETIC[type(node)], left, right)
-    raise NotIncremental(_words(node))
-
-
-def _both(op: str, left: Lowered, right: Lowered) -> Lowered:
-    if {left.type.kind, right.type.kind} - {"bool", "null"}:
+def _not(node: exp.Not, leaf: Leaf) -> Lowered:
+    inner = lower(node.this, leaf)
+    if inner.type.kind not in ("bool", "null"):
         raise NotIncremental("a condition that is no condition")
-    return Lowered(Call(op, (left.expr, right.expr)), BOOL.with_null(left.type.nullable or right.type.nullable))  # type: ignore[arg-type]  # one of the program's
+    return Lowered(call("not", inner.expr), BOOL.with_null(inner.type.nullable))
 
 
-def _compare(op: str, left: Lowered, right: Lowered) -> Lowered:
-    target = common_type((left.type, right.type))
-    if target is None or target.kind not in ("int", "float64", "string", "bool"):
-        raise NotIncremental("a comparison that only DuckDB knows")
-    parts = (at_type(left, target), at_type(right, target))
-    return Lowered(Call(op, parts), BOOL.with_null(target.nullable))  # type: ignore[arg-type]  # one of the program's
+def _logic(node: exp.And | exp.Or, leaf: Leaf) -> Lowered:
+    return logic(node.key, lower(node.left, leaf), lower(node.right, leaf))
+
+
+def _comparison(node: exp.Binary, leaf: Leaf) -> Lowered:
+    return compare(_COMPARISONS[type(node)], lower(node.left, leaf), lower(node.right, leaf))
+
+
+def _null_safe(node: exp.NullSafeEQ | exp.NullSafeNEQ, leaf: Leaf) -> Lowered:
+    left, right = lower(node.left, leaf), lower(node.right, leaf)
+    nulls = call("and", call("is_null", left.expr), call("is_null", right.expr))
+    equal = call("coalesce", compare("eq", left, right).expr, nulls)
+    return Lowered(equal if isinstance(node, exp.NullSafeEQ) else call("not", equal), BOOL)
+
+
+def _arithmetic(node: exp.Binary, leaf: Leaf) -> Lowered:
+    return arithmetic(_ARITHMETIC[type(node)], lower(node.left, leaf), lower(node.right, leaf))
+
+
+def _between(node: exp.Between, leaf: Leaf) -> Lowered:
+    if node.args.get("symmetric"):
+        raise NotIncremental("BETWEEN SYMMETRIC")
+    value, low, high = (lower(node.args[name], leaf) for name in ("this", "low", "high"))
+    return logic("and", compare("ge", value, low), compare("le", value, high))
 
 
 def _in(node: exp.In, leaf: Leaf) -> Lowered:
+    if not node.expressions:
+        raise NotIncremental("a subquery")
     value = lower(node.this, leaf)
-    tests = [_compare("eq", value, lower(item, leaf)) for item in node.expressions]
-    result = tests[0]
-    for test in tests[1:]:
-        result = _both("or", result, test)
+    result, *others = [compare("eq", value, lower(item, leaf)) for item in node.expressions]
+    for test in others:
+        result = logic("or", result, test)
     return result
 
 
-def _arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
-    nullable = left.type.nullable or right.type.nullable
+def _is(node: exp.Is, leaf: Leaf) -> Lowered:
+    value = lower(node.this, leaf)
+    if isinstance(node.expression, exp.Null):
+        return Lowered(call("is_null", value.expr), BOOL)
+    if not isinstance(node.expression, exp.Boolean) or value.type.kind != "bool":
+        raise NotIncremental("IS with something other than NULL, TRUE and FALSE")
+    if node.expression.this:
+        return Lowered(call("coalesce", value.expr, Lit(False)), BOOL)
+    return Lowered(call("not", call("coalesce", value.expr, Lit(True))), BOOL)
+
+
+def _like(node: exp.Like, leaf: Leaf) -> Lowered:
+    text, pattern = lower(node.this, leaf), lower(node.expression, leaf)
+    if text.type.kind != "string" or not isinstance(pattern.expr, Lit) or not isinstance(pattern.expr.value, str):
+        raise NotIncremental("LIKE with a pattern that is not a constant")
+    found = call("like", text.expr, pattern.expr)
+    return Lowered(call("not", found) if node.args.get("negate") else found, BOOL.with_null(text.type.nullable))
+
+
+# --- choices
+
+
+def _case(node: exp.Case, leaf: Leaf) -> Lowered:
+    tests = [branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this.copy())
+             for branch in node.args["ifs"]]  # fmt: skip
+    values = [branch.args["true"] for branch in node.args["ifs"]]
+    return _choice(tests, values, node.args.get("default"), leaf)
+
+
+def _if(node: exp.If, leaf: Leaf) -> Lowered:
+    return _choice([node.this], [node.args["true"]], node.args.get("false"), leaf)
+
+
+def _choice(tests: list[exp.Expr], values: list[exp.Expr], default: exp.Expr | None, leaf: Leaf) -> Lowered:
+    conditions = [lower(test, leaf) for test in tests]
+    if any(condition.type.kind not in ("bool", "null") for condition in conditions):
+        raise NotIncremental("a condition that is no condition")
+    last = Lowered(Lit(None), NULL) if default is None else lower(default, leaf)
+    target, parts = alike([*(lower(value, leaf) for value in values), last])
+    pairs = [part for test, value in zip(conditions, parts, strict=False) for part in (test.expr, value)]
+    return Lowered(call("case", *pairs, parts[-1]), target)
+
+
+def _coalesce(node: exp.Func, leaf: Leaf) -> Lowered:
+    values = [lower(part, leaf) for part in (node.this, *node.expressions)]
+    target, parts = alike(values)
+    nullable = all(value.type.nullable for value in values)
+    return Lowered(call(node.key, *parts), target.with_null(nullable))
+
+
+def _nullif(node: exp.Nullif, leaf: Leaf) -> Lowered:
+    left, right = lower(node.this, leaf), lower(node.expression, leaf)
     target = common_type((left.type, right.type))
-    if target is None or not target.is_numeric:
-        raise NotIncremental("arithmetic that only DuckDB knows")
-    if target.kind == "float64":
-        if op in ("floordiv", "mod"):
-            raise NotIncremental("integer division of floats")
-        return Lowered(Call(op, (at_type(left, target), at_type(right, target))), FLOAT.with_null(nullable))  # type: ignore[arg-type]  # one of the program's
-    if op == "mul":
-        kind = Type("int", left.type.scale + right.type.scale, True, nullable)
-        return Lowered(Call("mul", (left.expr, right.expr)), kind)
-    parts = (at_type(left, target), at_type(right, target))
-    if op in ("add", "sub"):
-        return Lowered(Call(op, parts), Type("int", target.scale, True, nullable))  # type: ignore[arg-type]  # as above
-    if not isinstance(right.expr, Lit) or not right.expr.value:
-        raise NotIncremental("division by something other than a constant")
-    wide = left.type.wide or left.type.scale != target.scale or right.expr.value == -1
-    kind = Type("int", target.scale if op == "mod" else 0, wide, nullable)
-    return Lowered(Call(op, parts), kind)  # type: ignore[arg-type]  # as above
+    if target is None:
+        raise NotIncremental("a choice between values of different types")
+    same = compare("eq", left, right)
+    return Lowered(call("case", same.expr, Lit(None), at_type(left, target)), target.with_null())
+
+
+def _abs(node: exp.Abs, leaf: Leaf) -> Lowered:
+    value = lower(node.this, leaf)
+    if value.type.kind != "int":
+        raise NotIncremental("ABS of something other than an integer")
+    below = call("lt", value.expr, Lit(0))
+    kind = Type("int", value.type.scale, True, value.type.nullable)
+    return Lowered(call("case", below, call("neg", value.expr), value.expr), kind)
 
 
 def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
     """FLOOR(x / n): (x - ((x mod n) + n) mod n) // n, as ``floordiv`` rounds towards zero."""
     inner = node.this.unnest()
-    if node.args.get("decimals") is not None or not isinstance(inner, exp.Div):
-        raise NotIncremental(_words(node))
-    left, right = lower(inner.left, leaf), lower(inner.right, leaf)
-    kind = _arithmetic("floordiv", left, right).type
+    if node.args.get("decimals") is not None:
+        raise NotIncremental("FLOOR to decimals")
+    if isinstance(inner, exp.Div):
+        left, right = lower(inner.left, leaf), lower(inner.right, leaf)
+    else:
+        left, right = lower(inner, leaf), Lowered(Lit(1), INT)
+        if left.type.kind == "int" and not left.type.scale:
+            return left
+    kind = arithmetic("floordiv", left, right).type
     target = common_type((left.type, right.type))
     assert target is not None
     top, bottom = at_type(left, target), at_type(right, target)
-    rest = Call("mod", (Call("add", (Call("mod", (top, bottom)), bottom)), bottom))
-    return Lowered(Call("floordiv", (Call("sub", (top, rest)), bottom)), kind)
+    rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
+    return Lowered(call("floordiv", call("sub", top, rest), bottom), kind)
 
 
-def _words(node: exp.Expr) -> str:
-    """What a construct is called in a reason."""
-    if isinstance(node, exp.Query):
-        return "a subquery"
-    names: dict[type[exp.Expr], str] = {
-        exp.Div: "real division below an aggregate",
-        exp.Case: "CASE",
-        exp.If: "CASE",
-        exp.Is: "IS NULL",
-        exp.Window: "a window function",
-        exp.Filter: "FILTER",
-        exp.Exists: "a subquery",
-        exp.Subquery: "a subquery",
-        exp.In: "a subquery",
-        exp.Anonymous: f"the function {node.name.upper()}",
-    }
-    if type(node) in names:
-        return names[type(node)]
-    if isinstance(node, exp.AggFunc):
-        return f"{node.sql_name()} is not a sum"
-    return f"the function {node.sql_name()}" if isinstance(node, exp.Func) else node.key.upper()
+def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
+    """Only what cannot fail: a CAST that may is DuckDB's."""
+    value, name = lower(node.this, leaf), node.to.this.name
+    kind = value.type
+    if kind.kind == "int" and name == "DECIMAL":
+        sizes = [int(part.name) for part in node.to.expressions]
+        scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
+        if scale >= kind.scale:
+            target = Type("int", scale, True, kind.nullable)
+            return Lowered(at_type(value, target), target)
+    if kind.kind == "int" and name == "BIGINT" and not kind.wide and not kind.scale:
+        return value
+    if kind.kind == "int" and name == "INT128" and not kind.scale:
+        return Lowered(value.expr, Type("int", 0, True, kind.nullable))
+    if kind.kind in ("int", "float64") and name == "DOUBLE":
+        target = FLOAT.with_null(kind.nullable)
+        return Lowered(at_type(value, target), target)
+    if (kind.kind, name) in _SAME:
+        return value
+    raise NotIncremental(f"a CAST to {name}")
+
+
+_SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"), ("timestamp", "TIMESTAMP"),
+         ("timestamp", "TIMESTAMPNTZ")}  # fmt: skip
+
+
+def _refuse(node: exp.Expr, leaf: Leaf) -> Lowered:
+    raise NotIncremental("a subquery")
+
+
+_RULES: dict[type[exp.Expr], Callable[[Any, Leaf], Lowered]] = {
+    exp.Paren: lambda node, leaf: lower(node.this, leaf),
+    exp.Literal: _literal,
+    exp.Boolean: lambda node, leaf: Lowered(Lit(bool(node.this)), BOOL),
+    exp.Null: lambda node, leaf: Lowered(Lit(None), NULL),
+    exp.Neg: _neg,
+    exp.Not: _not,
+    **dict.fromkeys((exp.And, exp.Or), _logic),
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), _null_safe),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    exp.Div: lambda node, leaf: quotient(lower(node.left, leaf), lower(node.right, leaf)),
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Is: _is,
+    exp.Like: _like,
+    exp.Case: _case,
+    exp.If: _if,
+    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), _coalesce),
+    exp.Nullif: _nullif,
+    exp.Abs: _abs,
+    exp.Floor: _floor,
+    exp.Cast: _cast,
+    **dict.fromkeys((exp.Exists, exp.Subquery, exp.Select), _refuse),
+}

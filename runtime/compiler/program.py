@@ -108,13 +108,20 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
     """An operation.
 
     ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
-    not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` (only
-    in a view's outputs) gives a float64, NULL when the divisor is 0.
+    not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
+    a float64, NULL when the divisor is 0; ``sqrt`` of a float64.
+
+    ``is_null`` and ``coalesce`` as SQL has them; ``case`` takes condition, value, condition, value, …, else; ``least
+    greatest`` pass over NULL; ``like`` has a literal as its pattern, is case-sensitive and knows no escape; ``year
+    month day hour minute second`` of a date or timestamp; ``date timestamp`` read a literal, and ``timestamp`` also
+    makes one of a date.
     """
 
     op: Literal[
-        "add", "sub", "mul", "neg", "floordiv", "mod", "div", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"
-    ]
+        "add", "sub", "mul", "neg", "floordiv", "mod", "div", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
+        "is_null", "coalesce", "case", "least", "greatest", "like", "sqrt",
+        "year", "month", "day", "hour", "minute", "second", "date", "timestamp",
+    ]  # fmt: skip
     """Which operation."""
     args: tuple[Col | Lit | Call, ...]
     """Its operands."""
@@ -396,7 +403,7 @@ class Aggregate(msgspec.Struct, frozen=True):
     name: str
     """Its column."""
     kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
-    """``sum`` of integers only; NULL (in dbtoaster mode: 0) over nothing, as are min and max."""
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min and max: NULL over nothing."""
     column: str | None
     """None for count_rows."""
     type: ColumnType

@@ -7,6 +7,7 @@ again with Python integers: slow, exact, and rare enough not to matter.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Call, Col, Expr, Lit
 from runtime.views.errors import ViewError
 
-__all__ = ["evaluate", "mask"]
+__all__ = ["evaluate", "exact_value", "mask"]
 
 _TYPED: Final[dict[str, Callable[..., pa.Array]]] = {
     "add": pc.add_checked,
@@ -71,6 +72,9 @@ def _typed(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array |
         return pa.scalar(expr.value, _literal_type(expr.value))
     if isinstance(expr, Col):
         return _column(expr, columns)
+    function = _FUNCTIONS.get(expr.op)
+    if function is not None:
+        return function(*(_operand(argument, columns, rows) for argument in expr.args))
     args = [_typed(argument, columns, rows) for argument in expr.args]
     if expr.op in _ARITHMETIC and any(pa.types.is_decimal(a.type) for a in args):
         raise OverflowError  # Arrow's decimals change their scale and are refused at 38 digits
@@ -122,6 +126,72 @@ def _divide(expr: Call, args: list[Any]) -> pa.Array:
     return quotient if expr.op == "floordiv" else pc.subtract_checked(left, pc.multiply_checked(quotient, divisor))
 
 
+def _operand(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array | pa.Scalar:
+    """What a function is given: computed by itself, so that only what overflows is slow."""
+    return _typed(expr, columns, rows) if isinstance(expr, Lit) else evaluate(expr, columns, rows)
+
+
+def _alike(args: tuple[Any, ...]) -> list[Any]:
+    """The values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+    kinds = [a.type for a in args if not pa.types.is_null(a.type)]
+    if not kinds:
+        return list(args)
+    target = next((kind for kind in kinds if pa.types.is_decimal(kind)), kinds[0])
+    return [a if a.type.equals(target) else pc.cast(a, target) for a in args]
+
+
+def _coalesce(*args: Any) -> Any:
+    return pc.coalesce(*_alike(args))
+
+
+def _case(*args: Any) -> Any:
+    """Later branches first, each put over what stands below it."""
+    *values, result = _alike((*args[1::2], args[-1]))
+    for condition, value in zip(reversed(args[:-1:2]), reversed(values), strict=True):
+        result = pc.if_else(pc.fill_null(pc.cast(condition, pa.bool_()), False), value, result)
+    return result
+
+
+def _least(*args: Any) -> Any:
+    return pc.min_element_wise(*_alike(args), skip_nulls=True)
+
+
+def _greatest(*args: Any) -> Any:
+    return pc.max_element_wise(*_alike(args), skip_nulls=True)
+
+
+def _like(text: Any, pattern: Any) -> Any:
+    """Arrow's own match_like takes a backslash for an escape, which SQL does not."""
+    found = pattern.as_py()
+    if found is None:
+        return pc.cast(pc.if_else(pc.is_null(text), None, None), pa.bool_())
+    parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in found)
+    return pc.match_substring_regex(pc.cast(text, pa.string()), rf"\A(?s:{''.join(parts)})\z")
+
+
+def _part(part: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of a moment; of a date that of its midnight."""
+    return lambda moment: pc.cast(part(pc.cast(moment, pa.timestamp("us"))), pa.int64())
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "is_null": pc.is_null,
+    "coalesce": _coalesce,
+    "case": _case,
+    "least": _least,
+    "greatest": _greatest,
+    "like": _like,
+    "sqrt": lambda value: pc.sqrt(pc.cast(value, pa.float64())),
+    "year": _part(pc.year),
+    "month": _part(pc.month),
+    "day": _part(pc.day),
+    "hour": _part(pc.hour),
+    "minute": _part(pc.minute),
+    "second": _part(pc.second),
+    "date": lambda value: pc.cast(value, pa.date32()),
+    "timestamp": lambda value: pc.cast(value, pa.timestamp("us")),
+}
+
 _FLOAT_EXACT: Final = 2**53
 _EXACT: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
@@ -141,7 +211,7 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     values = _exact_list(expr, dict.fromkeys(columns), columns, rows)
     if isinstance(expr, Call) and expr.op in _TRUTHS:
         return pa.array(values, pa.bool_())
-    if any(isinstance(v, float) for v in values):
+    if (isinstance(expr, Call) and expr.op == "div") or any(isinstance(v, float) for v in values):
         return pa.array(values, pa.float64())
     return wide_array(values)
 
@@ -168,17 +238,22 @@ def _exact_list(
     if isinstance(expr, Col):
         held = cache.get(expr.name)
         if held is None:
-            column = _column(expr, columns)
-            held = column.to_pylist()
-            if pa.types.is_decimal(column.type):
-                held = [None if v is None else int(v) for v in held]
-            cache[expr.name] = held
+            held = cache[expr.name] = _plain(_column(expr, columns))
         return held
+    if expr.op in _FUNCTIONS:
+        return _plain(evaluate(expr, columns, rows))
     args = [_exact_list(argument, cache, columns, rows) for argument in expr.args]
-    return [_exact_value(expr.op, row) for row in zip(*args, strict=True)]
+    return [exact_value(expr.op, row) for row in zip(*args, strict=True)]
 
 
-def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
+def _plain(column: pa.Array) -> list[Any]:
+    """A column's values, integers of any size as Python's."""
+    values: list[Any] = column.to_pylist()
+    return [None if v is None else int(v) for v in values] if pa.types.is_decimal(column.type) else values
+
+
+def exact_value(op: str, args: tuple[Any, ...]) -> Any:
+    """An operation on values that were computed already, NULL being None."""
     if op == "and":
         return False if False in args else None if None in args else True
     if op == "or":

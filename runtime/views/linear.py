@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Branch, Column
 from runtime.state import ARROW_TYPES
 from runtime.views.errors import ViewOverflowError
-from runtime.views.evaluate import evaluate, wide_array
+from runtime.views.evaluate import evaluate, mask, wide_array
 from runtime.views.maps import MapChange, MapState
 from runtime.views.preaggregate import WEIGHT
 
@@ -63,7 +63,9 @@ def branch_changes(branch: Branch, columns: Sequence[Column], state: MapState, c
         named = state.columns(change.keys[present], values[:, present])
         arrays = [as_column(evaluate(e, named, rows), c) for e, c in zip(branch.outputs, columns, strict=True)]
         weight = sign * values[0, present] if branch.bag else np.full(rows, sign, np.int64)
-        tables.append(pa.Table.from_arrays([*arrays, pa.array(weight)], schema=schema))
+        table = pa.Table.from_arrays([*arrays, pa.array(weight)], schema=schema)
+        chosen = mask(branch.having, named, rows)
+        tables.append(table if chosen is None else table.filter(chosen))
     return tables
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -13,6 +16,7 @@ import duckdb
 from runtime.compiler.program import Call, Col, Expr, Linear, Lit, Map, Program, Reevaluated, Relation, View
 
 Row = tuple[Any, ...]
+PARTS = ("year", "month", "day", "hour", "minute", "second")
 TYPES = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
          "date": "DATE", "timestamp": "TIMESTAMP"}  # fmt: skip
 
@@ -29,6 +33,15 @@ def evaluate(expr: Expr, row: Mapping[str, Any]) -> Any:
         return False if False in values else None if None in values else True
     if expr.op == "or":
         return True if True in values else None if None in values else False
+    if expr.op == "is_null":
+        return values[0] is None
+    if expr.op == "case":
+        tests = zip(values[:-1:2], values[1::2], strict=True)
+        return next((value for test, value in tests if test is True), values[-1])
+    if expr.op in ("coalesce", "least", "greatest"):
+        present = [value for value in values if value is not None]
+        choices = {"coalesce": lambda: present[0], "least": lambda: min(present), "greatest": lambda: max(present)}
+        return choices[expr.op]() if present else None
     if None in values:
         return None
     return operate(expr.op, *values)
@@ -44,12 +57,28 @@ def operate(op: str, left: Any, right: Any = None) -> Any:
         quotient = abs(left) // abs(right)
         quotient = quotient if (left < 0) == (right < 0) else -quotient
         return quotient if op == "floordiv" else left - quotient * right
+    if op in PARTS:
+        return getattr(left, op, 0)
     table: dict[str, Callable[[], Any]] = {
         "add": lambda: left + right, "sub": lambda: left - right, "mul": lambda: left * right, "neg": lambda: -left,
         "eq": lambda: left == right, "ne": lambda: left != right, "lt": lambda: left < right,
         "le": lambda: left <= right, "gt": lambda: left > right, "ge": lambda: left >= right, "not": lambda: not left,
+        "sqrt": lambda: math.sqrt(left), "like": lambda: re.fullmatch(pattern(right), left, re.DOTALL) is not None,
+        "date": lambda: date.fromisoformat(left), "timestamp": lambda: as_timestamp(left),
     }  # fmt: skip
     return table[op]()
+
+
+def pattern(like: str) -> str:
+    """The regular expression of a LIKE pattern."""
+    return "".join(".*" if char == "%" else "." if char == "_" else re.escape(char) for char in like)
+
+
+def as_timestamp(value: Any) -> datetime:
+    """The moment that a literal says, or a date's midnight."""
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    return datetime.fromisoformat(value.isoformat())
 
 
 def groups(part: Map, relation: Relation, rows: Sequence[Row]) -> dict[Row, dict[str, Any]]:
@@ -99,6 +128,8 @@ def _run_linear(body: Linear, map_groups: Any) -> Counter[Row]:
     for branch in body.branches:
         found = map_groups(branch.map)
         for group in found.values():
+            if branch.having is not None and evaluate(branch.having, group) is not True:
+                continue
             row = normal(evaluate(output, group) for output in branch.outputs)
             result[row] += group["weight"] if branch.bag else 1
         if not found and branch.empty is not None:

@@ -1,0 +1,76 @@
+"""The value of an expression of the program for one row, by Python: what a view says while it has no rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.compiler.operands import NotIncremental
+from runtime.compiler.program import Col, Expr, Lit
+
+__all__ = ["Constant", "evaluate_constant"]
+
+Constant = int | float | str | bool | None
+
+
+def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
+    """The value; raises `NotIncremental` for an operation on what only rows have."""
+    if isinstance(expr, Col):
+        return row[expr.name]
+    if isinstance(expr, Lit):
+        return expr.value
+    values: list[Any] = [evaluate_constant(arg, row) for arg in expr.args]
+    op = expr.op
+    if op == "and":
+        return False if False in _truths(values) else None if None in values else True
+    if op == "or":
+        return True if True in _truths(values) else None if None in values else False
+    if op == "is_null":
+        return values[0] is None
+    if op == "case":
+        chosen = (value for test, value in zip(values[:-1:2], values[1::2], strict=True) if test is True)
+        found: Constant = next(chosen, values[-1])
+        return found
+    present = [value for value in values if value is not None]
+    if op in ("coalesce", "least", "greatest"):
+        if not present:
+            return None
+        result: Constant = present[0] if op == "coalesce" else min(present) if op == "least" else max(present)
+        return result
+    if len(present) < len(values):
+        return None
+    return _operate(op, *values)
+
+
+def _truths(values: list[Any]) -> list[bool]:
+    return [value for value in values if isinstance(value, bool)]
+
+
+def _operate(op: str, left: Any, right: Any = 0) -> Constant:
+    if op in ("div", "floordiv", "mod"):
+        return _divide(op, left, right)
+    if op == "not":
+        return not left
+    if op == "neg":
+        return -left  # type: ignore[no-any-return]  # a number
+    if op == "sqrt":
+        return math.sqrt(left)
+    table: dict[str, Any] = {
+        "add": lambda: left + right, "sub": lambda: left - right, "mul": lambda: left * right,
+        "eq": lambda: left == right, "ne": lambda: left != right, "lt": lambda: left < right,
+        "le": lambda: left <= right, "gt": lambda: left > right, "ge": lambda: left >= right,
+    }  # fmt: skip
+    if op not in table:
+        raise NotIncremental(f"{op.upper()} of constants alone")
+    result: Constant = table[op]()
+    return result
+
+
+def _divide(op: str, left: Any, right: Any) -> Constant:
+    if right == 0:
+        return None
+    if op == "div":
+        return left / right  # type: ignore[no-any-return]  # a float
+    whole: int = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return whole if op == "floordiv" else left - whole * right

@@ -1,0 +1,163 @@
+"""Typed expressions of the view program, and the operations that bring their operands to one type first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.compiler.types import BOOL, FLOAT, Type, common_type
+
+__all__ = [
+    "Lowered",
+    "NotIncremental",
+    "alike",
+    "arithmetic",
+    "at_type",
+    "call",
+    "choose",
+    "compare",
+    "logic",
+    "no_null",
+    "quotient",
+    "renamed",
+]
+
+
+class NotIncremental(Exception):  # a finding, not a failure
+    """Why something has no place in a class of views, in words for `explain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """An expression of the program and its type."""
+
+    expr: Expr
+    """Scaled integers, or floats."""
+    type: Type
+    """What it means."""
+
+
+def call(op: Any, *args: Expr) -> Call:
+    """An operation; ``op`` is one of the program's."""
+    return Call(op, args)
+
+
+def at_type(value: Lowered, target: Type) -> Expr:
+    """The expression at another scale, an integer as a float, or a date as a timestamp."""
+    if value.type.kind == target.kind == "int" and target.scale > value.type.scale:
+        factor = 10 ** (target.scale - value.type.scale)
+        if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):
+            return Lit(value.expr.value * factor)
+        return call("mul", value.expr, Lit(factor))
+    if value.type.kind == "int" and target.kind == "float64":
+        if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):
+            return Lit(value.expr.value / 10**value.type.scale)
+        return call("div", value.expr, Lit(10**value.type.scale))
+    if value.type.kind == "string" and target.kind in ("date", "timestamp"):
+        return _moment(value.expr, target)
+    if value.type.kind == "date" and target.kind == "timestamp":
+        return call("timestamp", value.expr)
+    return value.expr
+
+
+def _moment(expr: Expr, target: Type) -> Expr:
+    """A literal string as a date or timestamp."""
+    text = str(expr.value) if isinstance(expr, Lit) else ""
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotIncremental(f"the {target} {text!r}, which only DuckDB can read") from None
+    if read.tzinfo is not None or (target.kind == "date" and (read.hour, read.minute, read.second) != (0, 0, 0)):
+        raise NotIncremental(f"the {target} {text!r}, which only DuckDB can read")
+    return call(target.kind, Lit(read.date().isoformat() if target.kind == "date" else read.isoformat(" ")))
+
+
+def _meeting(left: Lowered, right: Lowered) -> Type | None:
+    """The type in which two values are compared: a literal string is read as what stands beside it."""
+    kinds = {left.type.kind, right.type.kind}
+    nullable = left.type.nullable or right.type.nullable
+    if kinds == {"date", "timestamp"}:
+        return Type("timestamp", nullable=nullable)
+    for text, other in ((left, right), (right, left)):
+        if text.type.kind == "string" and isinstance(text.expr, Lit) and other.type.kind in ("date", "timestamp"):
+            return other.type.with_null(nullable)
+    return common_type((left.type, right.type))
+
+
+def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
+    """A comparison with three outcomes."""
+    target = _meeting(left, right)
+    if target is None or target.kind in ("null", "other"):
+        raise NotIncremental("a comparison that only DuckDB knows")
+    return Lowered(call(op, at_type(left, target), at_type(right, target)), BOOL.with_null(target.nullable))
+
+
+def logic(op: str, left: Lowered, right: Lowered) -> Lowered:
+    """AND or OR."""
+    if {left.type.kind, right.type.kind} - {"bool", "null"}:
+        raise NotIncremental("a condition that is no condition")
+    return Lowered(call(op, left.expr, right.expr), BOOL.with_null(left.type.nullable or right.type.nullable))
+
+
+def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
+    """Sum, difference, product, integer quotient or remainder."""
+    nullable = left.type.nullable or right.type.nullable
+    target = common_type((left.type, right.type))
+    if target is None or not target.is_numeric:
+        raise NotIncremental("arithmetic that only DuckDB knows")
+    if target.kind == "float64":
+        if op in ("floordiv", "mod"):
+            raise NotIncremental("integer division of floats")
+        return Lowered(call(op, at_type(left, target), at_type(right, target)), FLOAT.with_null(nullable))
+    if op == "mul":
+        return Lowered(call("mul", left.expr, right.expr), Type("int", left.type.scale + right.type.scale, True,
+                                                                nullable))  # fmt: skip
+    parts = (at_type(left, target), at_type(right, target))
+    if op in ("add", "sub"):
+        return Lowered(call(op, *parts), Type("int", target.scale, True, nullable))
+    constant = isinstance(right.expr, Lit) and bool(right.expr.value)
+    wide = not constant or left.type.wide or left.type.scale != target.scale or right.expr == Lit(-1)
+    kind = Type("int", target.scale if op == "mod" else 0, wide, nullable or not constant)
+    return Lowered(call(op, *parts), kind)
+
+
+def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowered:
+    """Real division: a float, NULL where the divisor is 0."""
+    target = common_type((left.type, right.type))
+    if target is None or not target.is_numeric:
+        raise NotIncremental("arithmetic that only DuckDB knows")
+    divided = call("div", at_type(left, target), at_type(right, target))
+    return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
+
+
+def alike(values: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]]:
+    """One type for these, and each brought to it."""
+    target = common_type([value.type for value in values])
+    if target is None or target.kind == "other":
+        raise NotIncremental("a choice between values of different types")
+    return target, tuple(at_type(value, target) for value in values)
+
+
+def choose(condition: Lowered, one: Lowered, other: Lowered) -> Lowered:
+    """CASE WHEN condition THEN one ELSE other END."""
+    target, parts = alike((one, other))
+    return Lowered(call("case", condition.expr, *parts), target)
+
+
+def no_null(value: Lowered, default: int | float | str | bool) -> Lowered:
+    """The value, or this constant (of its type and scale) in place of NULL."""
+    if not value.type.nullable:
+        return value
+    return Lowered(call("coalesce", value.expr, Lit(default)), value.type.with_null(False))
+
+
+def renamed(expr: Expr, names: dict[str, Expr]) -> Expr:
+    """The expression with its columns replaced."""
+    if isinstance(expr, Col):
+        return names.get(expr.name, expr)
+    if isinstance(expr, Call):
+        return Call(expr.op, tuple(renamed(arg, names) for arg in expr.args))
+    return expr
