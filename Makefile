@@ -11,7 +11,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench doctor lock clean distclean
+.PHONY: help setup demo test test-all lint format bench bench-views doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -40,6 +40,9 @@ format: setup ## rewrite the code in its format, with the fixes that are safe
 
 bench: setup ## run the benchmarks: BENCH_QUICK=1 for a short run
 	@$(PY) -m bench
+
+bench-views: setup ## run the benchmark of the views alone, about 25 minutes; BENCH_QUICK=1: about 3
+	@$(PY) -m bench views
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor

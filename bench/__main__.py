@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.report import print_table, write_records
 
-NAMES: Final = ("ingest",)
+NAMES: Final = ("ingest", "views")
 OUT: Final = Path(__file__).resolve().parent / "out"
 
 

@@ -1,0 +1,125 @@
+"""The view program in this process, without Spark; what it has answered; and the proof that the answers are right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from bench.views.cases import Case, program_of
+from bench.views.handwritten import HANDWRITTEN, Answer, Columns
+from bench.views.market import Market
+from runtime.compiler import Program, Reevaluated
+from runtime.views import ShardState, Step, ViewError, deliveries
+
+__all__ = ["Answers", "Hosted", "WrongAnswerError", "answer_of", "check", "columns_of", "is_incremental"]
+
+_CHECKED_SIZES = (1, 7, 100, 3, 1000, 2, 500)
+_WRITTEN_ORDERS = 300
+"""As written some queries pair every order with every other one: DuckDB answers them on few orders."""
+
+
+class WrongAnswerError(AssertionError):
+    """Two programs that are to be timed against one another do not agree."""
+
+
+class _Tables:
+    """What `deliveries` needs of a segment."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        self._tables = tables
+
+    def rows(self, name: str) -> pa.Table | None:
+        return self._tables.get(name)
+
+
+class Hosted:
+    """A view program in one shard: pre-aggregation and the step, as the source and a state worker do them."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.shard = ShardState(program, 0, 1)
+
+    def apply(self, tables: Mapping[str, pa.Table]) -> Step:
+        """One version; raises `ViewError` if a view fails."""
+        found = deliveries(self.program, [_Tables(tables)], 1)  # type: ignore[list-item]
+        step = self.shard.step((d.part, d.deltas) for d in found)
+        if step.failed:
+            raise ViewError(f"expected every view to go on, was {step.failed}")
+        return step
+
+
+class Answers:
+    """The rows of a program's views, summed up from its changes."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Counter[tuple[int | None, ...]]] = {}
+
+    def take(self, step: Step) -> None:
+        """Add a version's changes."""
+        for view, changes in step.changes.items():
+            rows = self._rows.setdefault(view, Counter())
+            *columns, weight = (column.to_pylist() for column in changes.columns)
+            for values, count in zip(zip(*columns, strict=True), weight, strict=True):
+                rows[tuple(None if v is None else int(v) for v in values)] += count
+
+    def rows(self, view: str) -> Answer:
+        """The rows of a view, sorted; one whose number is not positive is there as often as it is, for comparing."""
+        return sorted(
+            (row for row, count in self._rows.get(view, Counter()).items() for _ in range(abs(count))), key=repr
+        )
+
+
+def is_incremental(program: Program) -> bool:
+    """Whether no view is recomputed from its state: such a one is left out of the timings."""
+    return not any(isinstance(view.body, Reevaluated) for view in program.views)
+
+
+def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
+    """A batch as the hand-written programs take it; nothing is copied."""
+    return {
+        name: {column: table.column(column).to_numpy() for column in table.column_names}
+        for name, table in tables.items()
+    }
+
+
+def answer_of(connection: duckdb.DuckDBPyConnection, sql: str, factor: int = 1) -> Answer:
+    """DuckDB's answer with its last column times `factor`, as scaled integers."""
+    rows = connection.sql(sql).fetchall()
+    return sorted((tuple(_whole(v, factor if i == len(r) - 1 else 1) for i, v in enumerate(r)) for r in rows), key=repr)
+
+
+def _whole(value: Any, factor: int) -> int | None:
+    return None if value is None else int(value * factor)
+
+
+def check(case: Case, live_orders: int) -> None:
+    """Program, hand-written program and DuckDB agree after each of some batches; raises `WrongAnswerError`."""
+    for orders, is_written in ((_WRITTEN_ORDERS, True), (live_orders, False)):
+        for number, (answer, other) in enumerate(_answers(case, orders, is_written)):
+            if answer != other:
+                raise WrongAnswerError(
+                    f"expected {other[:3]} for {case.name} after batch {number} at {orders} live orders a side, "
+                    f"was {answer[:3]}"
+                )
+
+
+def _answers(case: Case, live_orders: int, is_written: bool) -> Iterator[tuple[Answer, Answer]]:
+    market, hosted, answers = Market(live_orders, 7), Hosted(program_of(case)), Answers()
+    handwritten = HANDWRITTEN[case.name]() if case.name in HANDWRITTEN else None
+    with duckdb.connect() as connection:
+        for size in (0, *_CHECKED_SIZES):
+            tables = market.batch(size, case.relations) if size else market.first(case.relations)
+            by_hand = sorted(handwritten.apply(columns_of(tables)), key=repr) if handwritten else None
+            answers.take(hosted.apply(tables))
+            for name, rows in market.live(case.relations).items():
+                connection.register(name, rows)
+            found = answers.rows(case.name)
+            if by_hand is not None:
+                yield found, by_hand
+            yield found, answer_of(connection, case.tuned)
+            if is_written:
+                yield found, answer_of(connection, case.sql, case.factor)
