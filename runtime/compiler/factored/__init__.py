@@ -1,0 +1,19 @@
+"""Sums over joins, and over what conditions on aggregates select: never the rows, only factors of the sums.
+
+::
+
+    SELECT ──▶ Tables: relations, conditions, columns                                        tables
+                 │
+                 ├─ joined     equal columns and ranges (graph, ranges, intervals),
+                 │             then maps of joins and their deltas (recursion)               ──▶ Joined
+                 └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
+
+Either multiplies every sum out into products of factors over one relation each (polynomial, totals); base maps hold the
+sums of the factors (basemaps).
+"""
+
+from __future__ import annotations
+
+from runtime.compiler.factored.view import factored_view
+
+__all__ = ["factored_view"]

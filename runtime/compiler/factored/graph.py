@@ -1,0 +1,136 @@
+"""The join graph: which columns of which relations are equal, and which are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from runtime.compiler.factored.basemaps import named_key
+from runtime.compiler.factored.polynomial import local, owners
+from runtime.compiler.factored.ranges import Condition, condition
+from runtime.compiler.factored.tables import Tables, not_null
+from runtime.compiler.lower import Lowered, NotIncremental, at_type, lower
+from runtime.compiler.program import Call, Expr, Key
+from runtime.compiler.types import Type, common_type
+
+__all__ = ["JoinGraph", "Member"]
+
+
+@dataclass(slots=True)
+class Member:
+    """One relation of the join."""
+
+    name: str
+    """In the view."""
+    keys: dict[int, Key] = field(default_factory=dict)
+    """By slot: what is equal between relations has one slot."""
+
+
+@dataclass(slots=True)
+class _Class:
+    """Expressions that are equal in every row of the join."""
+
+    members: dict[str, Expr]
+    type: Type
+
+
+class JoinGraph:
+    """Members, slots, and ranges."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._classes: list[_Class] = []
+        self.conditions: dict[frozenset[str], Condition] = {}
+        """Ranges between two members."""
+        for part in tables.push_down():
+            self._condition(part)
+        self.members = {name: Member(name) for name in tables.relations}
+        self.slots = 0
+        self.equal = 0
+        """Slots below this are shared by members."""
+        for group in self._classes:
+            slot = self._new_slot()
+            for name, expr in group.members.items():
+                self._add_key(name, slot, expr, group.type)
+        self.equal = self.slots
+        self.ordered: dict[str, list[int]] = {name: [] for name in self.members}
+        for names, compared in self.conditions.items():
+            for name in sorted(names):
+                self.ordered[name].append(self.slot_of(name, compared.key(name), Type("int")))
+
+    def slot_of(self, name: str, expr: Expr, kind: Type) -> int:
+        """The slot of a member's key for this expression, which it gets if it has none."""
+        wanted = kind.column("key").type
+        for slot, key in self.members[name].keys.items():
+            if (key.expr, key.type) == (expr, wanted):
+                return slot
+        slot = self._new_slot()
+        self._add_key(name, slot, expr, kind)
+        return slot
+
+    def _new_slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _add_key(self, name: str, slot: int, expr: Expr, kind: Type) -> None:
+        keys = self.members[name].keys
+        keys[slot] = named_key(expr, kind.column("key").type, [key.name for key in keys.values()])
+
+    # --- conditions
+
+    def _condition(self, node: exp.Expr) -> None:
+        if node.find(exp.Query) is not None:
+            raise NotIncremental("a subquery")
+        if isinstance(node, exp.EQ):
+            left, right = lower(node.left, self._tables.column), lower(node.right, self._tables.column)
+            one, other = owners(left.expr), owners(right.expr)
+            if len(one) == len(other) == 1 and one != other:
+                self._equal(left, right)
+                return
+        names = owners(lower(node, self._tables.column).expr)
+        if len(names) > 2:
+            raise NotIncremental(f"a condition on {len(names)} relations at once")
+        found = condition(node, self._tables)
+        for name, key in zip(found.names, found.keys, strict=True):
+            self._never_null(name, key)
+        pair = frozenset(found.names)
+        if pair in self.conditions:
+            self.conditions[pair].also(found)
+        else:
+            self.conditions[pair] = found
+
+    def _equal(self, left: Lowered, right: Lowered) -> None:
+        target = common_type((left.type, right.type))
+        if target is None or target.kind in ("null", "other"):
+            raise NotIncremental("an equality that only DuckDB knows")
+        found = []
+        for side in (left, right):
+            (name,) = owners(side.expr)
+            found.append((name, local(at_type(side, target))))
+            self._never_null(*found[-1])
+        joined = _Class({}, target.with_null(False))
+        rest = []
+        for group in self._classes:
+            if any(group.members.get(name) == expr for name, expr in found):
+                self._join(joined, group.members, group.type)
+            else:
+                rest.append(group)
+        for name, expr in found:
+            self._join(joined, {name: expr}, target)
+        self._classes = [*rest, joined]
+
+    def _join(self, into: _Class, members: dict[str, Expr], kind: Type) -> None:
+        """Puts expressions into a class; two of one relation become a condition on its rows."""
+        both = common_type((into.type, kind))
+        assert both is not None
+        into.type = both.with_null(False)
+        for name, expr in members.items():
+            known = into.members.setdefault(name, expr)
+            if known != expr:
+                self._tables.wheres[name].append(Call("eq", (known, expr)))
+
+    def _never_null(self, name: str, expr: Expr) -> None:
+        wheres = self._tables.wheres[name]
+        if self._tables.is_nullable(name, expr) and not_null(expr) not in wheres:
+            wheres.append(not_null(expr))

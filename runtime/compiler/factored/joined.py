@@ -1,0 +1,100 @@
+"""Sums over an inner join of relations, by equality and ranges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from runtime.compiler.candidate import Candidate
+from runtime.compiler.factored.basemaps import BaseMaps, Draft
+from runtime.compiler.factored.graph import JoinGraph
+from runtime.compiler.factored.polynomial import local, owners
+from runtime.compiler.factored.recursion import Recursion
+from runtime.compiler.factored.tables import Tables
+from runtime.compiler.factored.totals import Totals, group_keys
+from runtime.compiler.lower import Lowered, NotIncremental
+from runtime.compiler.maps import MapSet
+from runtime.compiler.program import Col, Joined, Key, Occurrence
+from runtime.compiler.shapes import unique
+
+__all__ = ["joined_view"]
+
+_COPIES = 2
+"""How often a base map may occur in a join."""
+
+
+def joined_view(select: exp.Select, tables: Tables, maps: MapSet, *, zero: bool) -> Candidate:
+    """The query as a `Joined` body; raises `NotIncremental` with the reason why it is none."""
+    graph = JoinGraph(tables)
+    keys: dict[str, Lowered] = {}
+    slots: list[int] = []
+    names: list[str] = []
+    for sql, value in group_keys(select, tables):
+        if len(owners(value.expr)) != 1:
+            raise NotIncremental("GROUP BY something that is not of one relation")
+        (owner,) = owners(value.expr)
+        slot = graph.slot_of(owner, local(value.expr), value.type)
+        if slot not in slots:
+            slots.append(slot)
+            names.append(unique(graph.members[owner].keys[slot].name, names))
+        keys[sql] = Lowered(Col(names[slots.index(slot)]), value.type)
+    totals = Totals(select, tables, keys, lambda number: unique(f"sum_{number}", names), zero=zero)
+    base_maps = BaseMaps()
+    drafts = _drafts(graph, tables, totals, base_maps)
+    base_maps.finish(maps)
+    auxiliaries = Recursion(graph, drafts).auxiliaries(slots, names, totals.sums)
+    body = Joined(
+        tuple(Occurrence(name, draft.number) for name, draft in drafts.items()),
+        auxiliaries,
+        totals.outputs,
+        totals.having,
+        totals.empty,
+        _partition(graph, drafts, slots),
+    )
+    has_ranges = bool(graph.conditions)
+    return Candidate(body, totals.types, "ordered" if has_ranges else "multilinear", _reason(graph, body))
+
+
+def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMaps) -> dict[str, Draft]:
+    """The base map of each member; members of one map follow one another."""
+    seen: Counter[int] = Counter()
+    drafts: dict[str, Draft] = {}
+    for name, member in graph.members.items():
+        relation, where, keys = tables.relations[name], tables.wheres[name], list(member.keys.values())
+        first = base_maps.draft(relation, where, keys)
+        copy = seen[id(first)] // _COPIES  # a third occurrence has a map of its own with the same rows
+        seen[id(first)] += 1
+        drafts[name] = base_maps.draft(relation, where, keys, copy=copy) if copy else first
+    for monomials in totals.sums.values():
+        for monomial in monomials:
+            for name, expr in monomial.product:
+                drafts[name].summed.add(expr)
+    ordered = sorted(drafts, key=lambda name: list(drafts.values()).index(drafts[name]))
+    return {name: drafts[name] for name in ordered}
+
+
+def _partition(graph: JoinGraph, drafts: Mapping[str, Draft], slots: list[int]) -> tuple[str, ...]:
+    for slot in slots:
+        if all(slot in graph.members[name].keys for name in drafts):
+            return tuple(graph.members[name].keys[slot].name for name in drafts)
+    return ()
+
+
+def _reason(graph: JoinGraph, body: Joined) -> str:
+    count = len(body.occurrences)
+    text = f"sums over a join of {count} relations"
+    equal = [_words([member.keys[slot] for member in graph.members.values() if slot in member.keys])
+             for slot in range(graph.equal)]  # fmt: skip
+    ranges = sorted({_words([key for name in pair for key in graph.members[name].keys.values()
+                             if key.expr == condition.key(name)])
+                     for pair, condition in graph.conditions.items()})  # fmt: skip
+    hows = ([f"by equality of {', '.join(equal)}"] if equal else []) + (
+        [f"{'' if equal else 'by '}a range of {', '.join(ranges)}"] if ranges else []
+    )
+    return f"{text}, {' and '.join(hows)}" if hows else f"sums over the product of {count} relations"
+
+
+def _words(keys: list[Key]) -> str:
+    return " and ".join(sorted({key.name.rstrip("_") for key in keys}))

@@ -1,0 +1,72 @@
+"""Whether a condition on an ordered key can change its truth only once along the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from runtime.compiler.program import Call, Col, Expr, Lit
+
+__all__ = ["is_monotone"]
+
+_COMPARISONS = ("lt", "le", "gt", "ge")
+_Product = tuple[str, ...]
+
+
+def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
+    """Whether both sides' difference only grows or only falls with the key.
+
+    ``directions`` says for each column which way it goes as the key grows: 1 up, -1 down; any other is the same for all
+    keys. A product of one moving column with fixed ones goes one way, whatever their sign; a sum of several moving
+    terms only if it is known that they go the same way.
+    """
+    if not isinstance(condition, Call) or condition.op not in _COMPARISONS:
+        return False
+    terms = _terms(Call("sub", condition.args))
+    if terms is None:
+        return False
+    ways: set[int] = set()
+    unknown = 0
+    for product, coefficient in terms.items():
+        moving = [name for name in product if name in directions]
+        if not moving or coefficient == 0:
+            continue
+        if len(moving) > 1:
+            return False
+        if len(product) > 1:
+            unknown += 1
+        else:
+            ways.add(directions[moving[0]] if coefficient > 0 else -directions[moving[0]])
+    return unknown + len(ways) <= 1
+
+
+def _terms(expr: Expr) -> dict[_Product, int] | None:
+    """The expression multiplied out; None for other operations than +, - and *."""
+    if isinstance(expr, Col):
+        return {(expr.name,): 1}
+    if isinstance(expr, Lit):
+        is_integer = isinstance(expr.value, int) and not isinstance(expr.value, bool)
+        return {(): expr.value} if is_integer else None  # type: ignore[dict-item]  # an integer
+    parts = [_terms(arg) for arg in expr.args]
+    first = parts[0]
+    if first is None:
+        return None
+    if expr.op == "neg":
+        return {product: -value for product, value in first.items()}
+    second = parts[1] if len(parts) == 2 else None
+    if second is None or expr.op not in ("add", "sub", "mul"):
+        return None
+    if expr.op == "mul":
+        return _added(
+            (tuple(sorted((*one, *other))), value * factor)
+            for one, value in first.items()
+            for other, factor in second.items()
+        )
+    sign = -1 if expr.op == "sub" else 1
+    return _added([*first.items(), *((product, sign * value) for product, value in second.items())])
+
+
+def _added(items: Iterable[tuple[_Product, int]]) -> dict[_Product, int]:
+    totals: dict[_Product, int] = {}
+    for product, value in items:
+        totals[product] = totals.get(product, 0) + value
+    return totals

@@ -1,0 +1,186 @@
+"""Higher-order deltas: the auxiliary maps of a join, and what each relation's delta does to them.
+
+The delta of one relation binds its columns. What is left of the join then falls into parts that have no unbound column
+in common: each part is looked up by itself, a single relation in its base map, several in an auxiliary map of their
+join, which is kept in the same way. The recursion ends because the joins become smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from runtime.compiler.factored.basemaps import Draft
+from runtime.compiler.factored.graph import JoinGraph
+from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of
+from runtime.compiler.lower import NotIncremental
+from runtime.compiler.program import Auxiliary, Col, ColumnType, Lookup, Statement, Term
+from runtime.compiler.shapes import unique
+
+__all__ = ["Recursion"]
+
+_MOST = 64
+"""More auxiliary maps than this cost more than they save."""
+
+
+@dataclass(slots=True, eq=False)
+class _Join:
+    """An auxiliary map on its way."""
+
+    name: str
+    covers: tuple[str, ...]
+    slots: tuple[int, ...]
+    key_names: tuple[str, ...]
+    types: tuple[ColumnType, ...]
+    sums: dict[str, tuple[Monomial, ...]] = field(default_factory=dict)
+
+    def sum_of(self, product: Product) -> str:
+        """The name of the sum of this product; the weight of none."""
+        if not product:
+            return "weight"
+        wanted = (Monomial(1, product),)
+        for name, known in self.sums.items():
+            if known == wanted:
+                return name
+        name = unique(f"sum_{len(self.sums) + 1}", [*self.key_names, *self.sums])
+        self.sums[name] = wanted
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one lookup of a statement reads."""
+
+    covers: tuple[str, ...]
+    lookup: Lookup
+    join: _Join | None
+    bound: dict[int, str]
+    """Slot → column that the lookup binds."""
+
+
+class Recursion:
+    """Makes the auxiliary maps of one join."""
+
+    def __init__(self, graph: JoinGraph, drafts: dict[str, Draft]) -> None:
+        self._graph = graph
+        self._drafts = drafts
+        self._order = list(drafts)
+        self._joins: dict[tuple[tuple[str, ...], tuple[int, ...]], _Join] = {}
+
+    def auxiliaries(
+        self, slots: Sequence[int], names: Sequence[str], sums: dict[str, tuple[Monomial, ...]]
+    ) -> tuple[Auxiliary, ...]:
+        """All of them, the smaller joins first; the result, with these keys and sums, last."""
+        result = self._new(tuple(self._order), tuple(slots), tuple(names), unique("result", self._order))
+        result.sums = sums
+        done: list[Auxiliary] = []
+        open_: list[_Join] = [result]
+        while open_:
+            open_.sort(key=lambda join: len(join.covers))
+            join = open_.pop()
+            known = len(self._joins)
+            statements = tuple(self._statement(join, trigger) for trigger in join.covers)
+            open_ += list(self._joins.values())[known:]
+            keys = tuple(zip(join.key_names, join.types, strict=True))
+            done.append(Auxiliary(join.name, join.covers, keys, tuple(join.sums), statements))
+        return tuple(reversed(done))
+
+    def _new(self, covers: tuple[str, ...], slots: tuple[int, ...], names: tuple[str, ...], name: str) -> _Join:
+        if len(self._joins) >= _MOST:
+            raise NotIncremental(f"a join that would need more than {_MOST} auxiliary maps")
+        types = tuple(self._key_type(slot) for slot in slots)
+        self._joins[covers, slots] = _Join(name, covers, slots, names, types)
+        return self._joins[covers, slots]
+
+    def _join(self, covers: tuple[str, ...], slots: tuple[int, ...]) -> _Join:
+        known = self._joins.get((covers, slots))
+        if known is not None:
+            return known
+        names: list[str] = []
+        for slot in slots:
+            holder = next(self._graph.members[name] for name in covers if slot in self._graph.members[name].keys)
+            names.append(unique(holder.keys[slot].name, names))
+        taken = [*self._order, *(join.name for join in self._joins.values())]
+        return self._new(covers, slots, tuple(names), unique("_".join(covers), taken))
+
+    def _key_type(self, slot: int) -> ColumnType:
+        return next(member.keys[slot].type for member in self._graph.members.values() if slot in member.keys)
+
+    # --- statements
+
+    def _statement(self, join: _Join, trigger: str) -> Statement:
+        keys = self._graph.members[trigger].keys
+        bound = {slot: column_of(trigger, key.name).name for slot, key in keys.items()}
+        parts = [self._part(join, trigger, covers, bound) for covers in self._parts(join.covers, trigger)]
+        for part in parts:
+            bound |= part.bound
+        sums = tuple(self._terms(parts, trigger, monomials) for monomials in join.sums.values())
+        (weight,) = self._terms(parts, trigger, (Monomial(1, ()),))
+        lookups = tuple(part.lookup for part in parts)
+        return Statement(trigger, lookups, None, tuple(bound[slot] for slot in join.slots), weight, sums)
+
+    def _parts(self, covers: Iterable[str], trigger: str) -> list[tuple[str, ...]]:
+        """The rest of the join, in parts that only the trigger's columns connect."""
+        bound = self._graph.members[trigger].keys.keys()
+        parts: list[list[str]] = []
+        for name in covers:
+            if name == trigger:
+                continue
+            near = [part for part in parts if any(self._connected(name, other, bound) for other in part)]
+            parts = [part for part in parts if part not in near] + [[*(one for part in near for one in part), name]]
+        return [tuple(sorted(part, key=self._order.index)) for part in parts]
+
+    def _connected(self, one: str, other: str, bound: Iterable[int]) -> bool:
+        shared = self._graph.members[one].keys.keys() & self._graph.members[other].keys.keys()
+        return bool(shared - set(bound)) or frozenset((one, other)) in self._graph.conditions
+
+    def _part(self, join: _Join, trigger: str, covers: tuple[str, ...], bound: dict[int, str]) -> _Part:
+        slots = {slot for name in covers for slot in self._graph.members[name].keys}
+        on = sorted(slot for slot in slots & bound.keys() if slot < self._graph.equal)
+        out = sorted(slot for slot in slots.intersection(join.slots) - bound.keys())
+        ranges = [frozenset((trigger, name)) for name in covers if frozenset((trigger, name)) in self._graph.conditions]
+        if len(covers) == 1:
+            return self._base(trigger, covers[0], on, out, bound)
+        if ranges:
+            raise NotIncremental("a range between a relation and a join of others")
+        source = self._join(covers, tuple(sorted((*on, *out))))
+        names = dict(zip(source.slots, source.key_names, strict=True))
+        binds = tuple(names[slot] for slot in source.slots if slot not in on) if out else ()
+        pairs = tuple((names[slot], bound[slot]) for slot in on)
+        lookup = Lookup(source.name, -1, True, pairs, binds)
+        return _Part(covers, lookup, source, {slot: f"{source.name}.{names[slot]}" for slot in out})
+
+    def _base(self, trigger: str, name: str, on: list[int], out: list[int], bound: dict[int, str]) -> _Part:
+        keys = self._graph.members[name].keys
+        pairs = tuple((keys[slot].name, bound[slot]) for slot in on)
+        condition = self._graph.conditions.get(frozenset((trigger, name)))
+        free = [slot for slot in keys if slot not in on]
+        if condition is None:
+            binds = tuple(keys[slot].name for slot in free) if out else ()
+            lookup = Lookup(name, self._drafts[name].number, False, pairs, binds)
+            return _Part((name,), lookup, None, {slot: column_of(name, keys[slot].name).name for slot in out})
+        ordered = next((slot for slot in free if keys[slot].expr == condition.key(name)), None)
+        if out or ordered is None or free != [ordered]:
+            raise NotIncremental("a range of one column while another column is to be told apart")
+        own = next(key for key in self._graph.members[trigger].keys.values() if key.expr == condition.key(trigger))
+        ranges = condition.ranges(name, Col(column_of(trigger, own.name).name))
+        number = self._drafts[name].number
+        return _Part((name,), Lookup(name, number, False, pairs, (), keys[ordered].name, ranges), None, {})
+
+    def _terms(self, parts: list[_Part], trigger: str, monomials: tuple[Monomial, ...]) -> tuple[Term, ...]:
+        totals: dict[tuple[str, ...], int] = {}
+        for monomial in monomials:
+            columns = [self._factor(trigger, monomial.product)]
+            for part in parts:
+                if part.join is None:
+                    columns.append(self._factor(part.covers[0], monomial.product))
+                else:
+                    inner = tuple(factor for factor in monomial.product if factor[0] in part.covers)
+                    columns.append(f"{part.join.name}.{part.join.sum_of(inner)}")
+            key = tuple(columns)
+            totals[key] = totals.get(key, 0) + monomial.coefficient
+        return tuple(Term(bounded(factor), key) for key, factor in totals.items() if factor)
+
+    def _factor(self, name: str, product: Product) -> str:
+        expr = dict(product).get(name)
+        return column_of(name, self._drafts[name].name_of(expr)).name

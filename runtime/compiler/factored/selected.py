@@ -1,0 +1,166 @@
+"""Sums over a product of relations of which conditions on aggregates select a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from runtime.compiler.candidate import Candidate
+from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
+from runtime.compiler.factored.monotone import is_monotone
+from runtime.compiler.factored.polynomial import Monomial, column_of, columns, local, owners, replaced
+from runtime.compiler.factored.subqueries import Correlated, Subqueries, shifted
+from runtime.compiler.factored.tables import Tables
+from runtime.compiler.factored.totals import Totals, group_keys
+from runtime.compiler.lower import Lowered, NotIncremental, lower
+from runtime.compiler.maps import MapSet
+from runtime.compiler.program import Call, Col, Expr, Factor, Key, Nested, Relation, Selected, Term
+
+__all__ = ["selected_view"]
+
+
+@dataclass(slots=True)
+class _Restricted:
+    """A relation and the conditions on its ordered key."""
+
+    name: str
+    keys: list[Key] = field(default_factory=list)
+    key: Expr | None = None
+    ordered: str | None = None
+    conditions: list[Expr] = field(default_factory=list)
+    draft: Draft | None = None
+
+
+def selected_view(
+    select: exp.Select, tables: Tables, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool
+) -> Candidate:
+    """The query as a `Selected` body; raises `NotIncremental` with the reason why it is none."""
+    base_maps = BaseMaps()
+    subqueries = Subqueries(tables, relations, base_maps, zero=zero)
+    factors = {name: _Restricted(name) for name in tables.relations}
+    for part in tables.push_down():
+        if part.find(exp.Query) is None:
+            raise NotIncremental("a join besides conditions on aggregates")
+        _condition(part, tables, subqueries, factors)
+    keys: dict[str, Lowered] = {}
+    for sql, value in group_keys(select, tables):
+        keys[sql] = Lowered(_group(value, factors), value.type)
+    totals = Totals(select, tables, keys, lambda number: f"sum_{number}", zero=zero)
+    for factor in factors.values():
+        _order(factor)
+        factor.draft = base_maps.draft(tables.relations[factor.name], tables.wheres[factor.name], factor.keys)
+    for monomials in totals.sums.values():
+        for monomial in monomials:
+            for name, expr in monomial.product:
+                _draft(factors[name]).summed.add(expr)
+    base_maps.finish(maps)
+    finals = subqueries.finals()
+    body = Selected(
+        tuple(_factor(factor, subqueries.correlated, finals) for factor in factors.values()),
+        tuple(sorted({draft.number for draft in subqueries.scalars})),
+        tuple(column_of(factor.name, key.name).name
+              for factor in factors.values() for key in factor.keys if key.name != factor.ordered),
+        tuple((name, tuple(_term(monomial, factors) for monomial in monomials))
+              for name, monomials in totals.sums.items()),
+        totals.outputs,
+        totals.having,
+        totals.empty,
+    )  # fmt: skip
+    return Candidate(body, totals.types, "ordered", _reason(body))
+
+
+def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> None:
+    """Gives a condition to the one relation that it is about."""
+
+    def leaf(inner: exp.Expr) -> Lowered | None:
+        return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)
+
+    value = lower(node, leaf)
+    if value.type.kind not in ("bool", "null"):
+        raise NotIncremental("a condition that is no condition")
+    nested = subqueries.nested_in(value.expr)
+    direct = [name for name in columns(value.expr) if not name.startswith("?")]
+    names = {name.partition(".")[0] for name in direct} | {found.owner for found in nested}
+    if len(names) != 1:
+        raise NotIncremental(f"a condition on aggregates and on {'several relations' if names else 'nothing else'}")
+    factor = factors[names.pop()]
+    keys = {found.key for found in nested} | {Col(name.partition(".")[2]) for name in direct}
+    if factor.key is not None:
+        keys.add(factor.key)
+    if len(keys) != 1:
+        raise NotIncremental("conditions on several columns of one relation")
+    factor.key = keys.pop()
+    if not tables.is_narrow(factor.name, factor.key) or tables.is_nullable(factor.name, factor.key):
+        raise NotIncremental("a condition on a column that is no integer or may be NULL")
+    factor.conditions += _conjuncts(value.expr)
+
+
+def _conjuncts(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Call) and expr.op == "and":
+        return [part for arg in expr.args for part in _conjuncts(arg)]
+    return [expr]
+
+
+def _group(value: Lowered, factors: dict[str, _Restricted]) -> Col:
+    """The key for a GROUP BY expression."""
+    names = owners(value.expr)
+    if len(names) != 1:
+        raise NotIncremental("GROUP BY something that is not of one relation")
+    factor = factors[names.pop()]
+    expr, kind = local(value.expr), value.type.column("key").type
+    for key in factor.keys:
+        if (key.expr, key.type) == (expr, kind):
+            return column_of(factor.name, key.name)
+    factor.keys.append(named_key(expr, kind, [key.name for key in factor.keys]))
+    return column_of(factor.name, factor.keys[-1].name)
+
+
+def _order(factor: _Restricted) -> None:
+    """Adds the ordered key, which is none of the groups'."""
+    if factor.key is not None:
+        key = named_key(factor.key, "int64", [known.name for known in factor.keys])
+        factor.keys.append(key)
+        factor.ordered = key.name
+
+
+def _draft(factor: _Restricted) -> Draft:
+    assert factor.draft is not None
+    return factor.draft
+
+
+def _factor(factor: _Restricted, correlated: list[Correlated], finals: dict[str, Expr]) -> Factor:
+    nested: list[Nested] = []
+    final = dict(finals)
+    directions: dict[str, int] = {}
+    if factor.ordered is not None:
+        own = column_of(factor.name, factor.ordered)
+        directions[own.name] = 1
+        if isinstance(factor.key, Col):
+            final[column_of(factor.name, factor.key.name).name] = own
+        for found in correlated:
+            if found.owner != factor.name:
+                continue
+            nested.append(
+                Nested(found.name, found.draft.number, found.ordered, found.compare, shifted(own, found.shift))
+            )
+            way = 1 if found.compare in ("lt", "le") else -1
+            names = ["weight", *(total.name for total in found.draft.sums)]
+            directions |= {column_of(found.name, name).name: way for name in names}
+    conditions = tuple(replaced(condition, final) for condition in factor.conditions)
+    monotone = all(is_monotone(condition, directions) for condition in conditions)
+    return Factor(factor.name, _draft(factor).number, factor.ordered, tuple(nested), conditions, monotone)
+
+
+def _term(monomial: Monomial, factors: dict[str, _Restricted]) -> Term:
+    product = dict(monomial.product)
+    columns = tuple(column_of(name, _draft(factor).name_of(product.get(name))).name for name, factor in factors.items())
+    return Term(monomial.coefficient, columns)
+
+
+def _reason(body: Selected) -> str:
+    keys = ", ".join(sorted({factor.ordered.rstrip("_") for factor in body.factors if factor.ordered is not None}))
+    what = "one relation" if len(body.factors) == 1 else f"the product of {len(body.factors)} relations"
+    by = "sums of all keys on one side" if any(factor.nested for factor in body.factors) else "totals"
+    return f"sums over {what}, selected by {keys} compared with {by}"

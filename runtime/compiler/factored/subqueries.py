@@ -1,0 +1,194 @@
+"""Aggregates in brackets inside a condition: a scalar of one relation, or a sum up to the row's own key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
+from runtime.compiler.factored.polynomial import bounded, columns, local, owners
+from runtime.compiler.factored.ranges import Comparison, comparison
+from runtime.compiler.factored.tables import Tables, not_null
+from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
+from runtime.compiler.program import Call, Col, Expr, Lit, Relation
+from runtime.compiler.types import INT, Type
+
+__all__ = ["Correlated", "Subqueries", "shifted"]
+
+_INNER = "inner "
+"""No alias has a blank at its end and is in use besides."""
+_Compare = Literal["lt", "le", "gt", "ge"]
+_COMPARISONS: dict[type[exp.Expr], _Compare] = {exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
+_MIRRORED: dict[str, _Compare] = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+
+
+@dataclass(slots=True)
+class Correlated:
+    """A nested aggregate over the keys that compare with the row's."""
+
+    name: str
+    """n1, n2, …"""
+    draft: Draft
+    """Its map."""
+    ordered: str
+    """The map's key."""
+    compare: _Compare
+    """lt, le, gt or ge."""
+    owner: str
+    """The relation of the row."""
+    key: Expr
+    """The row's key."""
+    shift: int
+    """What is added to the row's key before it is compared."""
+
+
+class Subqueries:
+    """Lowers the subqueries of a view's conditions; sums have placeholders until their names are known."""
+
+    def __init__(self, tables: Tables, relations: Mapping[str, Relation], base_maps: BaseMaps, *, zero: bool) -> None:
+        self._tables = tables
+        self._relations = relations
+        self._base_maps = base_maps
+        self._zero = zero
+        self._known: dict[str, Lowered] = {}
+        self.scalars: list[Draft] = []
+        """Keyless maps."""
+        self.correlated: list[Correlated] = []
+        """Nested aggregates."""
+        self._finals: dict[str, Callable[[], str]] = {}
+        self._sources: dict[str, Correlated] = {}
+
+    def finals(self) -> dict[str, Expr]:
+        """Placeholder → column, once the base maps are finished."""
+        return {name: Col(final()) for name, final in self._finals.items()}
+
+    def nested_in(self, expr: Expr) -> list[Correlated]:
+        """The nested aggregates that a condition reads."""
+        return [self._sources[name] for name in sorted(columns(expr) & self._sources.keys())]
+
+    def lower(self, node: exp.Expr) -> Lowered:
+        """A subquery's value; equal ones are one."""
+        text = node.sql()
+        if text not in self._known:
+            self._known[text] = self._lower(node.unnest())
+        return self._known[text]
+
+    def _lower(self, select: exp.Expr) -> Lowered:
+        if not isinstance(select, exp.Select) or len(select.expressions) != 1:
+            raise NotIncremental("a subquery that is no aggregate")
+        for clause in ("with_", "group", "having", "distinct", "qualify", "limit", "offset", "joins"):
+            if select.args.get(clause):
+                raise NotIncremental(f"a subquery with {clause.upper().rstrip('_')}")
+        start = select.args.get("from_")
+        table = None if start is None else start.this
+        if not isinstance(table, exp.Table) or table.name.lower() not in self._relations:
+            raise NotIncremental("a subquery that is not over a relation")
+        relation = self._relations[table.name.lower()]
+        inner = Tables.of(_INNER, table.alias_or_name, relation)
+        wheres, compared = self._where(select, inner)
+        if compared is None:
+            draft = self._base_maps.draft(relation, wheres, [])
+            if draft not in self.scalars:
+                self.scalars.append(draft)
+            return self._value(select, inner, draft, None)
+        found = self._correlated(compared, inner, relation, wheres)
+        return self._value(select, inner, found.draft, found)
+
+    def _where(self, select: exp.Select, inner: Tables) -> tuple[list[Expr], Comparison | None]:
+        """Conditions on the inner rows alone, and how they compare with the row outside."""
+        where = select.args.get("where")
+        wheres: list[Expr] = []
+        compared: Comparison | None = None
+        for part in [] if where is None else conjuncts(where.this):
+            if part.find(exp.Query) is not None:
+                raise NotIncremental("a subquery in a subquery")
+
+            def leaf(node: exp.Expr) -> Lowered | None:
+                return inner.column(node) if inner.has(node) else self._tables.column(node)
+
+            value = lower(part, leaf)
+            names = owners(value.expr)
+            if names <= {_INNER}:
+                if value.type.kind not in ("bool", "null"):
+                    raise NotIncremental("a condition that is no condition")
+                wheres.append(local(value.expr))
+                continue
+            if type(part) not in _COMPARISONS or len(names) != 2 or _INNER not in names or compared is not None:
+                raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
+            compared = comparison(_COMPARISONS[type(part)], lower(part.this, leaf), lower(part.expression, leaf))
+        return wheres, compared
+
+    def _correlated(self, compared: Comparison, inner: Tables, relation: Relation, wheres: list[Expr]) -> Correlated:
+        if compared.slopes != (1, -1):
+            raise NotIncremental("a subquery that compares other than key with key")
+        at = compared.names.index(_INNER)
+        own, outer, owner = compared.keys[at], compared.keys[1 - at], compared.names[1 - at]
+        if not (inner.is_narrow(_INNER, own) and self._tables.is_narrow(owner, outer)):
+            raise NotIncremental("a range of what may pass 64 bits")
+        if self._tables.is_nullable(owner, outer):
+            raise NotIncremental("a condition on a column that may be NULL")
+        if inner.is_nullable(_INNER, own):
+            wheres.append(not_null(own))
+        # inner - outer op c is inner op outer + c; outer - inner op c is inner mirrored op outer - c
+        mirrored = _MIRRORED[compared.op]
+        compare, shift = (_MIRRORED[mirrored], compared.constant) if at == 0 else (mirrored, -compared.constant)
+        key = named_key(own, "int64", [])
+        draft = self._base_maps.draft(relation, wheres, [key])
+        for known in self.correlated:
+            if (known.draft, known.compare, known.owner, known.key, known.shift) == (
+                draft,
+                compare,
+                owner,
+                outer,
+                shift,
+            ):
+                return known
+        name = f"n{len(self.correlated) + 1}"
+        self.correlated.append(Correlated(name, draft, key.name, compare, owner, outer, bounded(shift)))
+        return self.correlated[-1]
+
+    def _value(self, select: exp.Select, inner: Tables, draft: Draft, nested: Correlated | None) -> Lowered:
+        """The selected expression over the map's sums."""
+
+        def placeholder(expr: Expr | None) -> Col:
+            name = f"?{len(self._finals)}"
+            prefix = nested.name if nested is not None else None
+            self._finals[name] = lambda: f"{prefix or f'm{draft.number}'}.{draft.name_of(expr)}"
+            if nested is not None:
+                self._sources[name] = nested
+            return Col(name)
+
+        def leaf(node: exp.Expr) -> Lowered | None:
+            if isinstance(node, exp.Column):
+                raise NotIncremental("a subquery that is no aggregate")
+            if isinstance(node, exp.Count):
+                is_star = node.this is None or isinstance(node.this, exp.Star)
+                if not is_star and (
+                    isinstance(node.this, exp.Distinct) or lower(node.this, inner.column).type.nullable
+                ):
+                    raise NotIncremental("COUNT of what may be NULL, or DISTINCT")
+                return Lowered(placeholder(None), INT)
+            if isinstance(node, exp.Sum):
+                value = lower(node.this, inner.column)
+                if value.type.kind != "int" or value.type.nullable:
+                    raise NotIncremental("SUM of what is no integer or may be NULL")
+                draft.summed.add(local(value.expr))
+                return Lowered(placeholder(local(value.expr)), Type("int", value.type.scale, True, not self._zero))
+            if isinstance(node, exp.AggFunc):
+                raise NotIncremental(f"{node.sql_name()} in a condition")
+            return None
+
+        part = select.expressions[0].unalias()
+        if part.find(exp.AggFunc) is None:
+            raise NotIncremental("a subquery that is no aggregate")
+        return lower(part, leaf)
+
+
+def shifted(column: Col, shift: int) -> Expr:
+    """The column plus a constant."""
+    if shift == 0:
+        return column
+    return Call("add" if shift > 0 else "sub", (column, Lit(abs(shift))))

@@ -1,0 +1,123 @@
+"""What a SELECT over several relations reads, and the conditions that its rows must meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from runtime.compiler.factored.polynomial import column_of, local, owners
+from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
+from runtime.compiler.program import Call, Col, Expr, Relation
+from runtime.compiler.shapes import unique
+from runtime.compiler.types import Type
+
+__all__ = ["Tables", "not_null"]
+
+_TAKEN = re.compile(r"[mn]\d+")
+"""Names of maps and nested sums."""
+
+
+class Tables:
+    """The relations of a FROM clause, by names that are unique in the view and have no dot."""
+
+    def __init__(self, select: exp.Select, relations: Mapping[str, Relation]) -> None:
+        self.relations: dict[str, Relation] = {}
+        self.wheres: dict[str, list[Expr]] = {}
+        """Conditions on each relation's own rows."""
+        self.conditions: list[exp.Expr] = []
+        """All that WHERE and ON say, in parts that must all hold."""
+        self._names: dict[str, str] = {}
+        start = select.args.get("from_")
+        if start is None:
+            raise NotIncremental("reads no relation")
+        self._add(start.this, relations)
+        for join in select.args.get("joins") or []:
+            side, kind = (join.side or "").upper(), (join.kind or "").upper()
+            if side or kind not in ("", "INNER", "CROSS") or join.args.get("method") or join.args.get("using"):
+                raise NotIncremental(f"{side or kind} JOIN")
+            self._add(join.this, relations)
+            if join.args.get("on") is not None:
+                self.conditions += conjuncts(join.args["on"])
+        where = select.args.get("where")
+        if where is not None:
+            self.conditions += conjuncts(where.this)
+
+    @classmethod
+    def of(cls, name: str, alias: str, relation: Relation) -> Tables:
+        """One relation, under this name."""
+        tables = cls.__new__(cls)
+        tables.relations, tables.wheres, tables.conditions = {name: relation}, {name: []}, []
+        tables._names = {alias: name}
+        return tables
+
+    def has(self, node: exp.Expr) -> bool:
+        """Whether this is a column of one of them."""
+        return isinstance(node, exp.Column) and node.table in self._names
+
+    def _add(self, table: exp.Expr, relations: Mapping[str, Relation]) -> None:
+        if not isinstance(table, exp.Table):
+            raise NotIncremental("a subquery in FROM")
+        if table.name.lower() not in relations or any(table.args.get(part) for part in ("joins", "sample", "pivots")):
+            raise NotIncremental("a table of WITH")
+        alias = table.alias_or_name
+        name = alias.replace(".", "_")
+        name = unique(f"{name}_" if _TAKEN.fullmatch(name) else name, list(self.relations))
+        self._names[alias] = name
+        self.relations[name] = relations[table.name.lower()]
+        self.wheres[name] = []
+
+    def column(self, node: exp.Expr) -> Lowered | None:
+        """A column of one of the relations; None for anything else."""
+        if not isinstance(node, exp.Column):
+            return None
+        name = self._names.get(node.table)
+        if name is None:
+            raise NotIncremental("a subquery that depends on its row")
+        return Lowered(column_of(name, node.name.lower()), self.type_of(name, node.name.lower()))
+
+    def type_of(self, name: str, column: str) -> Type:
+        """The type of a relation's column."""
+        for known in self.relations[name].columns:
+            if known.name == column:
+                return Type.of(known)
+        raise NotIncremental("an unknown column")
+
+    def is_narrow(self, name: str, expr: Expr) -> bool:
+        """Whether an integer expression over a relation is sure to fit 64 bits."""
+        if isinstance(expr, Col):
+            kind = self.type_of(name, expr.name)
+            return kind.kind == "int" and not kind.wide
+        if isinstance(expr, Call) and expr.op in ("floordiv", "mod"):
+            return self.is_narrow(name, expr.args[0]) and getattr(expr.args[1], "value", 0) not in (0, -1)
+        return False
+
+    def is_nullable(self, name: str, expr: Expr) -> bool:
+        """Whether an expression over a relation may be NULL."""
+        if isinstance(expr, Call):
+            return any(self.is_nullable(name, arg) for arg in expr.args)
+        return isinstance(expr, Col) and self.type_of(name, expr.name).nullable
+
+    def push_down(self) -> list[exp.Expr]:
+        """Takes the conditions on one relation's own rows; the others come back."""
+        rest = []
+        for part in self.conditions:
+            if part.find(exp.Query) is not None:
+                rest.append(part)
+                continue
+            tables = {self._names.get(column.table) for column in part.find_all(exp.Column)}
+            if len(tables) > 1:
+                rest.append(part)
+                continue
+            condition = lower(part, self.column)
+            if condition.type.kind not in ("bool", "null"):
+                raise NotIncremental("a condition that is no condition")
+            (name,) = owners(condition.expr) or {next(iter(self.relations))}
+            self.wheres[name].append(local(condition.expr))
+        return rest
+
+
+def not_null(expr: Expr) -> Expr:
+    """True where the expression is not NULL; else NULL, so that the row goes."""
+    return Call("eq", (expr, expr))
