@@ -327,7 +327,9 @@ class Factor(msgspec.Struct, frozen=True):
     """Three-valued, over ``alias.ordered``, nested sums, and scalars ``mN.sum`` / ``mN.weight`` of keyless base maps
     N, in exact integers (NULL where there is nothing); a value of the ordered key is selected if all are true."""
     monotone: bool
-    """Whether each condition changes its truth at most once along the key if no nested sum or weight is negative."""
+    """Whether each condition is true in one interval of the key, if no weight or sum of a key of the nested maps is
+    negative: where one of its nested sums is NULL (in mode sql: below or above all keys of the nested map) it is not
+    true, and everywhere else, which is one interval too, it changes its truth at most once along the key."""
 
 
 class Selected(msgspec.Struct, frozen=True, tag="selected"):
