@@ -1,0 +1,9 @@
+"""What the tuple-wise kernel cannot do."""
+
+from __future__ import annotations
+
+__all__ = ["UnsupportedError"]
+
+
+class UnsupportedError(NotImplementedError):
+    """A view whose body the tuple-wise kernel has no code for; the vectorised one has."""
