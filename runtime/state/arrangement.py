@@ -1,11 +1,12 @@
 """Tables that batches are added to, and rows arranged by a key so that all rows of a key are found at once.
 
-A join has to enumerate the rows of each key of a batch. The rows of a key lie one behind the other in an *extent* of one
-flat array; an extent that is full moves to the end with twice the room, a row that goes is replaced by the last of its
-extent. So both a change and an enumeration cost what they touch, whatever is held.
+A join has to enumerate the rows of each key of a batch. The rows of a key lie one behind the other in an *extent* of
+one flat array; an extent that is full moves to the end with twice the room, a row that goes is replaced by the last of
+its extent. So both a change and an enumeration cost what they touch, whatever is held. Only the rows are state; extents
+are built from them.
 
-Tried and rejected: chains of rows (a numpy step per link, so that one key with many rows makes as many steps) and sorted
-runs (a search per run, and a sort of everything now and then). Only the rows are state; extents are built from them.
+Rejected: chains of rows (a numpy step per link, so that one key with many rows makes as many steps) and sorted runs (a
+search per run, and a sort of everything now and then).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def groups_of(words: Words) -> tuple[Slots, Slots]:
 def _mixed(words: Words) -> npt.NDArray[np.uint64]:
     mixed = np.zeros(len(words), np.uint64)
     for column in range(words.shape[1]):
-        mixed ^= words[:, column].view(np.uint64) if words.flags.f_contiguous else words[:, column].astype(np.uint64)
+        mixed ^= words[:, column].view(np.uint64)
         mixed *= np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(32)
     return mixed
@@ -65,6 +66,15 @@ def ranges(starts: Slots, lengths: Slots) -> Slots:
 
 class CountedTable(KeyedTable):
     """A keyed table whose values are added to; a key is held as long as one of its values is not 0."""
+
+    def __init__(self, width: int, values: Sequence[str]) -> None:
+        super().__init__(width, values)
+        self.restored = False
+        """Whether runs were applied: whoever builds something from the table builds it anew and resets this."""
+
+    def apply_run(self, run: pa.RecordBatch) -> None:
+        super().apply_run(run)
+        self.restored = True
 
     def enter(self, keys: Words) -> tuple[Slots, Words]:
         """Slots of keys, made where they were not held, and their values (0 for new ones); keys must not repeat.
@@ -104,7 +114,6 @@ class Arrangement(CountedTable):
     def __init__(self, width: int, key: Sequence[tuple[int, bool]]) -> None:
         super().__init__(width, ["weight"])
         self._key = tuple(key)
-        self._stale = False
         self._clear()
 
     def _clear(self) -> None:
@@ -151,13 +160,9 @@ class Arrangement(CountedTable):
         weights: Words = self._values[0, slots]
         return weights
 
-    def apply_run(self, run: pa.RecordBatch) -> None:
-        super().apply_run(run)
-        self._stale = True
-
     def _refresh(self) -> None:
-        if self._stale:
-            self._stale = False
+        if self.restored:
+            self.restored = False
             self._clear()
             slots = self.live_slots()
             self._key_of = _grown(self._key_of, self._index.capacity, -1)
@@ -243,7 +248,7 @@ class Arrangement(CountedTable):
         assert (self._keys.keys_of(self._key_of[slots]) == self.key_words(self.keys_of(slots))).all()
         keys = self._keys.live_slots()
         assert int(self._length[keys].sum()) == len(self)
-        assert ((0 < self._length[keys]) & (self._length[keys] <= self._room[keys])).all()
+        assert ((self._length[keys] > 0) & (self._length[keys] <= self._room[keys])).all()
         numbers, found = self.probe(self._keys.keys_of(keys))
         assert (self._key_of[found] == keys[numbers]).all()
         assert (np.sort(found) == slots).all()

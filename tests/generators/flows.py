@@ -1,0 +1,325 @@
+"""Flows by hand and at random, their deltas, and what they give from scratch by plain Python over multisets."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.compiler.program import (
+    Aggregate,
+    Call,
+    Col,
+    Column,
+    ColumnType,
+    DistinctNode,
+    Expr,
+    Flow,
+    GroupNode,
+    JoinNode,
+    Key,
+    Lit,
+    Map,
+    Node,
+    Program,
+    Relation,
+    ScanNode,
+    SelectNode,
+    SemiNode,
+    SetNode,
+    TopNode,
+    UnionNode,
+    View,
+)
+from runtime.state import StringPool, decode_run, encode_run
+from runtime.views.evaluate import wide_array
+from runtime.views.flow import FlowState
+from runtime.views.preaggregate import payload_schema
+
+__all__ = ["Held", "Lab", "Row", "fields_of", "from_scratch", "plain"]
+
+Row = tuple[Any, ...]
+Held = Mapping[int, Counter[Row]]
+"""Rows of the base maps."""
+Fields = tuple[tuple[str, ColumnType], ...]
+
+NAN = "NaN"
+"""Stands for NaN, which is not equal to itself."""
+EPOCH = datetime.date(1970, 1, 1)
+
+
+def plain(value: Any, type_: ColumnType) -> Any:
+    """A value as these tests compare it."""
+    if value is None:
+        return None
+    if type_ in ("int64", "int128"):
+        return int(value)
+    if type_ == "float64":
+        return NAN if math.isnan(value) else value + 0.0
+    return value
+
+
+class Lab:
+    """A flow under test, what it has given so far, and how it is stopped and started again."""
+
+    def __init__(self, maps: Sequence[Fields], nodes: Sequence[Node], mode: str = "sql") -> None:
+        self.maps = [tuple(fields) for fields in maps]
+        relations = tuple(
+            Relation(f"r{n}", tuple(Column(name, type_, nullable=True) for name, type_ in fields))
+            for n, fields in enumerate(self.maps)
+        )
+        base = tuple(
+            Map(n, f"r{n}", None, tuple(Key(name, type_, Col(name)) for name, type_ in fields), ())
+            for n, fields in enumerate(self.maps)
+        )
+        self.nodes = tuple(nodes)
+        self.fields = fields_of(self.maps, nodes)[-1]
+        columns = tuple(Column(f"c{n}", type_, nullable=True) for n, (_, type_) in enumerate(self.fields))
+        body = Flow(self.nodes)
+        self.view = View("v", columns, body, "ordered", "a test", "SELECT")
+        self.program = Program(relations, base, (self.view,), "dbtoaster" if mode == "dbtoaster" else "sql")
+        self.result: Counter[Row] = Counter()
+        self._body = body
+        self._saved_strings = 0
+        self._begun = False
+        self._history: list[tuple[list[str], dict[str, bytes]]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pool = StringPool()
+        self.state = FlowState(self.view, self._body, self.program, self.pool)
+
+    def step(self, deltas: Mapping[int, Sequence[tuple[Row, int]]]) -> Counter[Row]:
+        """Feed deltas (row, weight); gives the change and adds it to the result."""
+        tables = {n: self.table(n, rows) for n, rows in deltas.items() if rows}
+        changes = self.state.step(tables)
+        self._begun = True
+        change: Counter[Row] = Counter()
+        if changes is not None:
+            *columns, weights = (column.to_pylist() for column in changes.columns)
+            assert 0 not in weights
+            for place, weight in enumerate(weights):
+                row = tuple(plain(c[place], f[1]) for c, f in zip(columns, self.fields, strict=True))
+                assert row not in change, f"{row} twice in one change"
+                change[row] = weight
+        for row, weight in change.items():
+            self.result[row] += weight
+            if not self.result[row]:
+                del self.result[row]
+        return change
+
+    def table(self, number: int, rows: Sequence[tuple[Row, int]]) -> pa.Table:
+        """Deltas as an executor gets them: one row per key."""
+        total: Counter[Row] = Counter()
+        for row, weight in rows:
+            total[row] += weight
+        kept = [(row, weight) for row, weight in total.items() if weight]
+        schema = payload_schema(self.program.maps[number])
+        arrays = []
+        for place, (_, type_) in enumerate(self.maps[number]):
+            values = [row[place] for row, _ in kept]
+            if type_ == "int128":
+                arrays.append(wide_array(values))
+            elif type_ == "float64":
+                arrays.append(pa.array([float("nan") if v == NAN else v for v in values], pa.float64()))
+            else:
+                arrays.append(pa.array(values, schema.field(place).type))
+        arrays.append(pa.array([weight for _, weight in kept], pa.int64()))
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def save(self) -> None:
+        """Write runs of what changed."""
+        runs = {}
+        for name, table in self.state.tables().items():
+            if table.dirty:
+                runs[name] = encode_run(table.save())
+                table.on_saved()
+        self._history.append((self.pool.added_since(self._saved_strings), runs))
+        self._saved_strings = len(self.pool)
+
+    def restart(self, *, from_base: bool) -> None:
+        """Begin anew from all runs, or from everything held as one run."""
+        if from_base:
+            everything = {name: encode_run(table.save_all()) for name, table in self.state.tables().items()}
+            self._history = [(self.pool.added_since(0), everything)]
+            self._saved_strings = len(self.pool)
+        else:
+            self.save()
+        self._begin()
+        for strings, runs in self._history:
+            self.pool.extend(strings)
+            for name, run in runs.items():
+                self.state.tables()[name].apply_run(decode_run(run, name))
+        if self._begun:
+            self.state.resume()
+
+    def check(self) -> None:
+        """Assert every invariant of the state."""
+        for table in self.state.tables().values():
+            table._check()
+
+
+def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
+    """The columns of each node."""
+    found: list[Fields] = []
+    for node in nodes:
+        if isinstance(node, ScanNode):
+            found.append(maps[node.map])
+        elif isinstance(node, SelectNode):
+            found.append(tuple((c.name, c.type) for c in node.columns))
+        elif isinstance(node, JoinNode):
+            found.append((*found[node.left], *found[node.right]))
+        elif isinstance(node, GroupNode):
+            types = dict(found[node.input])
+            found.append((*((k, types[k]) for k in node.keys), *((a.name, a.type) for a in node.aggregates)))
+        elif isinstance(node, UnionNode):
+            found.append(found[node.inputs[0]])
+        else:
+            found.append(found[node.left if isinstance(node, (SemiNode, SetNode)) else node.input])
+    return found
+
+
+def from_scratch(lab: Lab, held: Held) -> Counter[Row]:
+    """The rows of the last node over these rows of the maps, none of which has a negative weight."""
+    fields = fields_of(lab.maps, lab.nodes)
+    rows: list[Counter[Row]] = []
+    for node in lab.nodes:
+        if isinstance(node, ScanNode):
+            rows.append(Counter({row: weight for row, weight in held[node.map].items() if weight}))
+        else:
+            rows.append(_evaluate(node, fields, rows, zero=lab.program.mode == "dbtoaster"))
+    return rows[-1]
+
+
+def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zero: bool) -> Counter[Row]:
+    result: Counter[Row] = Counter()
+    if isinstance(node, SelectNode):
+        for row, weight in rows[node.input].items():
+            named = dict(zip((name for name, _ in fields[node.input]), row, strict=True))
+            if node.where is None or _value(node.where, named) is True:
+                result[tuple(_value(e, named) for e in node.outputs)] += weight
+    elif isinstance(node, (JoinNode, SemiNode)):
+        _match(node, fields, rows, result)
+    elif isinstance(node, DistinctNode):
+        result.update(dict.fromkeys(rows[node.input], 1))
+    elif isinstance(node, UnionNode):
+        for number in node.inputs:
+            result.update(rows[number])
+    elif isinstance(node, SetNode):
+        left, right = rows[node.left], rows[node.right]
+        for row, weight in left.items():
+            other = right[row]
+            result[row] = {
+                "except": int(not other),
+                "except_all": max(weight - other, 0),
+                "intersect": int(other > 0),
+                "intersect_all": min(weight, other),
+            }[node.kind]
+    elif isinstance(node, GroupNode):
+        _group(node, fields[node.input], rows[node.input], result, zero=zero)
+    elif isinstance(node, TopNode):
+        every = sorted(rows[node.input].elements(), key=_rank(node, fields[node.input]))
+        result.update(every[node.offset :][: node.limit])
+    return Counter({row: weight for row, weight in result.items() if weight})
+
+
+def _match(node: JoinNode | SemiNode, fields: list[Fields], rows: list[Counter[Row]], result: Counter[Row]) -> None:
+    names = [[name for name, _ in fields[number]] for number in (node.left, node.right)]
+    places = [(names[0].index(left), names[1].index(right)) for left, right in node.on]
+    for left, weight in rows[node.left].items():
+        matches = [
+            (right, times)
+            for right, times in rows[node.right].items()
+            if all(left[a] is not None and left[a] == right[b] for a, b in places)
+        ]
+        if isinstance(node, SemiNode):
+            if bool(matches) != node.anti:
+                result[left] += weight
+            continue
+        for right, times in matches:
+            result[left + right] += weight * times
+
+
+def _group(node: GroupNode, fields: Fields, rows: Counter[Row], result: Counter[Row], *, zero: bool) -> None:
+    names = [name for name, _ in fields]
+    keys = [names.index(key) for key in node.keys]
+    groups: dict[Row, Counter[Row]] = {} if keys else {(): Counter()}
+    for row, weight in rows.items():
+        groups.setdefault(tuple(row[k] for k in keys), Counter())[row] += weight
+    for key, members in groups.items():
+        result[(*key, *(_aggregate(a, names, dict(fields), members, zero=zero) for a in node.aggregates))] += 1
+
+
+def _aggregate(
+    aggregate: Aggregate, names: list[str], types: dict[str, ColumnType], rows: Counter[Row], *, zero: bool
+) -> Any:
+    if aggregate.column is None:
+        return rows.total()
+    place, type_ = names.index(aggregate.column), types[aggregate.column]
+    values = [row[place] for row in rows.elements() if row[place] is not None]
+    distinct = set(values)
+    if aggregate.kind in ("count", "count_distinct"):
+        return len(values) if aggregate.kind == "count" else len(distinct)
+    if not values:
+        return 0 if zero and type_ in ("int64", "int128", "float64") else None
+    if aggregate.kind in ("sum", "sum_distinct"):
+        return sum(values if aggregate.kind == "sum" else distinct)
+    return (min if aggregate.kind == "min" else max)(values, key=_comparable)
+
+
+def _rank(node: TopNode, fields: Fields) -> Callable[[Row], Row]:
+    names = [name for name, _ in fields]
+    order = [*node.order, *((name, False, False) for name in names)]
+
+    def rank(row: Row) -> Row:
+        keys: list[Any] = []
+        for name, descending, nulls_first in order:
+            value = row[names.index(name)]
+            place = (0 if nulls_first else 2) if value is None else 1
+            comparable = () if value is None else _comparable(value)
+            keys += [place, _Reversed(comparable) if descending else comparable]
+        return tuple(keys)
+
+    return rank
+
+
+class _Reversed:
+    """Orders the other way round."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _comparable(value: Any) -> Any:
+    if value == NAN:
+        return (1, 0.0)
+    return value.encode() if isinstance(value, str) else (0, value)
+
+
+def _value(expr: Expr, row: Mapping[str, Any]) -> Any:
+    if isinstance(expr, Col):
+        return row[expr.name]
+    if isinstance(expr, Lit):
+        return expr.value
+    args = [_value(argument, row) for argument in expr.args]
+    if None in args:
+        return None
+    return {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "ge": lambda a, b: a >= b}[expr.op](*args)
+
+
+def call(op: Any, *args: Expr) -> Call:
+    """An operation."""
+    return Call(op, args)
