@@ -1,24 +1,25 @@
-"""Adds up a segment's deltas per map and key before anything else sees them.
+"""Adds up a version's deltas per map and key before anything else sees them.
 
-This is where the volume is taken out: what leaves is one row per key that changed, whatever the number of events.
+This is where the volume is taken out: what leaves is one row per key that changed, whatever the number of events. Where
+the bounds of the columns prove that nothing passes 64 bits, which is nearly always, all of it is plain int64.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runtime.compiler.program import Map
-from runtime.state import ARROW_TYPES
+from runtime.compiler.program import Call, Expr, Lit, Map
 from runtime.views import limbs
-from runtime.views.errors import ViewError
-from runtime.views.evaluate import evaluate, mask
+from runtime.views.evaluate import evaluate
+from runtime.views.grouping import Grouping, grouping
 from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
+from runtime.views.relationbatch import KeyCodes, NotPlainError, RelationBatch, key_array
 
 __all__ = [
     "WEIGHT",
@@ -30,20 +31,150 @@ __all__ = [
     "shard_of",
 ]
 
+Integers = npt.NDArray[np.int64]
 
-def preaggregate(map_: Map, deltas: pa.Table) -> pa.Table:
+_MOST: Final = 2**63 - 1
+_MOST_PLANS: Final = 1024
+
+
+class _Product:
+    """A sum as ``constant × Π keys × SUM(weight × base)``: what is the same in a group is multiplied once a group."""
+
+    def __init__(self, map_: Map, expr: Expr) -> None:
+        numbered = {key.expr: place for place, key in enumerate(map_.keys) if key.type == "int64"}
+        self.constant = 1
+        self.keys: list[int] = []
+        rest: list[Expr] = []
+        for factor in _factors(expr):
+            if isinstance(factor, Lit) and isinstance(factor.value, int) and abs(factor.value) < _MOST:
+                self.constant *= factor.value
+            elif factor in numbered:
+                self.keys.append(numbered[factor])
+            else:
+                rest.append(factor)
+        rest.sort(key=repr)  # equal products of several maps are computed once
+        self.base = None if not rest else rest[0] if len(rest) == 1 else Call("mul", tuple(rest))
+
+    def is_plain(self, keys: Sequence[KeyCodes], bound: int) -> bool:
+        """Whether it fits 64 bits if the sum of the base is at most ``bound``."""
+        for place in self.keys:
+            bound *= max(-keys[place].low, keys[place].high)
+        return abs(self.constant) <= _MOST and bound * abs(self.constant) <= _MOST
+
+    def of(self, base: Integers, codes: Sequence[Integers]) -> Integers:
+        """The groups' sums."""
+        for place in self.keys:
+            base = base * codes[place]
+        return base * self.constant if self.constant != 1 else base
+
+
+class _Plan:
+    """What can be said of a map before there are rows."""
+
+    def __init__(self, map_: Map) -> None:
+        self.map = map_
+        self.schema = payload_schema(map_)
+        self.products = [_Product(map_, total.expr) for total in map_.sums]
+        self.bases = list(dict.fromkeys([None, *(product.base for product in self.products)]))
+        self.grouping = ("groups", *((key.expr, key.type) for key in map_.keys))
+
+
+_plans: dict[
+    int, _Plan
+] = {}  # by identity, as to hash a map takes longer than to look one up; each keeps its map alive
+
+
+def _plan(map_: Map) -> _Plan:
+    plan = _plans.get(id(map_))
+    if plan is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        plan = _plans[id(map_)] = _Plan(map_)
+    return plan
+
+
+def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
     """The deltas of a map, from those of its relation (columns and ``weight``); one row per key, none without effect.
 
     Raises `ViewError` for a value that does not fit its column.
     """
-    chosen = mask(map_.where, _columns(deltas), deltas.num_rows)
-    rows = deltas if chosen is None else deltas.filter(chosen)
-    columns = _columns(rows)
-    weight = rows.column(rows.num_columns - 1).combine_chunks()
-    arrays = [_as_type(evaluate(k.expr, columns, rows.num_rows), k.type, k.name) for k in map_.keys]
-    number = weight.to_numpy(zero_copy_only=False)
-    parts = (limbs.split(evaluate(total.expr, columns, rows.num_rows)) for total in map_.sums)
-    return add_up(map_, arrays, number, [limbs.times(high, low, number) for high, low in parts])
+    batch = deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)
+    batch = batch.where(map_.where)
+    plan = _plan(map_)
+    if not batch.rows:
+        return plan.schema.empty_table()
+    try:
+        return _plain(plan, batch)
+    except NotPlainError:
+        return _exact(map_, batch)
+
+
+def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
+    """All in int64; raises `NotPlainError` where that may not be enough."""
+    keys = [batch.key(key) for key in plan.map.keys]
+    bounds = {base: batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high)
+              for base in plan.bases}  # fmt: skip
+    if not all(product.is_plain(keys, bounds[product.base]) for product in plan.products):
+        raise NotPlainError
+    groups = _groups(plan, keys, batch)
+    bases = {base: _total(groups, plan, base, batch) for base in plan.bases}
+    effective = bases[None] != 0
+    for base in plan.bases[1:]:
+        effective |= bases[base] != 0
+    chosen = None
+    if not effective.all():
+        chosen = np.flatnonzero(effective)
+        bases = {base: total[chosen] for base, total in bases.items()}
+    codes = groups.codes(chosen)
+    sums = [product.of(bases[product.base], codes) for product in plan.products]
+    arrays = [_key_column(key, part, f.type) for key, part, f in zip(keys, codes, plan.schema, strict=False)]
+    numbers = [bases[None], *sums]
+    if any(product.constant == 0 or product.keys for product in plan.products):
+        still = np.logical_or.reduce([part != 0 for part in numbers])  # a factor may be 0
+        if not still.all():
+            arrays = [array.filter(pa.array(still)) for array in arrays]
+            numbers = [part[still] for part in numbers]
+    return pa.Table.from_arrays([*arrays, *(pa.array(part) for part in numbers)], schema=plan.schema)
+
+
+def _groups(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> Grouping:
+    found: Grouping | None = batch.kept(plan.grouping)
+    if found is None:
+        found = grouping(keys, batch.rows)
+        batch.keep(plan.grouping, found)
+    return found
+
+
+def _total(groups: Grouping, plan: _Plan, base: Expr | None, batch: RelationBatch) -> Integers:
+    name = (plan.grouping, base)
+    found: Integers | None = batch.kept(name)
+    if found is None:
+        found = groups.total(batch.weight if base is None else batch.weighted(base).values)
+        batch.keep(name, found)
+    return found
+
+
+def _key_column(key: KeyCodes, codes: Integers, kind: pa.DataType) -> pa.Array:
+    if key.dictionary is not None:
+        return key.dictionary.take(pa.array(codes))
+    if pa.types.is_date32(kind):
+        return pa.array(codes.astype(np.int32)).view(kind)
+    return pa.array(codes).view(kind)
+
+
+def _factors(expr: Expr) -> list[Expr]:
+    if isinstance(expr, Call) and expr.op == "mul":
+        return [factor for argument in expr.args for factor in _factors(argument)]
+    if isinstance(expr, Call) and expr.op == "neg":
+        return [Lit(-1), *_factors(expr.args[0])]
+    return [expr]
+
+
+def _exact(map_: Map, batch: RelationBatch) -> pa.Table:
+    """The same for any values, in limbs."""
+    keys = [key_array(batch, key) for key in map_.keys]
+    parts = (limbs.split(evaluate(total.expr, batch, batch.rows)) for total in map_.sums)
+    return add_up(map_, keys, batch.weight, [limbs.times(high, low, batch.weight) for high, low in parts])
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
@@ -74,20 +205,3 @@ def _mixed_halves(array: pa.Array) -> npt.NDArray[np.int64]:
     raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
     mixed = raw[:, 0] ^ (raw[:, 1] << 1)
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), mixed, -1)
-
-
-def _columns(table: pa.Table) -> dict[str, pa.Array]:
-    """The relation's columns: all but the last, the weight, whose name one of them may have too."""
-    return {n: c.combine_chunks() for n, c in zip(table.column_names[:-1], table.columns[:-1], strict=True)}
-
-
-def _as_type(array: pa.Array, type_: str, name: str) -> pa.Array:
-    """Values as keys; equal floats become equal bits."""
-    wanted = ARROW_TYPES[type_]
-    try:
-        if pa.types.is_floating(wanted):
-            plain = pc.add(array.cast(wanted), pa.scalar(0.0))  # -0.0 becomes 0.0
-            return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan")), plain)
-        return array.cast(wanted)
-    except pa.ArrowException as error:
-        raise ViewError(f"expected {type_} for key {name}, was {error}") from None
