@@ -23,7 +23,7 @@ COMMANDS: Final = {
     "demo": "Start the whole loop for a while and show its figures.",
     "doctor": "Say what this machine has, what is missing and how to mend it.",
     "exchange": "Run the simulated exchange.",
-    "query": "Run SQL over files; list, explain and watch views.",
+    "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "replay": "Play a recorded file through an exchange.",
     "runtime": "Keep SQL views of the feed up to date on Spark.",
 }

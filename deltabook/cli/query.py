@@ -1,13 +1,15 @@
-"""``deltabook query``: run scripts, look at views."""
+"""``deltabook query``: run scripts, look at views, add and drop them."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,9 +19,18 @@ from rich.console import Console
 from rich.table import Table
 
 from deltabook.cli._errors import ConfigurationError
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from deltabook.wire.results import FrameDecoder, FrameHeader
 from queries import QUERIES_DIR
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamDeclaration, compile_program, explain, read_script
+from runtime.compiler import (
+    MARKET_RELATIONS,
+    NamedSelect,
+    StreamDeclaration,
+    compile_program,
+    explain,
+    parse_script,
+    read_script,
+)
 from runtime.compiler.program import Column
 
 __all__ = ["command"]
@@ -27,6 +38,8 @@ __all__ = ["command"]
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _FLOW_BYTES: Final = 64 * 1024
 _TIMEOUT_SECONDS: Final = 30.0
+_NO_FILE: Final = "query"
+"""What messages call the text of --sql."""
 
 _files = click.argument(
     "files",
@@ -42,12 +55,15 @@ _json = click.option("--json", "as_json", is_flag=True, help="One JSON object a 
 _data_dir = click.option(
     "--data-dir", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the scripts' files lie."
 )
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until it is published."
+)
 _results = click.option("--results", metavar="HOST:PORT", help="A running runtime's results service.")
 
 
 @click.group()
 def command() -> None:
-    """Run SQL scripts over files, and look at the views of a running runtime."""
+    """Run SQL scripts over files; add, drop and look at the views of a running runtime."""
 
 
 def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelect], dict[str, StreamDeclaration]]:
@@ -157,13 +173,94 @@ def _print_result(
     Console(soft_wrap=True).print(table)
 
 
+@command.command("add")
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--sql", help="The SELECT itself, in place of a file.")
+@click.option("--name", help="What the view is called; else the file's stem, or the name of its CREATE VIEW.")
+@_results
+@_timeout
+@_json
+def add(
+    file: Path | None, sql: str | None, name: str | None, results: str | None, timeout: float, as_json: bool
+) -> None:
+    """Add the views of a file to a running runtime, and wait until they are published."""
+    views = [NewView(one.name, one.sql, one.file, one.line, one.column) for one in _new_selects(file, sql, name)]
+    body = msgspec.json.encode(AddViews(tuple(views), timeout))
+    _print_change("added", _send(results, "POST", "/v1/views", timeout, body), timeout, as_json)
+
+
+def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[NamedSelect]:
+    if (file is None) == (sql is None):
+        raise ConfigurationError(
+            "expected either a FILE of views or --sql, was " + ("none" if file is None else "both")
+        )
+    if sql is None:
+        assert file is not None
+        script = read_script(file)
+    else:
+        script = parse_script(sql, name=_NO_FILE, base_dir=Path.cwd())
+    where = file or "--sql"
+    if script.streams:
+        raise ConfigurationError(f"expected views over the runtime's relations in {where}, was CREATE STREAM")
+    selects = list(script.selects)
+    if not selects:
+        raise ConfigurationError(f"expected at least one SELECT in {where}, was none")
+    if name is not None:
+        if len(selects) > 1:
+            raise ConfigurationError(f"expected one SELECT in {where} for --name, was {len(selects)}")
+        return [replace(selects[0], name=name.lower())]
+    if unnamed := [one for one in selects if one.name.startswith(_NO_FILE)]:
+        raise ConfigurationError(f"expected --name for what --sql adds, was none for {unnamed[0].sql!r}")
+    return selects
+
+
+@command.command("drop")
+@click.argument("name", metavar="VIEW")
+@_results
+@_timeout
+@_json
+def drop(name: str, results: str | None, timeout: float, as_json: bool) -> None:
+    """Drop a view of a running runtime, and wait until it is gone."""
+    path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
+    _print_change("dropped", _send(results, "DELETE", path, timeout), timeout, as_json)
+
+
+def _print_change(done: str, change: Changed, timeout: float, as_json: bool) -> None:
+    for view in change.views:
+        if as_json:
+            line = {"query": view.name, done: change.epoch, "class": view.view_class, "version": change.version}
+            click.echo(_JSON.encode(line).decode())
+        else:
+            click.echo(f"{view.name}: {view.view_class}, {done} at epoch {change.epoch}")
+    if change.version < change.epoch:
+        raise ConfigurationError(
+            f"expected epoch {change.epoch} to be published within {timeout:g} s, newest is {change.version}; the "
+            "change stands and will be published"
+        )
+
+
 @command.command("explain")
-@_files
+@click.argument("names", nargs=-1, required=True, metavar="FILE.sql|VIEW...")
 @_data_dir
 @_mode
+@_results
 @_json
-def explain_(files: tuple[Path, ...], data_dir: Path | None, mode: Literal["sql", "dbtoaster"], as_json: bool) -> None:
-    """Say for each SELECT in which class it is, why, and what is kept for it."""
+def explain_(
+    names: tuple[str, ...],
+    data_dir: Path | None,
+    mode: Literal["sql", "dbtoaster"],
+    results: str | None,
+    as_json: bool,
+) -> None:
+    """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept."""
+    if results is not None:
+        _explain_running(names, results, as_json)
+        return
+    files = [Path(name) for name in names]
+    if missing := [file for file in files if not file.is_file()]:
+        raise ConfigurationError(
+            f"expected a file, was {str(missing[0])!r}, which is not there; --results explains views by name"
+        )
     selects, streams = _read(files, data_dir)
     relations = [s.relation() for s in streams.values()] or list(MARKET_RELATIONS)
     program = compile_program(selects, relations, mode=mode)
@@ -174,6 +271,19 @@ def explain_(files: tuple[Path, ...], data_dir: Path | None, mode: Literal["sql"
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(explain(program, view.name))
+
+
+def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
+    described = {view["name"]: view for view in msgspec.json.decode(_get(results, "/v1/views"))}
+    for name in names:
+        text = _get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
+        if as_json:
+            view = described[name.lower()]
+            line = {"query": view["name"], "class": view["class"], "reason": view["reason"],
+                    "columns": [c["name"] for c in view["columns"]], "explain": text + "\n"}  # fmt: skip
+            click.echo(_JSON.encode(line).decode())
+        else:
+            click.echo(text + "\n")
 
 
 @command.command("list")
@@ -200,11 +310,9 @@ def list_(results: str | None, as_json: bool) -> None:
 @click.option("--versions", type=click.IntRange(0), default=0, help="Stop after so many versions; 0 for no end.")
 def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: int) -> None:
     """Print the changes of views of a running runtime as they are published."""
-    if results is None:
-        raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
     seen = 0
     decoder = FrameDecoder()
-    with _open(results, f"/v1/changes?views={','.join(names)}", timeout=None) as response:
+    with _open(_given(results), f"/v1/changes?views={','.join(names)}", timeout=None) as response:
         while data := response.read1(_FLOW_BYTES):
             for frame in decoder.feed(data):
                 if frame.header.kind == "heartbeat":
@@ -232,14 +340,29 @@ def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool)
         click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))
 
 
-def _open(results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS) -> Any:
+def _given(results: str | None) -> str:
+    if results is None:
+        raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+    return results
+
+
+def _open(
+    results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
+) -> Any:
     try:
-        return urllib.request.urlopen(f"http://{results}{path}", timeout=timeout)
+        headers = {"Content-Type": "application/json"} if body else {}
+        request = urllib.request.Request(f"http://{results}{path}", method=method, data=body, headers=headers)
+        return urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ConfigurationError(f"expected a runtime's results service at {results}, was: {reason}") from None
+
+
+def _send(results: str | None, method: str, path: str, timeout: float, body: bytes | None = None) -> Changed:
+    with _open(_given(results), path, timeout + _TIMEOUT_SECONDS, method=method, body=body) as response:
+        return msgspec.json.decode(response.read(), type=Changed)
 
 
 def _get(results: str, path: str) -> bytes:

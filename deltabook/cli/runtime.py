@@ -16,6 +16,7 @@ from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine import IngestConfig
 from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.snapshotting import SnapshotConfig
 from runtime.spark.session import SparkConfig
 
 __all__ = ["command"]
@@ -33,7 +34,7 @@ def _selects(files: str) -> list[NamedSelect]:
                 f"expected views over the live relations in {name}, was CREATE STREAM; see `query run`"
             )
         selects += script.selects
-    if not selects:
+    if files and not selects:
         raise ConfigurationError(f"expected at least one SELECT in --views, was none in {files!r}")
     return selects
 
@@ -50,7 +51,12 @@ def _address(text: str, option: str) -> tuple[str, int]:
 @click.option(
     "--dir", "directory", required=True, type=click.Path(path_type=Path, file_okay=False), help="Run directory."
 )
-@click.option("--views", required=True, metavar="A.sql,B.sql", help="Files of views over bids, asks and trades.")
+@click.option(
+    "--views",
+    default="",
+    metavar="A.sql,B.sql",
+    help="Files of views over bids, asks and trades to begin a new --dir with.",
+)
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
 @click.option("--interface", default="127.0.0.1", help="Where results are served.")
 @click.option("--master", default="local[2]", help="Any Spark master.")
@@ -58,6 +64,13 @@ def _address(text: str, option: str) -> tuple[str, int]:
 @click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at so many messages.")
 @click.option("--max-epochs-per-batch", type=click.IntRange(1), default=64, help="1 publishes every epoch.")
+@click.option("--most-views", type=click.IntRange(1, 1000), default=100, help="Views that there may be at a time.")
+@click.option(
+    "--snapshot-epochs", type=click.IntRange(0), default=1000, help="Epochs between relation snapshots, 0 for none."
+)
+@click.option(
+    "--snapshot-megabytes", type=click.IntRange(1), default=64, help="Megabytes of the log between relation snapshots."
+)
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
@@ -72,6 +85,9 @@ def command(
     epoch_ms: int,
     epoch_messages: int,
     max_epochs_per_batch: int,
+    most_views: int,
+    snapshot_epochs: int,
+    snapshot_megabytes: int,
     mode: Literal["sql", "dbtoaster"],
     status_interval: float,
     exit_with_stdin: bool,
@@ -86,6 +102,8 @@ def command(
         mode=mode,
         ingest=IngestConfig(epoch_messages=epoch_messages),
         spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=max_epochs_per_batch),
+        snapshots=SnapshotConfig(epochs=snapshot_epochs, megabytes=snapshot_megabytes),
+        most_views=most_views,
     )
     reason = _Process(config, _selects(views), status_interval, exit_with_stdin).run()
     if reason is not None:

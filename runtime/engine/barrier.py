@@ -36,6 +36,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """Messages of all epochs."""
     dead_letters: int = 0
     """Malformed tuples of all epochs."""
+    control: int = 0
+    """The newest epoch with a control record."""
 
 
 class EpochWriter:
@@ -78,6 +80,11 @@ class EpochWriter:
         return bool(self._messages or self._dead.pending)
 
     @property
+    def control(self) -> bytes:
+        """The newest control record, empty before the first."""
+        return self.log.read(self.recovered.control).footer.control if self.recovered else b""
+
+    @property
     def dead_letters(self) -> int:
         """Tuples set aside so far, in committed epochs."""
         return self._dead.count
@@ -111,7 +118,8 @@ class EpochWriter:
         self._dead.write(epoch, self._letters)
         prepared = self.log.prepare(footer, self._deltas)
         total = (self.recovered.messages if self.recovered else 0) + self._messages
-        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count)
+        controlled = epoch if control else self.recovered.control if self.recovered else 0
+        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count, controlled)
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered

@@ -101,6 +101,18 @@ class Ingest(BufferSink):
             self._barrier_wanted = True
         self._queue.put(lambda: self._apply(self._barrier))
 
+    def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
+        """Close the epoch now, empty or not, with a control record in it.
+
+        ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first.
+        """
+
+        def seal() -> None:
+            if not self._ended:
+                on_sealed(self._seal(record))
+
+        self._queue.put(lambda: self._apply(seal))
+
     @property
     def backlog(self) -> int:
         """Tasks that wait."""
@@ -195,10 +207,10 @@ class Ingest(BufferSink):
         if self._writer.is_open and not self._ended:
             self._seal()
 
-    def _seal(self) -> None:
+    def _seal(self, control: bytes = b"") -> int:
         for origin in self._origins.values():
             self._writer.add(origin.adaptor.at_barrier(), 0)
-        self._writer.seal({o.name: o.cut() for o in self._origins.values()})
+        return self._writer.seal({o.name: o.cut() for o in self._origins.values()}, control).to_epoch
 
     def _end(self, origin: Origin, batches: list[FormattedBatch]) -> None:
         if self._ended:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["ServiceError"]
+__all__ = ["CatalogueError", "ServiceError", "UnknownViewError"]
 
 
 class ServiceError(RuntimeError):
     """The runtime cannot do what it was asked; the message says what was expected, what was there, and where."""
+
+
+class CatalogueError(ServiceError):
+    """A change of the catalogue that is refused."""
+
+
+class UnknownViewError(CatalogueError, LookupError):
+    """A view that the catalogue does not have."""

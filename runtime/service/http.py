@@ -3,7 +3,8 @@
 """Results and status over HTTP, for programs on this machine.
 
 ``GET /v1/status``, ``/v1/views``, ``/v1/views/NAME``, ``/v1/views/NAME/explain`` and the endless
-``/v1/changes?views=a,b``; see `deltabook.wire.results` for its frames.
+``/v1/changes?views=a,b``; see `deltabook.wire.results` for its frames. ``POST /v1/views`` and ``DELETE /v1/views/NAME``
+change the catalogue; see `deltabook.wire.catalogue`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from twisted.web.server import NOT_DONE_YET, Site
 from zope.interface import implementer
 
 from deltabook.wire.results import CONTENT_TYPE
-from runtime.compiler import Program, explain
-from runtime.service.hub import Hub, Subscription
+from runtime.compiler import explain
+from runtime.service.control import Control
+from runtime.service.hub import Hub, Listener, Subscription
 from runtime.service.materialised import json_rows
 
 __all__ = ["results_site"]
@@ -35,6 +37,11 @@ def _reply(request: Request, status: int, body: bytes, content_type: str = "appl
     request.setHeader("content-type", content_type)
     request.setHeader("cache-control", "no-store")
     return body
+
+
+def _not_allowed(request: Request) -> bytes:
+    text = b"expected a runtime whose views may change, was one that keeps what it was begun with\n"
+    return _reply(request, 405, text, "text/plain; charset=utf-8")
 
 
 def _missing(request: Request, text: str) -> bytes:
@@ -54,6 +61,19 @@ class _Leaf(Resource):
         return self._answer(request)
 
 
+class _Change(Resource):
+    """A resource without children that is only deleted."""
+
+    isLeaf = True
+
+    def __init__(self, change: Callable[[Request], bytes | int]) -> None:
+        super().__init__()
+        self._change = change
+
+    def render_DELETE(self, request: Request) -> bytes | int:
+        return self._change(request)
+
+
 class _Unknown(Resource):
     """Any path that is none of the service's."""
 
@@ -65,9 +85,13 @@ class _Unknown(Resource):
 class _Views(Resource):
     """``/v1/views`` and what is below it."""
 
-    def __init__(self, hub: Hub, program: Program) -> None:
+    def __init__(self, hub: Hub, control: Control | None) -> None:
         super().__init__()
-        self._hub, self._program = hub, program
+        self._hub, self._control = hub, control
+        self.allowedMethods = (b"GET", b"HEAD", b"POST") if control else (b"GET", b"HEAD")
+
+    def render_POST(self, request: Request) -> bytes | int:
+        return self._control.add(request) if self._control else _not_allowed(request)
 
     def render_GET(self, request: Request) -> bytes:
         hub = self._hub
@@ -79,6 +103,7 @@ class _Views(Resource):
                 "columns": view.columns,
                 "rows": len(hub.result(view.name)),
                 "epoch": hub.version,
+                "since": hub.since[view.name],
                 "failed": hub.failed.get(view.name),
             }
             for view in hub.views
@@ -89,19 +114,22 @@ class _Views(Resource):
         name = path.decode("utf-8", "replace")
         if not name:
             return self
+        control = self._control
+        if request.method == b"DELETE" and control:  # also of a view that is not published yet
+            return _Change(lambda r: control.drop(r, name))
         if all(view.name != name for view in self._hub.views):
             known = ", ".join(view.name for view in self._hub.views)
             return _Leaf(lambda r: _missing(r, f"expected one of the views {known}, was {name!r}"))
-        return _View(self._hub, self._program, name)
+        return _View(self._hub, name)
 
 
 class _View(Resource):
     """``/v1/views/NAME`` and ``/v1/views/NAME/explain``."""
 
-    def __init__(self, hub: Hub, program: Program, name: str) -> None:
+    def __init__(self, hub: Hub, name: str) -> None:
         super().__init__()
         self._hub, self._name = hub, name
-        text = explain(program, name).encode() + b"\n"
+        text = explain(hub.program, name).encode() + b"\n"
         attach: Any = self.putChild  # zope's interfaces are not known to mypy
         attach(b"explain", _Leaf(lambda r: _reply(r, 200, text, "text/plain; charset=utf-8")))
 
@@ -143,6 +171,20 @@ class _Flow:
         self._subscription.pause()
 
 
+class _Connection(Listener):
+    """The endless response as a subscription sees it."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def write(self, data: bytes) -> None:
+        self._request.write(data)
+
+    def finish(self) -> None:
+        self._request.unregisterProducer()
+        self._request.finish()
+
+
 def _changes(hub: Hub, request: Request) -> bytes | int:
     """The endless response: snapshots, then changes."""
     known = {view.name for view in hub.views}
@@ -158,7 +200,7 @@ def _changes(hub: Hub, request: Request) -> bytes | int:
     request.setHeader("cache-control", "no-store")
     if request.transport is not None and hasattr(request.transport, "setTcpNoDelay"):
         request.transport.setTcpNoDelay(True)
-    subscription = hub.subscribe(list(dict.fromkeys(names)), cast(Any, request))
+    subscription = hub.subscribe(list(dict.fromkeys(names)), _Connection(request))
     if subscription is None:
         return _reply(request, 503, b"expected fewer subscribers\n", "text/plain; charset=utf-8")
     request.registerProducer(_Flow(subscription), True)
@@ -166,13 +208,13 @@ def _changes(hub: Hub, request: Request) -> bytes | int:
     return NOT_DONE_YET
 
 
-def results_site(hub: Hub, program: Program, status: Callable[[], dict[str, Any]]) -> Site:
-    """The service's site; requests are limited in size by Twisted, answers by their rows."""
+def results_site(hub: Hub, status: Callable[[], dict[str, Any]], control: Control | None = None) -> Site:
+    """The service's site; requests and answers are limited in size. Without ``control`` the views stay as they are."""
     root: Any = _Unknown()
     version: Any = _Unknown()
     root.putChild(b"v1", version)
     version.putChild(b"status", _Leaf(lambda r: _reply(r, 200, _JSON.encode(status()))))
-    version.putChild(b"views", _Views(hub, program))
+    version.putChild(b"views", _Views(hub, control))
     version.putChild(b"changes", _Leaf(lambda r: _changes(hub, r)))
     site = Site(root, timeout=None)
     site.displayTracebacks = False

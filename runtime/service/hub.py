@@ -15,7 +15,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader, encode_frame
-from runtime.compiler.program import Program, View
+from runtime.compiler.program import Program, View, decode_program
 from runtime.epochs import Cut, Footer, Segment
 from runtime.service.materialised import MaterialisedView
 
@@ -46,13 +46,16 @@ class Listener(Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes; never blocks."""
 
+    def finish(self) -> None:
+        """Close the connection behind what was sent."""
+
 
 class Subscription:
     """One subscriber's views; belongs to the hub's thread."""
 
     def __init__(self, hub: Hub, names: Sequence[str], listener: Listener) -> None:
         self._hub = hub
-        self._names = tuple(names)
+        self._names = list(names)
         self._listener = listener
         self._full = False
         self._behind: set[str] = set(names)
@@ -82,6 +85,16 @@ class Subscription:
                 else:
                     self._listener.write(frames[name])
 
+    def dropped(self, name: str, frame: bytes) -> None:
+        """A view is no more: say so, and close the connection when it was the last one."""
+        if name in self._names:
+            self._names.remove(name)
+            self._behind.discard(name)
+            self._listener.write(frame)
+            if not self._names:
+                self._hub.unsubscribe(self)
+                self._listener.finish()
+
     def heartbeat(self, frame: bytes) -> None:
         """Say that the service lives."""
         if not self._full:
@@ -89,11 +102,15 @@ class Subscription:
 
 
 class Hub:
-    """All views of a program and their subscribers; on the reactor's thread."""
+    """All views of the catalogue and their subscribers; on the reactor's thread."""
 
     def __init__(self, program: Program, now_ns: Callable[[], int], most_subscribers: int = 1000) -> None:
-        self._views = {view.name: view for view in program.views}
-        self._results = {view.name: MaterialisedView(view.columns) for view in program.views}
+        self.program = Program((), (), ())
+        """The catalogue at the version."""
+        self.since: dict[str, int] = {}
+        """View → its first epoch."""
+        self._views: dict[str, View] = {}
+        self._results: dict[str, MaterialisedView] = {}
         self._failed: dict[str, str] = {}
         self._now_ns = now_ns
         self._most_subscribers = most_subscribers
@@ -102,6 +119,7 @@ class Hub:
         self._held = False
         self.version = 0
         self.updates = 0
+        self._adopt(program)
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -140,17 +158,26 @@ class Hub:
 
     def restore(self, segment: Segment) -> None:
         """Take a version out of the result log, at start."""
+        if segment.footer.control:
+            self._adopt(decode_program(segment.footer.control))
         changes = {name: rows for name in self._views if (rows := segment.rows(name)) is not None}
         attributes = segment.footer.attributes
         failed = {key.removeprefix("failed/"): why for key, why in attributes.items() if key.startswith("failed/")}
         self._apply(segment.footer, changes, failed)
 
-    def publish(self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str]) -> None:
-        """Take a new version and tell the subscribers."""
+    def publish(
+        self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str], program: Program | None = None
+    ) -> None:
+        """Take a new version and tell the subscribers; with a program, it is the catalogue from this version on."""
         before = self.version
+        dropped = self._adopt(program) if program is not None else ()
         self._apply(footer, changes, failed)
         if not self._subscriptions:
             return
+        for name in dropped:
+            frame = encode_frame(self._header("error", name, before, f"dropped at epoch {before + 1}"))
+            for subscription in tuple(self._subscriptions):
+                subscription.dropped(name, frame)
         frames = {
             name: encode_frame(self._header("changes", name, before), rows)
             for name, rows in changes.items()
@@ -186,6 +213,20 @@ class Hub:
         if name in self._failed:
             return encode_frame(self._header("error", name, 0, self._failed[name]))
         return encode_frame(self._header("snapshot", name, 0), self._results[name].rows())
+
+    def _adopt(self, program: Program) -> tuple[str, ...]:
+        """Take over a catalogue; gives the views that are gone with the old one."""
+        views = {view.name: view for view in program.views}
+        gone = tuple(name for name in self._views if name not in views)
+        for name in gone:
+            del self._results[name], self.since[name]
+            self._failed.pop(name, None)
+        for name, view in views.items():
+            if name not in self._views:
+                self._results[name] = MaterialisedView(view.columns)
+                self.since[name] = self.version + 1  # a version's first epoch is the one that brings a program
+        self.program, self._views = program, views
+        return gone
 
     def _apply(self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str]) -> None:
         self.version = footer.to_epoch

@@ -21,13 +21,16 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, compile_program, encode_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, compile_program, decode_program, encode_program
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import FeedAdaptor, Retention
+from runtime.service.catalogue import Catalogue
+from runtime.service.control import Control
 from runtime.service.errors import ServiceError
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
+from runtime.service.snapshotting import SnapshotConfig, Snapshotting
 from runtime.sources import Position, TextFeedSource
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
@@ -63,6 +66,10 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long trades stay in TRADES."""
     spark: SparkConfig = SparkConfig()
     """The Spark lane."""
+    snapshots: SnapshotConfig = SnapshotConfig()
+    """When relation snapshots are taken."""
+    most_views: int = 100
+    """Views that the catalogue may have."""
 
 
 class LiveRuntime(IngestListener):
@@ -78,12 +85,22 @@ class LiveRuntime(IngestListener):
         self._config = config
         self._on_failure = on_failure
         self._log = Logger()
-        self.program = compile_program(selects, MARKET_RELATIONS, mode=config.mode)
         self._freshness = Freshness(_STALE_SECONDS)
+        self._snapshotting: Snapshotting | None = None
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
-        self._begin_catalogue()
+        try:
+            begun_with = self._begin_catalogue(selects)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._snapshotting = Snapshotting(
+            config.snapshots,
+            config.directory,
+            self._writer.epoch,
+            [relation.name for relation in MARKET_RELATIONS if relation.grows],
+        )
         self._results = ResultLog(config.directory / "results")
-        self.hub = Hub(self.program, time.time_ns)
+        self.hub = Hub(begun_with, time.time_ns)
         for segment in self._results.read_all():
             self.hub.restore(segment)
         cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
@@ -92,6 +109,14 @@ class LiveRuntime(IngestListener):
         start = Position(cut.session, cut.sequence + 1, cut.offset)
         self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, defer=reactor.callFromThread)
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
+        self.catalogue = Catalogue(
+            reactor,
+            decode_program(self._writer.control),
+            MARKET_RELATIONS,
+            seal=self._ingest.seal_control,
+            in_thread=self._in_thread,
+            most_views=config.most_views,
+        )
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
@@ -171,6 +196,8 @@ class LiveRuntime(IngestListener):
     def _on_epoch(self, footer: Footer) -> None:
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
+        if self._snapshotting is not None:
+            self._snapshotting.sealed(footer)
 
     def _on_published(self, published: Published) -> None:
         self._reactor.callFromThread(self._published, published)
@@ -181,19 +208,30 @@ class LiveRuntime(IngestListener):
 
     # On the reactor's thread
 
-    def _begin_catalogue(self) -> None:
-        """On a new directory: the program in epoch 0, and an empty epoch 1, the first version of every view."""
-        program = encode_program(self.program)
+    def _begin_catalogue(self, selects: Sequence[NamedSelect]) -> Program:
+        """On a new directory: the program in epoch 0, and an empty epoch 1, the first version of every view.
+
+        On an old one the log has the catalogue, and what is given must be what it was begun with, or nothing.
+        """
         if self._writer.epoch < 0:
-            self._writer.seal({}, control=program)
-        held = self._writer.log.read(0).footer.control
-        if held != program:
+            if not selects:
+                raise ServiceError(f"expected --views to begin {self._config.directory} with, was none")
+            if len(selects) > self._config.most_views:
+                raise ServiceError(f"expected at most {self._config.most_views} views (--most-views), "
+                                   f"was {len(selects)}")  # fmt: skip
+            program = compile_program(selects, MARKET_RELATIONS, mode=self._config.mode)
+            self._writer.seal({}, control=encode_program(program))
+        held = decode_program(self._writer.log.read(0).footer.control)
+        begun_with = [(view.name, view.sql) for view in held.views]
+        given = [(select.name, select.sql) for select in selects]
+        if selects and (given != begun_with or held.mode != self._config.mode):
             raise ServiceError(
-                f"expected the views that {self._config.directory} was begun with, was another catalogue; "
-                "choose a new --dir"
+                f"expected the views that {self._config.directory} was begun with, was another catalogue; choose a new "
+                "--dir, or leave --views out and change the catalogue with `query add` and `query drop`"
             )
         if self._writer.epoch < 1:
             self._writer.seal({})
+        return held
 
     def _check_port(self) -> None:
         """Raise `ServiceError` for a port that is taken before Spark is started, which takes long."""
@@ -210,8 +248,11 @@ class LiveRuntime(IngestListener):
         if self._stopping:
             raise ServiceError("stopped while it was starting")
         self._port = self._reactor.listenTCP(
-            self._config.http_port, results_site(self.hub, self.program, self.figures), interface=self._config.interface
+            self._config.http_port,
+            results_site(self.hub, self.figures, Control(self.hub, self.catalogue)),
+            interface=self._config.interface,
         )
+        self.catalogue.published(self.hub.version)
         self._beats.start(_HEARTBEAT_SECONDS, now=False)
         self._barriers.start(self._config.epoch_ms / 1000, now=False)
         self._ingesting = True
@@ -236,7 +277,8 @@ class LiveRuntime(IngestListener):
             self._ingest.request_barrier()
 
     def _published(self, published: Published) -> None:
-        self.hub.publish(published.footer, published.changes, published.failed)
+        self.hub.publish(published.footer, published.changes, published.failed, published.program)
+        self.catalogue.published(self.hub.version)
         self._lag_ms = (time.time_ns() - published.footer.time_ns) / 1e6
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
@@ -248,7 +290,7 @@ class LiveRuntime(IngestListener):
 
     # On a thread of the pool
 
-    def _in_thread(self, call: Callable[[], None]) -> Deferred[Any]:
+    def _in_thread(self, call: Callable[[], Any]) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
 
     def _start_spark(self) -> None:
@@ -263,6 +305,7 @@ class LiveRuntime(IngestListener):
             directory / "checkpoint",
             results=self._results,
             on_published=self._on_published,
+            snapshots=directory / "snapshots",
         )
         self._lane.start(self._on_lane_ended)
         self._lane.wait_for(self._writer.epoch, _FIRST_VERSION_SECONDS)
@@ -270,6 +313,8 @@ class LiveRuntime(IngestListener):
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # each is stopped, whatever the others raise
             parts.callback(self._writer.close)
+            if self._snapshotting is not None:
+                parts.callback(self._snapshotting.stop)
             if self._session is not None:
                 parts.callback(self._session.stop)
             if self._lane is not None:

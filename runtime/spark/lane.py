@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from runtime.compiler import Program, decode_program
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
@@ -40,6 +41,8 @@ class Published(msgspec.Struct, frozen=True):
     """View → why it ended with this version."""
     footer: Footer
     """Of the epoch: cuts, time, messages."""
+    program: Program | None = None
+    """The catalogue from this version on, if it is not the one of the version before."""
 
 
 class SparkLane:
@@ -57,11 +60,14 @@ class SparkLane:
         *,
         results: ResultLog,
         on_published: Callable[[Published], None],
+        snapshots: Path | None = None,
     ) -> None:
+        """``snapshots``: relation snapshots of the log, which spare a new view reading it from its beginning."""
         self._session = session
         self._config = config
         self._epochs = epochs.resolve()
         self._checkpoint = checkpoint.resolve()
+        self._snapshots = snapshots.resolve() if snapshots else None
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
@@ -79,6 +85,8 @@ class SparkLane:
             "max_epochs_per_batch": str(self._config.max_epochs_per_batch),
             "results": str(self._results.directory.resolve()),
         }
+        if self._snapshots is not None:
+            options["snapshots"] = str(self._snapshots)
         deltas = self._session.readStream.format("epochs").options(**options).load()
         processor = ShardProcessor(str(self._epochs), self._config.shards)
         changes = deltas.groupBy("shard").transformWithState(processor, OUTPUT_SCHEMA, "Update", "None")
@@ -137,7 +145,7 @@ class SparkLane:
             published.footer,
             from_epoch=published.from_epoch,
             attributes={f"failed/{view}": reason for view, reason in published.failed.items()},
-            control=b"",
+            control=self._log.read(published.from_epoch + 1).footer.control,
             sections=(),
         )
         sections = {view: table.to_batches() for view, table in published.changes.items()}
@@ -166,7 +174,9 @@ class SparkLane:
             raise SparkLaneError(f"expected one answer for one span from shards {expected}, was {complete}")
         begin, end = spans.pop()
         merged = {view: pa.concat_tables(tables) for view, tables in changes.items()}
-        return Published(begin, end, merged, failed, self._log.read(end).footer)
+        control = self._log.read(begin + 1).footer.control  # a batch never goes past the epoch before a new program
+        program = decode_program(control) if control else None
+        return Published(begin, end, merged, failed, self._log.read(end).footer, program)
 
 
 def _last_reason(text: str) -> str:

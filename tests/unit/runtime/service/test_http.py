@@ -29,7 +29,7 @@ class Browser:
     """Sends requests to the site over a transport in memory."""
 
     def __init__(self, hub: Hub) -> None:
-        self._site = results_site(hub, PROGRAM, lambda: {"epoch": hub.version, "lag_ms": None})
+        self._site = results_site(hub, lambda: {"epoch": hub.version, "lag_ms": None})
 
     def connect(self) -> tuple[Any, Any]:
         site: Any = self._site

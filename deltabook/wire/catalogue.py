@@ -1,0 +1,63 @@
+"""What is said over HTTP to add views to a running runtime, and to drop them.
+
+``POST /v1/views`` takes an `AddViews`, ``DELETE /v1/views/NAME?timeout_s=N`` nothing; both answer with a `Changed` once
+the change is published (200), or when the time is over (202): it will be published all the same. A refusal is one line
+of text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["TIMEOUT_SECONDS", "AddViews", "Changed", "ChangedView", "NewView"]
+
+TIMEOUT_SECONDS: Final = 60.0
+"""How long an answer waits for the first version, if nothing else is said."""
+
+
+class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A view to be added."""
+
+    name: str
+    """What it is called; lower case."""
+    sql: str
+    """Its SELECT."""
+    file: str = ""
+    """Where the SELECT stands, for messages."""
+    line: int = 1
+    """Where it starts, from 1."""
+    column: int = 1
+    """Where it starts, from 1."""
+
+
+class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Views to be added together, at one epoch; all of them or none."""
+
+    views: tuple[NewView, ...]
+    """At least one."""
+    timeout_s: float = TIMEOUT_SECONDS
+    """How long to wait for their first version."""
+
+
+class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
+    """A view that was added or dropped."""
+
+    name: str
+    """What it is called."""
+    view_class: str
+    """linear, multilinear, ordered or reevaluated."""
+    reason: str
+    """Why it is in this class."""
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A change of the catalogue."""
+
+    epoch: int
+    """The first epoch of the new catalogue."""
+    version: int
+    """The newest version that is published; the change is in it if it is not below ``epoch``."""
+    views: tuple[ChangedView, ...]
+    """What was added or dropped."""

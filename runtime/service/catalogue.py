@@ -1,0 +1,120 @@
+"""The catalogue of a running runtime: views come and go, one change after the other, each at an epoch of its own.
+
+A change is compiled against the newest program and sealed into the log as a control record. From then on it is a fact,
+whether anybody waits for it or not; it is published with the first version that covers its epoch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredLock
+
+from runtime.compiler import NamedSelect, Program, Relation, encode_program, extend_program, without_view
+from runtime.service.errors import CatalogueError, UnknownViewError
+
+__all__ = ["Catalogue"]
+
+T = TypeVar("T")
+InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
+Seal = Callable[[bytes, Callable[[int], None]], None]
+
+_NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
+"""Names stand in paths and lists."""
+
+
+class Catalogue:
+    """The newest program and the changes that lead to the next; on the reactor's thread."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        program: Program,
+        relations: Sequence[Relation],
+        *,
+        seal: Seal,
+        in_thread: InThread,
+        most_views: int,
+    ) -> None:
+        """``seal`` puts a control record into the log and says, on any thread, at which epoch.
+
+        ``in_thread`` runs what takes long.
+        """
+        self._reactor = reactor
+        self._relations = tuple(relations)
+        self._seal = seal
+        self._in_thread = in_thread
+        self._most_views = most_views
+        self._lock = DeferredLock()
+        self._version = 0
+        self._waiting: list[tuple[int, Deferred[bool]]] = []
+        self.program = program
+        """The newest that is sealed; perhaps not published yet."""
+
+    def add(self, selects: Sequence[NamedSelect]) -> Deferred[int]:
+        """Fires with the epoch from which on these views are kept; fails with `SqlError` or `CatalogueError`."""
+
+        def extended(program: Program) -> Program:
+            if (count := len(program.views) + len(selects)) > self._most_views:
+                raise CatalogueError(f"expected at most {self._most_views} views (--most-views), was {count}")
+            return extend_program(program, selects, self._relations)
+
+        for select in selects:
+            if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
+                raise CatalogueError(f"expected the name of a view in lower case without blanks, was {select.name!r}")
+        return Deferred.fromCoroutine(self._change(extended))
+
+    def drop(self, name: str) -> Deferred[int]:
+        """Fires with the epoch from which on there is no such view; fails with `UnknownViewError`."""
+
+        def shortened(program: Program) -> Program:
+            if all(view.name != name for view in program.views):
+                known = ", ".join(view.name for view in program.views) or "no view"
+                raise UnknownViewError(f"expected one of the views {known}, was {name!r}")
+            return without_view(program, name)
+
+        return Deferred.fromCoroutine(self._change(shortened))
+
+    def when_published(self, epoch: int, timeout_s: float) -> Deferred[bool]:
+        """Fires when a version is published that covers the epoch: True, or False when the time is over first."""
+        published: Deferred[bool] = Deferred()
+        if self._version >= epoch:
+            published.callback(True)
+            return published
+        entry = (epoch, published)
+        self._waiting.append(entry)
+
+        def give_up() -> None:
+            self._waiting.remove(entry)
+            published.callback(False)
+
+        timer = self._reactor.callLater(timeout_s, give_up)
+
+        def done(result: bool) -> bool:
+            if timer.active():
+                timer.cancel()
+            return result
+
+        return published.addCallback(done)
+
+    def published(self, version: int) -> None:
+        """There is a new version."""
+        self._version = version
+        due = [entry for entry in self._waiting if entry[0] <= version]
+        for entry in due:
+            self._waiting.remove(entry)
+            entry[1].callback(True)
+
+    async def _change(self, make: Callable[[Program], Program]) -> int:
+        await self._lock.acquire()
+        try:
+            program = await self._in_thread(lambda: make(self.program))
+            sealed: Deferred[int] = Deferred()
+            self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
+            epoch = await sealed
+            self.program = program
+            return epoch
+        finally:
+            self._lock.release()
