@@ -18,6 +18,7 @@ from runtime.compiler.program import Call, Expr, Lit, Map
 from runtime.views import limbs
 from runtime.views.evaluate import evaluate
 from runtime.views.grouping import Grouping, grouping
+from runtime.views.memo import Memo
 from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
 from runtime.views.relationbatch import KeyCodes, NotPlainError, RelationBatch, key_array
 
@@ -34,7 +35,6 @@ __all__ = [
 Integers = npt.NDArray[np.int64]
 
 _MOST: Final = 2**63 - 1
-_MOST_PLANS: Final = 1024
 
 
 class _Product:
@@ -79,18 +79,7 @@ class _Plan:
         self.grouping = ("groups", *((key.expr, key.type) for key in map_.keys))
 
 
-_plans: dict[
-    int, _Plan
-] = {}  # by identity, as to hash a map takes longer than to look one up; each keeps its map alive
-
-
-def _plan(map_: Map) -> _Plan:
-    plan = _plans.get(id(map_))
-    if plan is None:
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        plan = _plans[id(map_)] = _Plan(map_)
-    return plan
+_plan = Memo(_Plan)
 
 
 def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
