@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from runtime.compiler.factored.basemaps import Draft
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of
@@ -83,7 +85,7 @@ class Recursion:
             open_ += list(self._joins.values())[known:]
             keys = tuple(zip(join.key_names, join.types, strict=True))
             done.append(Auxiliary(join.name, join.covers, keys, tuple(join.sums), statements))
-        return tuple(reversed(done))
+        return _numbered(tuple(reversed(done)))
 
     def _new(self, covers: tuple[str, ...], slots: tuple[int, ...], names: tuple[str, ...], name: str) -> _Join:
         if len(self._joins) >= _MOST:
@@ -184,3 +186,14 @@ class Recursion:
     def _factor(self, name: str, product: Product) -> str:
         expr = dict(product).get(name)
         return column_of(name, self._drafts[name].name_of(expr)).name
+
+
+def _numbered(auxiliaries: tuple[Auxiliary, ...]) -> tuple[Auxiliary, ...]:
+    """Puts the numbers of auxiliary maps into the lookups, which are known only now."""
+    numbers = {auxiliary.name: number for number, auxiliary in enumerate(auxiliaries)}
+
+    def numbered(statement: Statement) -> Statement:
+        lookups = (replace(one, source=numbers[one.name]) if one.auxiliary else one for one in statement.lookups)
+        return replace(statement, lookups=tuple(lookups))
+
+    return tuple(replace(one, statements=tuple(map(numbered, one.statements))) for one in auxiliaries)

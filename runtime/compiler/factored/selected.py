@@ -16,7 +16,7 @@ from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, group_keys
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import MapSet
-from runtime.compiler.program import Call, Col, Expr, Factor, Key, Nested, Relation, Selected, Term
+from runtime.compiler.program import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term
 
 __all__ = ["selected_view"]
 
@@ -100,7 +100,17 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
 def _conjuncts(expr: Expr) -> list[Expr]:
     if isinstance(expr, Call) and expr.op == "and":
         return [part for arg in expr.args for part in _conjuncts(arg)]
-    return [expr]
+    return [_plain(expr)]
+
+
+def _plain(expr: Expr) -> Expr:
+    """Without factors of 1, which scales leave behind."""
+    if not isinstance(expr, Call):
+        return expr
+    args = tuple(_plain(arg) for arg in expr.args)
+    if expr.op == "mul" and Lit(1) in args:
+        return next((arg for arg in args if arg != Lit(1)), args[0])
+    return Call(expr.op, args)
 
 
 def _group(value: Lowered, factors: dict[str, _Restricted]) -> Col:
