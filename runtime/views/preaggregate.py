@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Call, Expr, Lit, Map
+from runtime.compiler.program import Call, ColumnType, Expr, Lit, Map
+from runtime.state import ARROW_TYPES
 from runtime.views import limbs
 from runtime.views.evaluate import evaluate
 from runtime.views.grouping import Grouping, grouping
@@ -61,6 +62,10 @@ class _Product:
             bound *= max(-keys[place].low, keys[place].high)
         return abs(self.constant) <= _MOST and bound * abs(self.constant) <= _MOST
 
+    def may_vanish(self, keys: Sequence[KeyCodes]) -> bool:
+        """Whether it may be 0 where the sum of the base is not."""
+        return self.constant == 0 or any(keys[place].low <= 0 <= keys[place].high for place in self.keys)
+
     def of(self, base: Integers, codes: Sequence[Integers]) -> Integers:
         """The groups' sums."""
         for place in self.keys:
@@ -76,7 +81,11 @@ class _Plan:
         self.schema = payload_schema(map_)
         self.products = [_Product(map_, total.expr) for total in map_.sums]
         self.bases = list(dict.fromkeys([None, *(product.base for product in self.products)]))
-        self.grouping = ("groups", *((key.expr, key.type) for key in map_.keys))
+        self.base_of = [self.bases.index(product.base) for product in self.products]
+        keys = " ".join(repr((key.expr, key.type)) for key in map_.keys)
+        # Strings, because theirs is the only hash that is computed once.
+        self.grouping = f"groups by {keys}"
+        self.totals = [f"{base!r} by {keys}" for base in self.bases]
 
 
 _plan = Memo(_Plan)
@@ -101,54 +110,54 @@ def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
 def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
     """All in int64; raises `NotPlainError` where that may not be enough."""
     keys = [batch.key(key) for key in plan.map.keys]
-    bounds = {base: batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high)
-              for base in plan.bases}  # fmt: skip
-    if not all(product.is_plain(keys, bounds[product.base]) for product in plan.products):
-        raise NotPlainError
-    groups = _groups(plan, keys, batch)
-    bases = {base: _total(groups, plan, base, batch) for base in plan.bases}
-    effective = bases[None] != 0
-    for base in plan.bases[1:]:
-        effective |= bases[base] != 0
-    chosen = None
-    if not effective.all():
-        chosen = np.flatnonzero(effective)
-        bases = {base: total[chosen] for base, total in bases.items()}
+    bounds = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
+    for product, place in zip(plan.products, plan.base_of, strict=True):
+        if not product.is_plain(keys, bounds[place]):
+            raise NotPlainError
+    groups: Grouping = batch.kept(plan.grouping) or batch.keep(plan.grouping, grouping(keys, batch.rows))
+    bases = [_total(plan, place, groups, batch) for place in range(len(plan.bases))]
+    chosen = _effective(bases)
+    if chosen is not None:
+        bases = [total[chosen] for total in bases]
     codes = groups.codes(chosen)
-    sums = [product.of(bases[product.base], codes) for product in plan.products]
-    arrays = [_key_column(key, part, f.type) for key, part, f in zip(keys, codes, plan.schema, strict=False)]
-    numbers = [bases[None], *sums]
-    if any(product.constant == 0 or product.keys for product in plan.products):
-        still = np.logical_or.reduce([part != 0 for part in numbers])  # a factor may be 0
-        if not still.all():
-            arrays = [array.filter(pa.array(still)) for array in arrays]
-            numbers = [part[still] for part in numbers]
-    return pa.Table.from_arrays([*arrays, *(pa.array(part) for part in numbers)], schema=plan.schema)
+    totals = [bases[0]]
+    for product, place in zip(plan.products, plan.base_of, strict=True):
+        totals.append(product.of(bases[place], codes))
+    if any(product.may_vanish(keys) for product in plan.products):
+        chosen = _effective(totals)
+        if chosen is not None:
+            codes, totals = [part[chosen] for part in codes], [total[chosen] for total in totals]
+    arrays = [_key_column(k, part, key.type) for k, part, key in zip(keys, codes, plan.map.keys, strict=True)]
+    arrays += [pa.array(total) for total in totals]
+    return pa.Table.from_arrays(arrays, schema=plan.schema)
 
 
-def _groups(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> Grouping:
-    found: Grouping | None = batch.kept(plan.grouping)
-    if found is None:
-        found = grouping(keys, batch.rows)
-        batch.keep(plan.grouping, found)
-    return found
-
-
-def _total(groups: Grouping, plan: _Plan, base: Expr | None, batch: RelationBatch) -> Integers:
-    name = (plan.grouping, base)
+def _total(plan: _Plan, place: int, groups: Grouping, batch: RelationBatch) -> Integers:
+    """The groups' sums of the base at this place; maps of other sums with the same keys may have asked before."""
+    name = plan.totals[place]
     found: Integers | None = batch.kept(name)
     if found is None:
+        base = plan.bases[place]
         found = groups.total(batch.weight if base is None else batch.weighted(base).values)
         batch.keep(name, found)
     return found
 
 
-def _key_column(key: KeyCodes, codes: Integers, kind: pa.DataType) -> pa.Array:
+def _effective(totals: Sequence[Integers]) -> Integers | None:
+    """The groups for which one of the totals is not 0; None for all."""
+    mask = totals[0] != 0
+    for total in totals[1:]:
+        mask |= total != 0
+    chosen = mask.nonzero()[0]
+    return None if len(chosen) == len(mask) else chosen
+
+
+def _key_column(key: KeyCodes, codes: Integers, kind: ColumnType) -> pa.Array:
     if key.dictionary is not None:
         return key.dictionary.take(pa.array(codes))
-    if pa.types.is_date32(kind):
-        return pa.array(codes.astype(np.int32)).view(kind)
-    return pa.array(codes).view(kind)
+    if kind == "int64":
+        return pa.array(codes)
+    return pa.array(codes.astype(np.int32) if kind == "date" else codes).view(ARROW_TYPES[kind])
 
 
 def _factors(expr: Expr) -> list[Expr]:

@@ -7,7 +7,7 @@ are computed without overflow checks where the bounds of the columns prove that 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from runtime.views.evaluate import evaluate
 
 __all__ = ["KeyCodes", "NotPlainError", "RelationBatch", "Vector", "key_array"]
 
+T = TypeVar("T")
 Integers = npt.NDArray[np.int64]
 
 _LEAST: Final = -(2**63)
@@ -240,9 +241,10 @@ class RelationBatch(Mapping[str, pa.Array]):
         """What `keep` put here."""
         return self._held.get(key)
 
-    def keep(self, key: Hashable, value: Any) -> None:
+    def keep(self, key: Hashable, value: T) -> T:
         """Hold something that several maps may ask for."""
         self._held[key] = value
+        return value
 
 
 def key_array(batch: RelationBatch, key: Key) -> pa.Array:
