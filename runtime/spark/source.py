@@ -33,7 +33,7 @@ TICK: Final = -1
 BROKEN: Final = -2
 """``BROKEN - code`` is the value of ``map`` where the deltas of a part could not be made; its payload says why."""
 
-_VIEW_BITS: Final = 20
+_VIEW_BITS: Final = 21
 """A part's code takes no more; above it stands, in a backfill, one more than the number of the view."""
 
 _ARROW_SCHEMA: Final = pa.schema(
