@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.program import Call, Col, Expr, Lit
 
-__all__ = ["Monomial", "Product", "bounded", "column_of", "columns", "local", "owners", "polynomial", "replaced"]
+__all__ = [
+    "Monomial",
+    "Product",
+    "bounded",
+    "column_of",
+    "columns",
+    "factor_of",
+    "linear",
+    "local",
+    "merged",
+    "negated",
+    "owners",
+    "times",
+]
 
 Product = tuple[tuple[str, Expr], ...]
 """(relation, factor over its columns) pairs, at most one for each, in the order of their names; empty for 1."""
@@ -48,18 +61,6 @@ def local(expr: Expr) -> Expr:
     return Col(expr.name.partition(".")[2]) if isinstance(expr, Col) else expr
 
 
-def replaced(expr: Expr, by: Mapping[str, Expr]) -> Expr:
-    """The expression with columns replaced by others."""
-    if isinstance(expr, Call):
-        return Call(expr.op, tuple(replaced(arg, by) for arg in expr.args))
-    return by.get(expr.name, expr) if isinstance(expr, Col) else expr
-
-
-def polynomial(expr: Expr, *, whole: bool = False) -> tuple[Monomial, ...]:
-    """The integer expression multiplied out, as far as its relations mix, or as a whole; raises `NotIncremental`."""
-    return _merged(_expand(expr, whole))
-
-
 def bounded(value: int) -> int:
     """The constant, if the program can hold it."""
     if abs(value) >= 2**63:
@@ -67,29 +68,44 @@ def bounded(value: int) -> int:
     return value
 
 
-def _expand(expr: Expr, whole: bool) -> list[Monomial]:
-    names = owners(expr)
-    if isinstance(expr, Lit):
-        if not isinstance(expr.value, int):
-            raise NotIncremental("a sum of something other than integers")
+def linear(expr: Expr) -> tuple[Monomial, ...]:
+    """An integer expression as a sum; raises `NotIncremental` for one that is no sum of products."""
+    return merged(_expand(expr))
+
+
+def _expand(expr: Expr) -> list[Monomial]:
+    if isinstance(expr, Lit) and isinstance(expr.value, int):
         return [Monomial(expr.value, ())]
-    is_sum = isinstance(expr, Call) and expr.op in ("add", "sub", "neg", "mul")
-    if len(names) == 1 and not (whole and is_sum):
-        return _factor(expr, *names)
-    if not isinstance(expr, Call) or not is_sum:
-        raise NotIncremental("a sum of what mixes relations other than by +, - and *")
-    parts = [_expand(arg, whole) for arg in expr.args]
+    if not isinstance(expr, Call) or expr.op not in ("add", "sub", "neg", "mul"):
+        if len(owners(expr)) != 1:
+            raise NotIncremental("a comparison that mixes relations other than by +, - and *")
+        return factor_of(expr)
+    parts = [_expand(arg) for arg in expr.args]
     if expr.op == "add":
-        return [one for part in parts for one in part]
+        return [*parts[0], *parts[1]]
     if expr.op == "neg":
-        return _negated(parts[0])
+        return negated(parts[0])
     if expr.op == "sub":
-        return [*parts[0], *_negated(parts[1])]
-    return [_times(one, other) for one in parts[0] for other in parts[1]]
+        return [*parts[0], *negated(parts[1])]
+    return times(parts[0], parts[1])
 
 
-def _negated(part: Iterable[Monomial]) -> list[Monomial]:
+def negated(part: Iterable[Monomial]) -> list[Monomial]:
+    """Minus the sum."""
     return [Monomial(-one.coefficient, one.product) for one in part]
+
+
+def times(left: Iterable[Monomial], right: Iterable[Monomial]) -> list[Monomial]:
+    """The product of two sums."""
+    others = list(right)
+    return [_times(one, other) for one in left for other in others]
+
+
+def factor_of(expr: Expr) -> list[Monomial]:
+    """An expression over one relation stays one factor, but for its constant."""
+    (name,) = owners(expr)
+    coefficient, atoms = _atoms(local(expr))
+    return [Monomial(coefficient, ((name, _ordered(atoms)),))]
 
 
 def _times(one: Monomial, other: Monomial) -> Monomial:
@@ -97,12 +113,6 @@ def _times(one: Monomial, other: Monomial) -> Monomial:
     for name, factor in other.product:
         factors[name] = _ordered([*_atoms(factors[name])[1], *_atoms(factor)[1]]) if name in factors else factor
     return Monomial(one.coefficient * other.coefficient, tuple(sorted(factors.items())))
-
-
-def _factor(expr: Expr, name: str) -> list[Monomial]:
-    """An expression over one relation stays one factor, but for its constant."""
-    coefficient, atoms = _atoms(local(expr))
-    return [Monomial(coefficient, ((name, _ordered(atoms)),))]
 
 
 def _atoms(expr: Expr) -> tuple[int, list[Expr]]:
@@ -130,7 +140,8 @@ def _ordered(atoms: list[Expr]) -> Expr:
     return first
 
 
-def _merged(parts: Iterable[Monomial]) -> tuple[Monomial, ...]:
+def merged(parts: Iterable[Monomial]) -> tuple[Monomial, ...]:
+    """The sum with equal products once."""
     totals: dict[Product, int] = {}
     for part in parts:
         totals[part.product] = totals.get(part.product, 0) + part.coefficient

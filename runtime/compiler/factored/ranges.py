@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from runtime.compiler.factored.intervals import EVERYTHING, Intervals, complement, intersection, mirrored, union
-from runtime.compiler.factored.polynomial import bounded, polynomial
+from runtime.compiler.factored.polynomial import bounded, linear
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Leaf, Lowered, NotIncremental, at_type, lower
 from runtime.compiler.program import Call, Expr, Lit, Range
@@ -50,7 +50,7 @@ def comparison(op: str, left: Lowered, right: Lowered) -> Comparison:
         raise NotIncremental("a comparison of two relations by something other than integers")
     slopes: dict[str, tuple[Expr, int]] = {}
     constant = 0
-    for part in polynomial(Call("sub", (at_type(left, target), at_type(right, target))), whole=True):
+    for part in linear(Call("sub", (at_type(left, target), at_type(right, target)))):
         if not part.product:
             constant = -part.coefficient
             continue

@@ -10,12 +10,13 @@ from sqlglot import exp
 from runtime.compiler.candidate import Candidate
 from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
 from runtime.compiler.factored.monotone import is_monotone
-from runtime.compiler.factored.polynomial import Monomial, column_of, columns, local, owners, replaced
+from runtime.compiler.factored.polynomial import Monomial, column_of, columns, local, owners
 from runtime.compiler.factored.subqueries import Correlated, Subqueries, shifted
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, group_keys
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import renamed
 from runtime.compiler.program import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term
 
 __all__ = ["selected_view"]
@@ -158,7 +159,7 @@ def _factor(factor: _Restricted, correlated: list[Correlated], finals: dict[str,
             way = 1 if found.compare in ("lt", "le") else -1
             names = ["weight", *(total.name for total in found.draft.sums)]
             directions |= {column_of(found.name, name).name: way for name in names}
-    conditions = tuple(replaced(condition, final) for condition in factor.conditions)
+    conditions = tuple(renamed(condition, final) for condition in factor.conditions)
     monotone = all(is_monotone(condition, directions) for condition in conditions)
     return Factor(factor.name, _draft(factor).number, factor.ordered, tuple(nested), conditions, monotone)
 

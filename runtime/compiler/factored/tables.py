@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from runtime.compiler.factored.polynomial import column_of, local, owners
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
-from runtime.compiler.program import Call, Col, Expr, Relation
+from runtime.compiler.operands import call
+from runtime.compiler.program import Call, Col, Expr, Lit, Relation
 from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 
@@ -95,9 +96,19 @@ class Tables:
 
     def is_nullable(self, name: str, expr: Expr) -> bool:
         """Whether an expression over a relation may be NULL."""
-        if isinstance(expr, Call):
-            return any(self.is_nullable(name, arg) for arg in expr.args)
-        return isinstance(expr, Col) and self.type_of(name, expr.name).nullable
+        if isinstance(expr, Col):
+            return self.type_of(name, expr.name).nullable
+        if isinstance(expr, Lit):
+            return expr.value is None
+        nullable = [self.is_nullable(name, arg) for arg in expr.args]
+        if expr.op == "is_null":
+            return False
+        if expr.op in ("coalesce", "least", "greatest"):
+            return all(nullable)
+        if expr.op == "case":
+            return any(nullable[1::2]) or nullable[-1]
+        divides = expr.op in ("floordiv", "mod", "div")
+        return any(nullable) or (divides and getattr(expr.args[1], "value", 0) == 0)
 
     def push_down(self) -> list[exp.Expr]:
         """Takes the conditions on one relation's own rows; the others come back."""
@@ -119,5 +130,5 @@ class Tables:
 
 
 def not_null(expr: Expr) -> Expr:
-    """True where the expression is not NULL; else NULL, so that the row goes."""
-    return Call("eq", (expr, expr))
+    """Whether the expression is not NULL."""
+    return call("not", call("is_null", expr))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from sqlglot import exp
 
 from runtime.compiler.constants import evaluate_constant
-from runtime.compiler.factored.polynomial import Monomial, polynomial
+from runtime.compiler.factored.polynomial import Monomial, local, owners
+from runtime.compiler.factored.summands import Summands
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Lowered, NotIncremental, lower
-from runtime.compiler.operands import quotient
-from runtime.compiler.program import Col, Expr
+from runtime.compiler.operands import call, no_null
+from runtime.compiler.program import Col, Expr, Lit
+from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
 
 __all__ = ["GroupKey", "Totals", "group_keys"]
@@ -49,11 +52,12 @@ class Totals:
         self._tables = tables
         self._keys = keys
         self._name = name
-        self._may_be_empty = select.args.get("group") is None
+        self.may_be_empty = select.args.get("group") is None
         self._zero = zero
+        self._summands = Summands(self._is_nullable)
         self.sums: dict[str, tuple[Monomial, ...]] = {}
         """Name → what is summed."""
-        if self._may_be_empty and not any(part.find(exp.AggFunc) for part in select.expressions):
+        if self.may_be_empty and not any(part.find(exp.AggFunc) for part in select.expressions):
             raise NotIncremental("the rows of a join, not sums over them")
         outputs = [lower(part.unalias(), self._leaf) for part in select.expressions]
         self.outputs = tuple(output.expr for output in outputs)
@@ -69,7 +73,7 @@ class Totals:
     @property
     def empty(self) -> tuple[Value, ...] | None:
         """The row while there is nothing to sum; None where there is none then."""
-        if not self._may_be_empty:
+        if not self.may_be_empty:
             return None
         nothing: dict[str, Value] = {"weight": 0, **dict.fromkeys(self.sums, 0 if self._zero else None)}
         if self.having is not None and evaluate_constant(self.having, nothing) is not True:
@@ -80,42 +84,15 @@ class Totals:
         key = self._keys.get(node.unnest().sql())
         if key is not None:
             return key
+        if is_accumulated(node):
+            return accumulate(node, self._tables.column, self)
         if isinstance(node, exp.Column):
             raise NotIncremental("a column that is neither grouped nor summed")
-        if isinstance(node, exp.Div):
-            return quotient(lower(node.left, self._leaf), lower(node.right, self._leaf))
-        if isinstance(node, exp.Count):
-            return self._count(node)
-        if isinstance(node, (exp.Sum, exp.Avg)):
-            return self._sum(node)
-        if isinstance(node, (exp.Min, exp.Max)):
-            raise NotIncremental("MIN/MAX is not a sum")
         return None
 
-    def _count(self, node: exp.Count) -> Lowered:
-        if isinstance(node.this, exp.Distinct):
-            raise NotIncremental("COUNT(DISTINCT) is not a sum")
-        counted = None if node.this is None or isinstance(node.this, exp.Star) else node.this
-        if counted is not None and lower(counted, self._tables.column).type.nullable:
-            raise NotIncremental("COUNT of what may be NULL")
-        return Lowered(Col("weight"), INT)
-
-    def _sum(self, node: exp.Sum | exp.Avg) -> Lowered:
-        name = node.key.upper()
-        if isinstance(node.this, exp.Distinct):
-            raise NotIncremental(f"{name}(DISTINCT) is not a sum")
-        if node.this.find(exp.AggFunc) is not None:
-            raise NotIncremental("nested aggregate")
-        value = lower(node.this, self._tables.column)
-        if value.type.kind != "int":
-            raise NotIncremental(f"{value.type} {name}: floats cannot be taken back exactly")
-        if value.type.nullable:
-            raise NotIncremental(f"{name} of what may be NULL")
-        kind = Type("int", value.type.scale, True, self._may_be_empty and not self._zero)
-        total = Lowered(self._sum_of(polynomial(value.expr)), kind)
-        if isinstance(node, exp.Sum):
-            return total
-        return quotient(total, Lowered(Col("weight"), INT), never_zero=not self._may_be_empty)
+    def _is_nullable(self, expr: Expr) -> bool:
+        (name,) = owners(expr)
+        return self._tables.is_nullable(name, local(expr))
 
     def _sum_of(self, parts: tuple[Monomial, ...]) -> Col:
         for name, known in self.sums.items():
@@ -124,3 +101,37 @@ class Totals:
         name = self._name(len(self.sums) + 1)
         self.sums[name] = parts
         return Col(name)
+
+    # --- aggregates, as runtime.compiler.sums.Accumulator wants them
+
+    def rows(self) -> Lowered:
+        """COUNT(*)."""
+        return Lowered(Col("weight"), INT)
+
+    def count(self, value: Lowered) -> Lowered:
+        """COUNT of what may be NULL."""
+        total = self._sum_of(self._summands.presence(value.expr))
+        return no_null(Lowered(total, INT.with_null(self.may_be_empty)), 0)
+
+    def total(self, value: Lowered) -> Lowered:
+        """SUM of integers."""
+        kind = Type("int", value.type.scale, True, not self._zero)
+        total = self._sum_of(self._summands.value(value.expr))
+        if not value.type.nullable:
+            return Lowered(total, kind.with_null(self.may_be_empty and not self._zero))
+        if self._zero:
+            return Lowered(total, kind)
+        some = call("gt", self.count(value).expr, Lit(0))
+        return Lowered(call("case", some, total, Lit(None)), kind)
+
+    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
+        """MIN and MAX have no place here."""
+        raise NotIncremental("MIN/MAX is not a sum")
+
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        """Nor has DISTINCT."""
+        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
+
+    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
+        """Nor have these."""
+        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")

