@@ -23,6 +23,7 @@ _INTEGER_TYPES = {
     "TINYINT": "TINYINT",
     "INT128": "HUGEINT",
 }
+_INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 
 
 def _case(rewriter: Rewriter, node: exp.Case, scope: Scope) -> Value:
@@ -98,6 +99,14 @@ def _cast(rewriter: Rewriter, node: exp.Cast, scope: Scope) -> Value:
     return rewriter.foreign(node, scope)
 
 
+def _extract(rewriter: Rewriter, node: exp.Extract, scope: Scope) -> Value:
+    """Parts of a date are integers; asked with a NULL in its place, DuckDB would say DOUBLE."""
+    value = rewriter.rewrite(node.expression, scope)
+    if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
+        return rewriter.foreign(node, scope)
+    return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable), raw=True)
+
+
 CHOICES: dict[Any, Callable[..., Value]] = {
     exp.Case: _case,
     exp.If: _if,
@@ -107,6 +116,7 @@ CHOICES: dict[Any, Callable[..., Value]] = {
     exp.Nullif: _nullif,
     exp.Abs: _abs,
     exp.Floor: _floor,
+    exp.Extract: _extract,
     exp.Cast: _cast,
     exp.TryCast: _cast,
 }

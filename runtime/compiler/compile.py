@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import duckdb
@@ -15,7 +16,6 @@ from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
 from runtime.compiler.factored import factored_view
-from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
@@ -70,7 +70,7 @@ class _Compiler:
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)
         names = self._names(query, len(output.names))
-        found = self._incremental(query, zero=zero)
+        found = self._incremental(query, output.types, zero=zero)
         if isinstance(found, str):
             self._refuse_growing(query, rewriter, found)
             self._check_types(query, names, output.types)
@@ -85,13 +85,14 @@ class _Compiler:
         is_ordered = query.plain.args.get("order") is not None
         return View(select.name, columns, found.body, found.view_class, found.reason, select.sql, is_ordered)
 
-    def _incremental(self, query: Query, *, zero: bool) -> Candidate | str:
+    def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
         """The first class that has the query; or why none has, in the words of the last that was tried."""
         reason = ""
-        for compile_view in (linear_view, factored_view, flow_view):
+        for compile_view in (linear_view, factored_view):
             mark = self.maps.mark()
             try:
-                return compile_view(query.tree, self.relations, self.maps, zero=zero)
+                found = compile_view(query.tree, self.relations, self.maps, zero=zero)
+                return found if compile_view is linear_view else _alike(found, types)
             except NotIncremental as finding:
                 self.maps.undo(mark)
                 reason = str(finding)
@@ -130,3 +131,16 @@ class _Compiler:
                     f"the relation {reference.relation.name!r} only grows, so a view over it must be linear, and this "
                     f"one is not ({reason}); declare a retention for the relation, or sum and count over it alone"
                 )
+
+
+def _alike(found: Candidate, types: Sequence[Type]) -> Candidate:
+    """The candidate with the types that recomputing gives; raises `NotIncremental` where its own are others."""
+    for number, (kind, expected) in enumerate(zip(found.types, types, strict=True), 1):
+        if (kind.kind, kind.scale, kind.wide) != (expected.kind, expected.scale, expected.wide):
+            raise NotIncremental(f"column {number} would be {_named(kind)}, where recomputing it gives "
+                                 f"{_named(expected)}")  # fmt: skip
+    return replace(found, types=tuple(types))
+
+
+def _named(kind: Type) -> str:
+    return f"{kind} of 128 bits" if kind.wide else str(kind)

@@ -14,8 +14,15 @@ from runtime.compiler.types import BOOL, INT, STRING, Type
 
 __all__ = ["constant", "moment_part", "words"]
 
-_PARTS: dict[type[exp.Expr], str] = {exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day", exp.Hour: "hour",
-          exp.Minute: "minute", exp.Second: "second"}  # fmt: skip
+_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+}
 _NAMES = frozenset(_PARTS.values())
 
 

@@ -13,6 +13,7 @@ from runtime.compiler.types import BOOL, FLOAT, Type, common_type
 __all__ = [
     "Lowered",
     "NotIncremental",
+    "aligned",
     "alike",
     "arithmetic",
     "at_type",
@@ -75,7 +76,7 @@ def _moment(expr: Expr, target: Type) -> Expr:
     return call(target.kind, Lit(read.date().isoformat() if target.kind == "date" else read.isoformat(" ")))
 
 
-def _meeting(left: Lowered, right: Lowered) -> Type | None:
+def meeting(left: Lowered, right: Lowered) -> Type | None:
     """The type in which two values are compared: a literal string is read as what stands beside it."""
     kinds = {left.type.kind, right.type.kind}
     nullable = left.type.nullable or right.type.nullable
@@ -89,10 +90,17 @@ def _meeting(left: Lowered, right: Lowered) -> Type | None:
 
 def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
     """A comparison with three outcomes."""
-    target = _meeting(left, right)
+    one, other = aligned(left, right)
+    return Lowered(call(op, one.expr, other.expr), BOOL.with_null(one.type.nullable or other.type.nullable))
+
+
+def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
+    """Two values as they are compared: of one type and scale."""
+    target = meeting(left, right)
     if target is None or target.kind in ("null", "other"):
         raise NotIncremental("a comparison that only DuckDB knows")
-    return Lowered(call(op, at_type(left, target), at_type(right, target)), BOOL.with_null(target.nullable))
+    one, other = (Lowered(at_type(value, target), target.with_null(value.type.nullable)) for value in (left, right))
+    return one, other
 
 
 def logic(op: str, left: Lowered, right: Lowered) -> Lowered:

@@ -8,11 +8,11 @@ from typing import Literal, Protocol
 from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
-from runtime.compiler.operands import Lowered, NotIncremental, call, choose, quotient
+from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
 from runtime.compiler.program import Lit
 from runtime.compiler.types import INT, NULL, Type
 
-__all__ = ["Accumulator", "accumulate", "is_accumulated"]
+__all__ = ["Accumulator", "Extreme", "accumulate", "is_accumulated"]
 
 _VARIANCES: dict[type[exp.Expr], tuple[bool, bool]] = {  # (root, of the whole population)
     exp.Stddev: (True, False),
@@ -21,6 +21,9 @@ _VARIANCES: dict[type[exp.Expr], tuple[bool, bool]] = {  # (root, of the whole p
     exp.Variance: (False, False),
     exp.VariancePop: (False, True),
 }
+
+
+Extreme = Literal["min", "max"]
 
 
 class Accumulator(Protocol):
@@ -38,13 +41,13 @@ class Accumulator(Protocol):
     def total(self, value: Lowered) -> Lowered:
         """SUM of integers; of nothing NULL, or 0 where the dialect says so."""
 
-    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
+    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
         """MIN or MAX."""
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
         """COUNT or SUM of every value once."""
 
-    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
+    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
 
 
@@ -55,45 +58,48 @@ def is_accumulated(node: exp.Expr) -> bool:
 
 def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     """The aggregate's value; ``leaf`` knows the columns of its rows. Raises `NotIncremental`."""
-    kept: Callable[[Lowered], Lowered] = lambda value: value  # noqa: E731  # one of two
+    condition = None
     if isinstance(node, exp.Filter):
+        if isinstance(node.this, exp.CountIf):
+            raise NotIncremental("COUNT_IF with FILTER")
         condition = lower(node.expression.this, leaf)
-        kept = lambda value: choose(condition, value, Lowered(Lit(None), NULL))  # noqa: E731
         node = node.this
     assert isinstance(node, exp.AggFunc)
-    unknown = [name for name, part in node.args.items() if part and name not in ("this", "expression", "big_int")]
-    if unknown:
+    if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
     if any(inner is not node and isinstance(inner, (exp.AggFunc, exp.Window)) for inner in node.find_all(exp.Func)):
         raise NotIncremental("nested aggregate")
 
     def value_of(part: exp.Expr) -> Lowered:
-        return kept(lower(part, leaf))
+        value = Lowered(Lit(1), INT) if isinstance(part, exp.Star) else lower(part, leaf)
+        return value if condition is None else choose(condition, value, Lowered(Lit(None), NULL))
 
-    name, inner = node.sql_name(), node.this
-    if isinstance(inner, exp.Distinct):
-        return _distinct(node, inner, value_of, into)
+    if isinstance(node.this, exp.Distinct):
+        return _distinct(node, node.this, value_of, into)
+    if isinstance(node, (exp.ArgMin, exp.ArgMax)):
+        kind: Extreme = "min" if isinstance(node, exp.ArgMin) else "max"
+        return into.arg_extreme(kind, value_of(node.this), lower(node.expression, leaf))
+    return _of_values(node, value_of(node.this or exp.Star()), into)
+
+
+def _of_values(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
+    """An aggregate of every row's value."""
+    name = node.sql_name()
     if isinstance(node, exp.Count):
-        star = inner is None or isinstance(inner, exp.Star)
-        return _count(kept(Lowered(Lit(1), INT)) if star else value_of(inner), into)
+        return _count(value, into)
     if isinstance(node, exp.CountIf):
-        count = _count(choose(value_of(inner), Lowered(Lit(1), INT), Lowered(Lit(None), NULL)), into)
-        return Lowered(count.expr, Type("int", wide=True))
-    if isinstance(node, (exp.Sum, exp.Avg)):
-        value = _exact(value_of(inner), name)
-        total = into.total(value)
-        if isinstance(node, exp.Sum):
-            return total
+        return _count_if(value, into)
+    if isinstance(node, exp.Sum):
+        return into.total(_exact(value, name))
+    if isinstance(node, exp.Avg):
+        total = into.total(_exact(value, name))
         return quotient(total, _count(value, into), never_zero=not (into.may_be_empty or value.type.nullable))
     if type(node) in _VARIANCES:
-        return _variance(_exact(value_of(inner), name), into, *_VARIANCES[type(node)])
+        return _variance(_exact(value, name), into, *_VARIANCES[type(node)])
     if isinstance(node, (exp.Min, exp.LogicalAnd)):
-        return into.extreme("min", value_of(inner))
+        return into.extreme("min", value)
     if isinstance(node, (exp.Max, exp.LogicalOr)):
-        return into.extreme("max", value_of(inner))
-    if isinstance(node, (exp.ArgMin, exp.ArgMax)):
-        kind: Literal["min", "max"] = "min" if isinstance(node, exp.ArgMin) else "max"
-        return into.arg_extreme(kind, value_of(inner), lower(node.expression, leaf))
+        return into.extreme("max", value)
     raise NotIncremental(f"{name} cannot be kept by adding up and taking back")
 
 
@@ -115,6 +121,14 @@ def _distinct(
 
 def _count(value: Lowered, into: Accumulator) -> Lowered:
     return into.count(value) if value.type.nullable else into.rows()
+
+
+def _count_if(condition: Lowered, into: Accumulator) -> Lowered:
+    """DuckDB's is a sum of ones and zeros, and NULL of no rows."""
+    total = into.total(choose(condition, Lowered(Lit(1), INT), Lowered(Lit(0), INT)))
+    if not into.may_be_empty:
+        return total
+    return choose(compare("gt", into.rows(), Lowered(Lit(0), INT)), total, Lowered(Lit(None), NULL))
 
 
 def _exact(value: Lowered, name: str) -> Lowered:

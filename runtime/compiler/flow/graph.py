@@ -1,0 +1,276 @@
+"""The nodes of a flow while it is built: each stands there once, filters and projections sink into base maps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
+from runtime.compiler.operands import Lowered, renamed
+from runtime.compiler.program import (
+    Aggregate,
+    Call,
+    Col,
+    DistinctNode,
+    Expr,
+    Flow,
+    GroupNode,
+    JoinNode,
+    Key,
+    Lit,
+    Node,
+    Relation,
+    ScanNode,
+    SelectNode,
+    SemiNode,
+    SetNode,
+    TopNode,
+    UnionNode,
+)
+from runtime.compiler.types import INT, Type
+
+__all__ = ["Graph", "Outputs", "Rows", "columns_of", "free_name"]
+
+Outputs = Sequence[tuple[str, Lowered]]
+SetKind = Literal["except", "except_all", "intersect", "intersect_all"]
+
+
+class _Scan(msgspec.Struct, frozen=True):
+    """A base map that gets its number only if the view needs it."""
+
+    relation: str
+    where: Expr | None
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The output of a node."""
+
+    node: int
+    """Its number in the graph."""
+    columns: Mapping[str, Type]
+    """Its columns, in order."""
+
+    def column(self, name: str) -> Lowered:
+        """One of them as an expression."""
+        return Lowered(Col(name), self.columns[name])
+
+    def all(self) -> list[tuple[str, Lowered]]:
+        """All of them as outputs of a projection."""
+        return [(name, self.column(name)) for name in self.columns]
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, numbered where it is taken; never the one that every map has."""
+    candidate, number = key_name(name), 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
+
+
+def columns_of(expr: Expr) -> Iterator[str]:
+    """The columns that an expression reads, each as often as it does."""
+    if isinstance(expr, Col):
+        yield expr.name
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from columns_of(arg)
+
+
+class Graph:
+    """Nodes in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._nodes: list[_Scan | Node] = []
+        self._types: list[Mapping[str, Type]] = []
+        self._numbers: dict[_Scan | Node, int] = {}
+
+    def _add(self, node: _Scan | Node, columns: Mapping[str, Type]) -> Rows:
+        number = self._numbers.setdefault(node, len(self._nodes))
+        if number == len(self._nodes):
+            self._nodes.append(node)
+            self._types.append(dict(columns))
+        return Rows(number, dict(columns))
+
+    # --- filters and projections
+
+    def scan(self, relation: Relation, names: set[str]) -> Rows:
+        """These columns of a relation, called as `key_name` says."""
+        types = {column.name: Type.of(column) for column in relation.columns}
+        keys = column_keys(relation, names)
+        kinds = {key.name: types[key.expr.name] if isinstance(key.expr, Col) else INT for key in keys}
+        return self._scan(relation.name, None, keys, kinds)
+
+    def _scan(self, relation: str, where: Expr | None, keys: Sequence[Key], kinds: Mapping[str, Type]) -> Rows:
+        ordered = tuple(sorted(keys, key=lambda key: key.name))
+        return self._add(_Scan(relation, where, ordered), {key.name: kinds[key.name] for key in ordered})
+
+    def select(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
+        """Filter and project; the order of the columns that come out is not fixed (see `arranged`)."""
+        outputs = list(outputs) or [("one", Lowered(Lit(1), INT))]
+        if where is None and outputs == rows.all():
+            return rows
+        node = self._nodes[rows.node]
+        if isinstance(node, _Scan):
+            return self._select_scan(rows, node, where, outputs)
+        if isinstance(node, SelectNode) and _may_merge(node, where, outputs):
+            inner = {column.name: expr for column, expr in zip(node.columns, node.outputs, strict=True)}
+            parts = [
+                part for part in (node.where, None if where is None else renamed(where, inner)) if part is not None
+            ]
+            merged = [(name, Lowered(renamed(value.expr, inner), value.type)) for name, value in outputs]
+            return self.select(Rows(node.input, self._types[node.input]), all_of(parts), merged)
+        return self._project(rows, where, outputs)
+
+    def _select_scan(self, rows: Rows, node: _Scan, where: Expr | None, outputs: Outputs) -> Rows:
+        """The map computes expressions; names alone are changed after it, so that it can be shared."""
+        inner = {key.name: key.expr for key in node.keys}
+        parts = [part for part in (node.where, None if where is None else renamed(where, inner)) if part is not None]
+        if any(not isinstance(value.expr, Col) for _, value in outputs):
+            keys = [Key(name, value.type.column(name).type, renamed(value.expr, inner)) for name, value in outputs]
+            return self._scan(node.relation, all_of(parts), keys, {name: value.type for name, value in outputs})
+        used = {value.expr.name for _, value in outputs if isinstance(value.expr, Col)}
+        scan = self._scan(
+            node.relation, all_of(parts), [key for key in node.keys if key.name in used], dict(rows.columns)
+        )
+        if all(value.expr == Col(name) for name, value in outputs):
+            return scan
+        return self._project(scan, None, outputs)
+
+    def _project(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
+        columns = tuple(value.type.column(name) for name, value in outputs)
+        node = SelectNode(rows.node, where, columns, tuple(value.expr for _, value in outputs))
+        return self._add(node, {name: value.type for name, value in outputs})
+
+    def filter(self, rows: Rows, conditions: Sequence[Expr]) -> Rows:
+        """The rows for which all are true."""
+        return self.select(rows, all_of(conditions), rows.all()) if conditions else rows
+
+    def keep(self, rows: Rows, names: Collection[str]) -> Rows:
+        """Only these columns."""
+        return self.select(rows, None, [output for output in rows.all() if output[0] in names])
+
+    def extended(self, rows: Rows, values: Sequence[Lowered]) -> tuple[Rows, list[str]]:
+        """The rows with these values as columns too, and the names of those."""
+        outputs = rows.all()
+        names = []
+        for value in values:
+            known = next((name for name, other in outputs if other.expr == value.expr), None)
+            if known is None:
+                known = free_name("key", [name for name, _ in outputs])
+                outputs.append((known, value))
+            names.append(known)
+        return self.select(rows, None, outputs), names
+
+    def arranged(self, rows: Rows, outputs: Outputs) -> Rows:
+        """These columns in this order."""
+        done = self.select(rows, None, outputs)
+        names = [name for name, _ in outputs]
+        if list(done.columns) == names:
+            return done
+        return self._project(done, None, [(name, done.column(name)) for name in names])
+
+    # --- other nodes
+
+    def apart(self, left: Rows, right: Rows) -> tuple[Rows, dict[str, str]]:
+        """The right rows with no column called as one of the left ones, and what each is called now."""
+        names: dict[str, str] = {}
+        for name in right.columns:
+            names[name] = free_name(name, {*left.columns, *names.values()})
+        if any(old != new for old, new in names.items()):
+            right = self._project(right, None, [(names[name], value) for name, value in right.all()])
+        return right, names
+
+    def join(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> Rows:
+        """The join of rows whose columns are `apart`."""
+        assert not left.columns.keys() & right.columns.keys()
+        return self._add(JoinNode(left.node, right.node, tuple(on)), {**left.columns, **right.columns})
+
+    def semi(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], *, anti: bool) -> Rows:
+        """Left rows with a match, or without one; on nothing: if there are right rows at all."""
+        if not on:
+            left_one, (one,) = self.extended(left, [Lowered(Lit(1), INT)])
+            right_one = self.select(right, None, [("one", Lowered(Lit(1), INT))])
+            return self.keep(self.semi(left_one, right_one, [(one, "one")], anti=anti), left.columns)
+        right = self.keep(right, [name for _, name in on])
+        return self._add(SemiNode(left.node, right.node, tuple(on), anti), left.columns)
+
+    def group(self, rows: Rows, keys: Sequence[str], aggregates: Sequence[tuple[Aggregate, Type]]) -> Rows:
+        """The keys, then the aggregates."""
+        columns = {key: rows.columns[key] for key in keys} | {part.name: kind for part, kind in aggregates}
+        return self._add(GroupNode(rows.node, tuple(keys), tuple(part for part, _ in aggregates)), columns)
+
+    def distinct(self, rows: Rows) -> Rows:
+        """Every row once."""
+        return self._add(DistinctNode(rows.node), rows.columns)
+
+    def union(self, arms: Sequence[Rows]) -> Rows:
+        """All rows of all arms, whose columns are arranged alike."""
+        inputs: list[int] = []
+        for arm in arms:
+            node = self._nodes[arm.node]
+            inputs += node.inputs if isinstance(node, UnionNode) else [arm.node]
+        kinds = {
+            name: kind.with_null(any(list(arm.columns.values())[place].nullable for arm in arms))
+            for place, (name, kind) in enumerate(arms[0].columns.items())
+        }
+        return self._add(UnionNode(tuple(inputs)), kinds)
+
+    def set_operation(self, kind: SetKind, left: Rows, right: Rows) -> Rows:
+        """EXCEPT or INTERSECT of rows arranged alike."""
+        return self._add(SetNode(left.node, right.node, kind), left.columns)
+
+    def top(self, rows: Rows, order: Sequence[tuple[str, bool, bool]], limit: int | None, offset: int) -> Rows:
+        """The first rows."""
+        return self._add(TopNode(rows.node, tuple(order), limit, offset), rows.columns)
+
+    # --- the end
+
+    def finish(self, rows: Rows, maps: MapSet) -> Flow:
+        """The flow whose last node gives these rows, its maps added."""
+        needed = {rows.node}
+        for number in range(rows.node, -1, -1):
+            if number in needed:
+                needed.update(_inputs(self._nodes[number]))
+        order = [number for number in sorted(needed) if number != rows.node] + [rows.node]
+        places = {number: place for place, number in enumerate(order)}
+        nodes: list[Node] = []
+        for number in order:
+            node = self._nodes[number]
+            if isinstance(node, _Scan):
+                nodes.append(ScanNode(maps.add(node.relation, node.where, node.keys)))
+            else:
+                nodes.append(_moved(node, places))
+        return Flow(tuple(nodes))
+
+
+def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
+    """Whether nothing that costs anything is computed twice if two projections become one."""
+    uses = Counter(name for expr in (*(value.expr for _, value in outputs), *([where] if where else []))
+                   for name in columns_of(expr))  # fmt: skip
+    return all(not isinstance(expr, Call) or uses[column.name] <= 1
+               for column, expr in zip(node.columns, node.outputs, strict=True))  # fmt: skip
+
+
+def _inputs(node: _Scan | Node) -> tuple[int, ...]:
+    if isinstance(node, (_Scan, ScanNode)):
+        return ()
+    if isinstance(node, (JoinNode, SemiNode, SetNode)):
+        return (node.left, node.right)
+    return node.inputs if isinstance(node, UnionNode) else (node.input,)
+
+
+def _moved(node: Node, places: Mapping[int, int]) -> Node:
+    """The node with its inputs' new numbers."""
+    if isinstance(node, (JoinNode, SemiNode, SetNode)):
+        return msgspec.structs.replace(node, left=places[node.left], right=places[node.right])
+    if isinstance(node, UnionNode):
+        return UnionNode(tuple(places[number] for number in node.inputs))
+    assert not isinstance(node, ScanNode)
+    return msgspec.structs.replace(node, input=places[node.input])

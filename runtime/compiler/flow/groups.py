@@ -1,0 +1,202 @@
+"""GROUP BY and the aggregates of one SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from sqlglot import exp
+
+from runtime.compiler.flow.graph import Rows, free_name
+from runtime.compiler.flow.outer import left_join, paired, semi_of
+from runtime.compiler.flow.reading import Link, Reading
+from runtime.compiler.lower import lower
+from runtime.compiler.operands import Lowered, NotIncremental, call
+from runtime.compiler.program import Aggregate, Col, Lit
+from runtime.compiler.sums import Extreme, accumulate, is_accumulated
+from runtime.compiler.types import INT, Type
+
+if TYPE_CHECKING:
+    from runtime.compiler.flow.queries import Queries
+
+__all__ = ["Grouped", "aggregates_of", "group"]
+
+Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
+
+
+@dataclass(slots=True)
+class Grouped:
+    """The groups of a SELECT; subqueries of its expressions are joined to them."""
+
+    rows: Rows
+    """One per group."""
+    links: list[Link]
+    """What ties it to the query around it."""
+    parts: dict[str, Lowered]
+    """Keys and aggregates by their SQL."""
+    defaults: dict[str, Lit]
+    """What stands in a column, other than NULL, where there is no row to aggregate."""
+    known: dict[int, Lowered] = field(default_factory=dict)
+    """As of a `Reading`."""
+
+    def leaf(self, node: exp.Expr) -> Lowered | None:
+        """A key, an aggregate or a joined subquery."""
+        if id(node) in self.known:
+            return self.known[id(node)]
+        found = self.parts.get(node.unnest().sql())
+        if found is None and isinstance(node, exp.Column):
+            raise NotIncremental("a column that is neither grouped nor summed")
+        return found
+
+
+def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
+    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs."""
+
+    def stops(part: exp.Expr) -> bool:
+        return is_accumulated(part) or isinstance(part, (exp.Query, exp.Window))
+
+    for node in nodes:
+        for part in node.walk(prune=stops):
+            if isinstance(part, exp.Window):
+                raise NotIncremental("a window function")
+            if is_accumulated(part):
+                yield part
+
+
+def group(
+    queries: Queries, reading: Reading, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
+) -> Grouped:
+    """The groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
+    aggregates = {node.sql(): node for node in aggregates_of(nodes)}
+    queries.subqueries.attach(reading, [*keys, *aggregates.values()])
+    known: dict[str, Lowered] = {}
+    outputs = [(name, reading.rows.column(name)) for _, name in reading.links]
+    for node in keys:
+        value = lower(node, reading.leaf)
+        if value.type.kind in ("null", "other"):
+            raise NotIncremental("GROUP BY a constant NULL")
+        name = _place(outputs, value, "key")
+        known[node.unnest().sql()] = Lowered(Col(name), value.type)
+    names = list(dict.fromkeys(name for name, _ in outputs))
+    made = _Aggregates(outputs, may_be_empty=not grouped, zero=queries.zero)
+    parts = {sql: accumulate(node, reading.leaf, made) for sql, node in aggregates.items()}
+    rows = queries.graph.group(queries.graph.select(reading.rows, None, outputs), names, made.made)
+    keyed = [(name, value) for name, value in outputs if name in names]
+    for extreme in made.extremes:
+        rows = _with_extreme(queries, reading, rows, keyed, extreme)
+    defaults = {part.name: Lit(0) for part, _ in made.made if part.kind.startswith("count")}
+    return Grouped(rows, reading.links, known | parts, defaults)
+
+
+def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
+    """The column of this value in a projection, put there if it is not yet."""
+    for known, other in outputs:
+        if other.expr == value.expr and other.type == value.type:
+            return known
+    taken = [known for known, _ in outputs]
+    outputs.append((free_name(value.expr.name if isinstance(value.expr, Col) else name, taken), value))
+    return outputs[-1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme:
+    """An ARG_MIN or ARG_MAX."""
+
+    name: str
+    kind: Extreme
+    value: Lowered
+    by: Lowered
+
+
+@dataclass(slots=True)
+class _Aggregates:
+    """Keeps aggregates as those of a group node."""
+
+    outputs: list[tuple[str, Lowered]]
+    """The projection under the node, which gets what they aggregate."""
+    may_be_empty: bool
+    zero: bool
+    made: list[tuple[Aggregate, Type]] = field(default_factory=list)
+    extremes: list[_Extreme] = field(default_factory=list)
+    """ARG_MIN and ARG_MAX."""
+
+    def _add(self, kind: Kind, value: Lowered | None, result: Type) -> Lowered:
+        column = None if value is None else _place(self.outputs, value, "value")
+        for part, known in self.made:
+            if (part.kind, part.column) == (kind, column):
+                return Lowered(Col(part.name), known)
+        taken = [name for name, _ in self.outputs]
+        name = free_name(kind, [*taken, *(part.name for part, _ in self.made)])
+        self.made.append((Aggregate(name, kind, column, result.column(name).type), result))
+        return Lowered(Col(name), result)
+
+    def rows(self) -> Lowered:
+        return self._add("count_rows", None, INT)
+
+    def count(self, value: Lowered) -> Lowered:
+        return self._add("count", value, INT)
+
+    def total(self, value: Lowered) -> Lowered:
+        return self._summed("sum", value)
+
+    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
+        if value.type.kind in ("null", "other"):
+            raise NotIncremental(f"{kind.upper()} of {value.type}")
+        return self._add(kind, value, value.type.with_null(value.type.nullable or self.may_be_empty))
+
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        if kind == "sum_distinct":
+            return self._summed(kind, value)
+        if value.type.kind in ("null", "other"):
+            raise NotIncremental(f"COUNT(DISTINCT) of {value.type}")
+        return self._add(kind, value, INT)
+
+    def _summed(self, kind: Literal["sum", "sum_distinct"], value: Lowered) -> Lowered:
+        found = self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable or self.may_be_empty))
+        if not self.zero:
+            return found
+        return Lowered(call("coalesce", found.expr, Lit(0)), found.type.with_null(False))
+
+    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
+        name = f"arg_{kind}_{len(self.extremes) + 1}"
+        self.extremes.append(_Extreme(name, kind, value, by))
+        return Lowered(Col(name), value.type.with_null())
+
+
+def _with_extreme(
+    queries: Queries, reading: Reading, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
+) -> Rows:
+    """Joins to each group the least value among its rows with the least (greatest) of what it is taken by."""
+    graph, value, by = queries.graph, extreme.value, extreme.by
+    names = [name for name, _ in keys]
+    present = call("not", call("or", call("is_null", value.expr), call("is_null", by.expr)))
+    taken = [free_name(part, names) for part in ("value", "by", "extreme")]
+    some = graph.select(reading.rows, present, [*keys, (taken[0], value), (taken[1], by)])
+    best = graph.group(some, names, [(_aggregate(taken[2], extreme.kind, taken[1], by.type), by.type)])
+    own = [some.column(key) for key in (*names, taken[1])]
+    chosen = semi_of(graph, some, best, own, [best.column(key) for key in (*names, taken[2])], anti=False)
+    least = _aggregate(extreme.name, "min", taken[0], value.type)
+    return _beside(queries, rows, graph.group(chosen, names, [(least, value.type.with_null())]), names, extreme.name)
+
+
+def _aggregate(name: str, kind: Extreme, column: str, of: Type) -> Aggregate:
+    return Aggregate(name, kind, column, of.column(name).type)
+
+
+def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], column: str) -> Rows:
+    """The groups with one more column, NULL where the other groups lack the group."""
+    graph = queries.graph
+    kept = list(rows.columns)
+    mine, theirs = paired([rows.column(name) for name in names], [found.column(name) for name in names])
+    left, left_names = graph.extended(rows, mine)
+    right, right_names = graph.extended(found, theirs)
+    right = graph.keep(right, [*right_names, column])
+    right, called = graph.apart(left, right)
+    if names:
+        joined = left_join(graph, left, right, [(one, called[two])
+                                                for one, two in zip(left_names, right_names, strict=True)])  # fmt: skip
+    else:
+        joined = graph.join(left, right, [])
+    assert called[column] == column
+    return graph.keep(joined, [*kept, column])

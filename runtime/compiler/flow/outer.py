@@ -1,0 +1,87 @@
+"""Outer joins and comparisons in which NULL equals NULL, made of inner joins and semijoins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runtime.compiler.flow.graph import Graph, Rows, columns_of
+from runtime.compiler.operands import Lowered, NotIncremental, call
+from runtime.compiler.program import Expr, Lit
+from runtime.compiler.types import BOOL
+
+__all__ = ["full_join", "left_join", "paired", "residual_join", "semi_of"]
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def null_safe(value: Lowered) -> list[Lowered]:
+    """Values that are equal if and only if the value is, or is NULL on both sides."""
+    if not value.type.nullable:
+        return [value]
+    defaults: dict[str, Expr] = {
+        "int": Lit(0), "float64": Lit(0.0), "string": Lit(""), "bool": Lit(False),
+        "date": call("date", Lit("1970-01-01")), "timestamp": call("timestamp", Lit("1970-01-01 00:00:00")),
+    }  # fmt: skip
+    if value.type.kind not in defaults:
+        raise NotIncremental(f"a comparison of {value.type}")
+    plain = call("coalesce", value.expr, defaults[value.type.kind])
+    return [Lowered(call("is_null", value.expr), BOOL), Lowered(plain, value.type.with_null(False))]
+
+
+def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]) -> Rows:
+    """Rows without a partner, with what stands in its place, arranged as the join."""
+    outputs = []
+    for name, kind in joined.columns.items():
+        value = alone.column(name).expr if name in alone.columns else defaults.get(name, Lit(None))
+        outputs.append((name, Lowered(value, kind.with_null(kind.nullable or value == Lit(None)))))
+    return graph.arranged(alone, outputs)
+
+
+def left_join(graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit] | None = None) -> Rows:
+    """LEFT JOIN on equalities alone; ``defaults`` say what stands in place of a right column instead of NULL."""
+    joined = graph.join(left, right, on)
+    alone = graph.semi(left, right, on, anti=True)
+    return graph.union([joined, _filled(graph, alone, joined, defaults or {})])
+
+
+def full_join(graph: Graph, left: Rows, right: Rows, on: Pairs) -> Rows:
+    """FULL JOIN on equalities alone."""
+    joined = graph.join(left, right, on)
+    alone = graph.semi(left, right, on, anti=True)
+    other = graph.semi(right, left, [(two, one) for one, two in on], anti=True)
+    return graph.union([joined, _filled(graph, alone, joined, {}), _filled(graph, other, joined, {})])
+
+
+def residual_join(graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr], *, full: bool) -> Rows:
+    """LEFT or FULL JOIN with conditions over the columns of both.
+
+    Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
+    """
+    matched = graph.filter(graph.join(left, right, on), conditions)
+    used = {name for condition in conditions for name in columns_of(condition)} | {name for pair in on for name in pair}
+    arms = [matched]
+    for side in (left, right) if full else (left,):
+        own = [value for name, value in side.all() if name in used]
+        arms.append(_filled(graph, semi_of(graph, side, matched, own, own, anti=True), matched, {}))
+    return graph.union(arms)
+
+
+def semi_of(
+    graph: Graph, left: Rows, right: Rows, own: Sequence[Lowered], theirs: Sequence[Lowered], *, anti: bool
+) -> Rows:
+    """Left rows whose values are (not) among those of the right ones, NULL counting as a value."""
+    mine, others = paired(own, theirs)
+    wide, left_names = graph.extended(left, mine)
+    narrow, right_names = graph.extended(right, others)
+    found = graph.semi(wide, narrow, list(zip(left_names, right_names, strict=True)), anti=anti)
+    return graph.keep(found, left.columns)
+
+
+def paired(own: Sequence[Lowered], theirs: Sequence[Lowered]) -> tuple[list[Lowered], list[Lowered]]:
+    """Both sides of a comparison in which NULL equals NULL."""
+    mine, others = [], []
+    for one, two in zip(own, theirs, strict=True):
+        nullable = one.type.nullable or two.type.nullable
+        mine += null_safe(Lowered(one.expr, one.type.with_null(nullable)))
+        others += null_safe(Lowered(two.expr, two.type.with_null(nullable)))
+    return mine, others

@@ -1,0 +1,271 @@
+"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runtime.compiler.flow.graph import Graph, Rows, free_name
+from runtime.compiler.flow.groups import Grouped, aggregates_of, group
+from runtime.compiler.flow.names import Names, Outer
+from runtime.compiler.flow.reading import Link, Reading, read
+from runtime.compiler.flow.source import Part
+from runtime.compiler.flow.subqueries import Subqueries
+from runtime.compiler.lower import lower
+from runtime.compiler.maps import key_name
+from runtime.compiler.operands import Lowered, NotIncremental, at_type
+from runtime.compiler.program import Col, Relation
+from runtime.compiler.shapes import is_aggregate, unique
+from runtime.compiler.types import Type, common_type
+
+__all__ = ["Queries", "Result"]
+
+
+@dataclass(slots=True)
+class Result:
+    """The rows of a query."""
+
+    rows: Rows
+    """With further columns perhaps."""
+    outputs: list[tuple[str, Lowered]]
+    """What the query calls its columns, and which of the rows' they are."""
+    links: list[Link]
+    """What ties it to the query around it."""
+
+
+class Queries:
+    """Builds one view's queries into one graph."""
+
+    def __init__(self, relations: Mapping[str, Relation], *, zero: bool) -> None:
+        self.graph = Graph()
+        self.zero = zero
+        self.subqueries = Subqueries(self)
+        self._relations = relations
+        self._tables: dict[str, Result] = {}
+
+    def query(self, node: exp.Expr, outer: Outer | None, needed: Collection[str] | None) -> Result:
+        """A query; where only some of its columns are ``needed``, others may be left out."""
+        if isinstance(node, exp.Subquery):
+            if any(node.args.get(name) for name in ("order", "limit", "offset")):
+                raise NotIncremental("ORDER BY or LIMIT around brackets")
+            with self.tables_of(node):
+                return self.query(node.this, outer, needed)
+        with self.tables_of(node):
+            if isinstance(node, exp.Select):
+                return self._select(node, outer, needed)
+            if isinstance(node, exp.SetOperation):
+                return self._set_operation(node, needed)
+        raise NotIncremental(node.key.upper())
+
+    @contextmanager
+    def tables_of(self, node: exp.Expr) -> Iterator[None]:
+        """The tables of the query's WITH are there."""
+        before = dict(self._tables)
+        clause = node.args.get("with_")
+        try:
+            for table in [] if clause is None else clause.expressions:
+                self._tables[table.alias] = self.query(table.this, None, None)
+            yield
+        finally:
+            self._tables = before
+
+    def source(self, node: exp.Expr, select: exp.Select, names: Names) -> Part:
+        """A table or subquery in FROM."""
+        alias = node.alias_or_name
+        used = {column.name.lower() for column in select.find_all(exp.Column) if column.table == alias}
+        if isinstance(node, exp.Subquery):
+            result = self.query(node.this, None, used)
+        elif isinstance(node, exp.Table) and node.name in self._tables:
+            result = self._tables[node.name]
+        elif isinstance(node, exp.Table):
+            relation = self._relations[node.name.lower()]
+            rows = self.graph.scan(relation, used)
+            types = {column.name: Type.of(column) for column in relation.columns if column.name in used}
+            names.tables[alias] = {name: Lowered(Col(key_name(name)), kind) for name, kind in types.items()}
+            return Part(rows, {alias})
+        else:
+            raise NotIncremental(f"{node.key.upper()} in FROM")
+        names.tables[alias] = dict(result.outputs)
+        return Part(result.rows, {alias})
+
+    # --- SELECT
+
+    def _select(self, node: exp.Select, outer: Outer | None, needed: Collection[str] | None) -> Result:
+        _refuse_clauses(node)
+        taken: list[str] = []
+        for part in node.expressions:
+            taken.append(unique(part.alias_or_name.lower(), taken))
+        whole = needed is None or any(node.args.get(name) for name in ("distinct", "limit", "offset"))
+        chosen = [(name, part.unalias()) for name, part in zip(taken, node.expressions, strict=True)
+                  if whole or (needed is not None and name in needed)]  # fmt: skip
+        keys, is_grouped = _group_keys(node)
+        having = node.args.get("having")
+        order = _order_of(node)
+        nodes = [part for _, part in chosen] + [having.this for having in [having] if having is not None]
+        nodes += [part.this for part in order]
+        reading = read(self, node, outer, [*nodes, *keys])
+        around: Reading | Grouped = reading
+        all_parts = [*nodes, *(part.unalias() for part in node.expressions)]
+        if is_grouped or having is not None or any(True for _ in aggregates_of(all_parts)):
+            if reading.links and not is_grouped:
+                raise NotIncremental("an aggregate over nothing in a subquery that depends on the query around it")
+            around = group(self, reading, keys, nodes, grouped=is_grouped)
+        if having is not None:
+            self.subqueries.condition(around, having.this)
+        self.subqueries.attach(around, nodes)
+        outputs = [(name, lower(part, around.leaf)) for name, part in chosen]
+        return self._projected(node, around, outputs, order)
+
+    def _projected(
+        self,
+        node: exp.Select,
+        around: Reading | Grouped,
+        outputs: list[tuple[str, Lowered]],
+        order: Sequence[exp.Ordered],
+    ) -> Result:
+        links = [(name, around.rows.column(name)) for _, name in around.links]
+        taken = [name for name, _ in links]
+        shown: list[tuple[str, Lowered]] = []
+        for name, value in outputs:
+            shown.append((free_name(name, [*taken, *(other for other, _ in shown)]), _typed(value)))
+        hidden: list[tuple[str, Lowered]] = []
+        distinct = node.args.get("distinct") is not None
+        terms = [self._term(part, around, outputs, shown, hidden, distinct=distinct) for part in order]
+        rows = self.graph.arranged(around.rows, [*shown, *hidden, *links])
+        if distinct:
+            rows = self.graph.distinct(rows)
+        if node.args.get("limit") or node.args.get("offset"):
+            if links:
+                raise NotIncremental("LIMIT in a subquery that depends on the query around it")
+            rows = self._top(node, rows, terms)
+        made = [(name, rows.column(column)) for (name, _), (column, _) in zip(outputs, shown, strict=True)]
+        return Result(rows, made, list(around.links))
+
+    def _term(
+        self,
+        part: exp.Ordered,
+        around: Reading | Grouped,
+        outputs: Sequence[tuple[str, Lowered]],
+        shown: Sequence[tuple[str, Lowered]],
+        hidden: list[tuple[str, Lowered]],
+        *,
+        distinct: bool,
+    ) -> tuple[str, bool, bool]:
+        """A criterion of ORDER BY: a column that is shown, or one that is only there to sort by."""
+        how = (bool(part.args.get("desc")), bool(part.args.get("nulls_first")))
+        place = _position(part.this, [name for name, _ in outputs])
+        if place is not None:
+            return (shown[place][0], *how)
+        value = lower(part.this, around.leaf)
+        for name, other in (*shown, *hidden):
+            if other.expr == value.expr:
+                return (name, *how)
+        if distinct:
+            raise NotIncremental("DISTINCT in the order of something else")
+        name = free_name("order", [known for known, _ in (*shown, *hidden)])
+        hidden.append((name, _typed(value)))
+        return (name, *how)
+
+    def _top(self, node: exp.Query, rows: Rows, terms: Sequence[tuple[str, bool, bool]]) -> Rows:
+        limit, offset = (node.args.get(name) for name in ("limit", "offset"))
+        numbers: list[int | None] = []
+        for clause in (limit, offset):
+            if clause is not None and not (isinstance(clause.expression, exp.Literal) and clause.expression.is_int):
+                raise NotIncremental("LIMIT or OFFSET of something other than a whole number")
+            numbers.append(None if clause is None else int(clause.expression.name))
+        return self.graph.top(rows, terms, numbers[0], numbers[1] or 0)
+
+    # --- UNION and the like
+
+    def _set_operation(self, node: exp.SetOperation, needed: Collection[str] | None) -> Result:
+        """Arms may not depend on a query around them: what they are tied by would have to be the same."""
+        distinct = bool(node.args.get("distinct"))
+        ordered = bool(node.args.get("limit") or node.args.get("offset"))
+        arms = [self.query(arm, None, None) for arm in (node.left, node.right)]
+        if node.args.get("by_name") or len({len(arm.outputs) for arm in arms}) != 1:
+            raise NotIncremental(f"{node.key.upper()} of different columns")
+        names = [name for name, _ in arms[0].outputs]
+        places: Sequence[int] = range(len(names))
+        if needed is not None and isinstance(node, exp.Union) and not distinct and not ordered:
+            places = [place for place in places if names[place] in needed]
+        types = [_common([arm.outputs[place][1].type for arm in arms]) for place in places]
+        columns: list[str] = []
+        for place in places:
+            columns.append(free_name(names[place], columns))
+        columns = columns or ["one"]
+        left, right = (
+            self.graph.arranged(arm.rows, [
+                (column, Lowered(at_type(arm.outputs[place][1], kind), kind))
+                for column, place, kind in zip(columns, places, types, strict=False)
+            ])
+            for arm in arms
+        )  # fmt: skip
+        if isinstance(node, exp.Union):
+            rows = self.graph.union([left, right])
+            rows = self.graph.distinct(rows) if distinct else rows
+        elif isinstance(node, exp.Except):
+            rows = self.graph.set_operation("except" if distinct else "except_all", left, right)
+        else:
+            rows = self.graph.set_operation("intersect" if distinct else "intersect_all", left, right)
+        outputs = [(names[place], rows.column(column)) for place, column in zip(places, columns, strict=False)]
+        if ordered:
+            terms = []
+            for part in _order_of(node):
+                found = _position(part.this, names)
+                if found is None:
+                    raise NotIncremental(f"{node.key.upper()} in the order of an expression")
+                terms.append((columns[found], bool(part.args.get("desc")), bool(part.args.get("nulls_first"))))
+            rows = self._top(node, rows, terms)
+        return Result(rows, outputs, [])
+
+
+def _refuse_clauses(node: exp.Select) -> None:
+    distinct = node.args.get("distinct")
+    if node.args.get("qualify"):
+        raise NotIncremental("QUALIFY")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise NotIncremental("DISTINCT ON")
+
+
+def _group_keys(node: exp.Select) -> tuple[list[exp.Expr], bool]:
+    clause = node.args.get("group")
+    if clause is None:
+        return [], False
+    if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
+        raise NotIncremental("ROLLUP, CUBE and GROUPING SETS")
+    if clause.args.get("all"):
+        return [part.unalias() for part in node.expressions if not is_aggregate(part)], True
+    return list(clause.expressions), True
+
+
+def _order_of(node: exp.Query) -> list[exp.Ordered]:
+    """The criteria of ORDER BY where they matter: under a LIMIT."""
+    order = node.args.get("order")
+    if order is None or not (node.args.get("limit") or node.args.get("offset")):
+        return []
+    return list(order.expressions)
+
+
+def _position(node: exp.Expr, names: Sequence[str]) -> int | None:
+    """Which column a criterion names, by its number or its name."""
+    if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(names):
+        return int(node.name) - 1
+    if isinstance(node, exp.Column) and not node.table and node.name.lower() in names:
+        return names.index(node.name.lower())
+    return None
+
+
+def _common(types: Sequence[Type]) -> Type:
+    kind = common_type(types)
+    if kind is None or kind.kind == "other":
+        raise NotIncremental("a union of columns of different types")
+    return kind
+
+
+def _typed(value: Lowered) -> Lowered:
+    if value.type.kind == "other":
+        raise NotIncremental(f"a column of the type {value.type}")
+    return value
