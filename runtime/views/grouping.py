@@ -6,6 +6,7 @@ the packed keys are sorted with their row numbers in their low bits, and sums ar
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from runtime.views.relationbatch import KeyCodes
 
-__all__ = ["Grouping", "grouping"]
+__all__ = ["Grouping", "grouping", "is_dense"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -42,20 +43,31 @@ class Grouping(ABC):
 
 def grouping(keys: Sequence[KeyCodes], rows: int) -> Grouping:
     """The groups of ``rows`` rows with these keys."""
-    lows = [key.low for key in keys]
-    sizes = [key.high - key.low + 1 for key in keys]
-    product = 1
-    for size in sizes:
-        product *= size
+    sizes, product = _sizes(keys)
     if product == 1:
-        return _One(lows)
-    if product <= min(max(_DENSE_LEAST, _DENSE_PER_ROW * rows), _DENSE_MOST):
-        return _Dense(_packed(keys, sizes), lows, sizes, product)
+        return _One([key.low for key in keys])
+    if _is_dense(product, rows):
+        return _Dense(_packed(keys, sizes), [key.low for key in keys], sizes, product)
     if product >= _WORD // 2:
         return _Sorted(keys, _sorted(_ranked(keys)))
     packed = _packed(keys, sizes)
     fits = (product - 1).bit_length() + rows.bit_length() < 64
     return _Sorted(keys, _sorted_with_rows(packed) if fits else _sorted(packed))
+
+
+def is_dense(keys: Sequence[KeyCodes], rows: int) -> bool:
+    """Whether these keys can be grouped without being sorted."""
+    return _is_dense(_sizes(keys)[1], rows)
+
+
+def _is_dense(product: int, rows: int) -> bool:
+    return product <= min(max(_DENSE_LEAST, _DENSE_PER_ROW * rows), _DENSE_MOST)
+
+
+def _sizes(keys: Sequence[KeyCodes]) -> tuple[list[int], int]:
+    """How many values each key may have, and all together."""
+    sizes = [key.high - key.low + 1 for key in keys]
+    return sizes, math.prod(sizes)
 
 
 class _One(Grouping):

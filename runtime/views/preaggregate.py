@@ -18,7 +18,7 @@ from runtime.compiler.program import Call, ColumnType, Expr, Lit, Map
 from runtime.state import ARROW_TYPES
 from runtime.views import limbs
 from runtime.views.evaluate import evaluate
-from runtime.views.grouping import Grouping, grouping
+from runtime.views.grouping import Grouping, grouping, is_dense
 from runtime.views.memo import Memo
 from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
 from runtime.views.relationbatch import KeyCodes, NotPlainError, RelationBatch, key_array
@@ -26,6 +26,8 @@ from runtime.views.relationbatch import KeyCodes, NotPlainError, RelationBatch, 
 __all__ = [
     "WEIGHT",
     "combine",
+    "has_dense_keys",
+    "is_plain",
     "payload_schema",
     "payload_sums",
     "payload_weight",
@@ -107,13 +109,33 @@ def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
         return _exact(map_, batch)
 
 
-def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
-    """All in int64; raises `NotPlainError` where that may not be enough."""
-    keys = [batch.key(key) for key in plan.map.keys]
+def has_dense_keys(map_: Map, batch: RelationBatch) -> bool:
+    """Whether the rows of these deltas need not be sorted; what is computed for the answer is kept."""
+    part = batch.where(map_.where)
+    return is_dense([part.key(key) for key in map_.keys], part.rows)
+
+
+def is_plain(map_: Map, batch: RelationBatch) -> bool:
+    """Whether the sums of these deltas are plain int64; what is computed for the answer is kept."""
+    part = batch.where(map_.where)
+    try:
+        _require_plain(_plan(map_), [part.key(key) for key in map_.keys], part)
+    except NotPlainError:
+        return False
+    return True
+
+
+def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> None:
     bounds = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
     for product, place in zip(plan.products, plan.base_of, strict=True):
         if not product.is_plain(keys, bounds[place]):
             raise NotPlainError
+
+
+def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
+    """All in int64; raises `NotPlainError` where that may not be enough."""
+    keys = [batch.key(key) for key in plan.map.keys]
+    _require_plain(plan, keys, batch)
     groups: Grouping = batch.kept(plan.grouping) or batch.keep(plan.grouping, grouping(keys, batch.rows))
     bases = [_total(plan, place, groups, batch) for place in range(len(plan.bases))]
     chosen = _effective(bases)

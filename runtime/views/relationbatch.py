@@ -181,6 +181,15 @@ class RelationBatch(Mapping[str, pa.Array]):
         found: Integers | None = self._held[key]
         return found
 
+    def codes(self, name: str) -> Integers:
+        """A column as int64, equal where its values are."""
+        numbers = self.numbers(name)
+        if numbers is not None:
+            return numbers
+        encoded = self[name].dictionary_encode(null_encoding="encode")
+        codes: Integers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return codes
+
     def _numbers(self, name: str) -> Integers | None:
         if self._parent is not None:
             whole = self._parent.numbers(name)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.compiler import Call, Col, Column, Expr, Key, Lit, Map, Relation, Sum
-from runtime.views import ViewError, ViewOverflowError
+from runtime.views import ViewError, ViewOverflowError, cancellation
+from runtime.views.cancellation import consolidated
 from runtime.views.grouping import grouping
 from runtime.views.preaggregate import combine, payload_sums, payload_weight, preaggregate
 from runtime.views.relationbatch import KeyCodes, RelationBatch
@@ -189,3 +190,71 @@ def test_maps_of_a_relation_share_what_was_computed() -> None:
     whole = Map(1, "r", None, (), (Sum("x", Call("mul", (Col("b"), Col("a")))),))
     by_c = Map(2, "r", None, (Key("c", "int64", Col("c")),), (Sum("x", product),))
     assert [payload_sums(m, preaggregate(m, batch))[0].tolist() for m in (by_a, whole, by_c)] == [[16]] * 3
+
+
+BY_B = Map(0, "r", None, (Key("b", "int64", Col("b")),), (Sum("x", Col("c")),))
+
+
+def orders(rows: int, lives: int, seed: int) -> list[tuple[Row, int]]:
+    """Orders come, change once in a while, and go again; their ids are in column a, times in b."""
+    rng = np.random.default_rng(seed)
+    live: list[Row] = []
+    deltas: list[tuple[Row, int]] = []
+    for place in range(rows):
+        if len(live) >= lives:
+            row = live.pop(int(rng.integers(len(live))))
+            deltas.append((row, -1))
+            if rng.random() < 0.2:
+                live.append((*row[:2], row[2] + 1, *row[3:]))
+                deltas.append((live[-1], 1))
+        row = (place, place * 1000, int(rng.integers(9)), None if place % 3 else place, "xyz"[place % 3], 0, place)
+        live.append(row)
+        deltas.append((row, 1 if place % 50 else 2))
+    return deltas
+
+
+@pytest.mark.parametrize("lives", [1, 7, 60, 10**9])
+@pytest.mark.parametrize("block", [16, 100, 10**6])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_cancels_makes_no_difference(lives: int, block: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(cancellation, "_BLOCK", block)
+    monkeypatch.setattr(cancellation, "has_dense_keys", lambda map_, batch: False)
+    nulls = Map(1, "r", None, (Key("n", "int64", Col("n")), Key("s", "string", Col("s"))), (Sum("x", Col("c")),))
+    batch = RelationBatch(delta_table(R, orders(300, lives, seed)))
+    for maps_ in ([BY_B], [nulls], [nulls, BY_B]):
+        fewer = consolidated(batch, maps_)
+        assert (fewer.rows < 0.6 * batch.rows) == (lives <= 60)
+        for map_ in maps_:
+            assert groups_of(map_, preaggregate(map_, fewer)) == groups_of(map_, preaggregate(map_, batch))
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows_of(st.integers(0, 2)), st.sampled_from([2, 7, 100]))
+def test_only_equal_rows_with_opposite_weights_cancel(deltas: list[tuple[Row, int]], block: int) -> None:
+    """Whatever the order and the weights, what is left adds up to the same."""
+    small = [((*row[:4], row[4], 0, 0), weight) for row, weight in deltas]
+    map_ = Map(0, "r", None, tuple(Key(f"k{n}", "int64", Col(n)) for n in "abc"), ())
+    batch = RelationBatch(delta_table(R, small))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"_LEAST_ROWS": 1, "_BLOCK": block, "_WORTH": 0.0}.items():
+            patch.setattr(cancellation, name, value)
+        patch.setattr(cancellation, "has_dense_keys", lambda map_, batch: False)
+        fewer = consolidated(batch, [map_])
+    assert groups_of(map_, preaggregate(map_, fewer)) == groups_of(map_, preaggregate(map_, batch))
+
+
+def test_small_keys_are_added_up_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "_LEAST_ROWS", 1)
+    batch = RelationBatch(delta_table(R, orders(300, 7, 1)))
+    assert consolidated(batch, [Map(0, "r", None, (Key("c", "int64", Col("c")),), ())]) is batch
+
+
+def test_a_map_that_is_refused_does_not_disturb_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancellation, "_LEAST_ROWS", 1)
+    batch = RelationBatch(delta_table(R, orders(300, 7, 1)))
+    edge = Call("mul", (Call("add", (Col("b"), Lit(1))), Lit(2**62)))
+    refused = Map(1, "r", None, (Key("k", "int64", edge),), ())
+    assert consolidated(batch, [refused, BY_B]).rows < batch.rows
+    with pytest.raises(ViewError, match="key k"):
+        preaggregate(refused, batch)
