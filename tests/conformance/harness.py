@@ -1,0 +1,304 @@
+"""One query over one stream, version by version, on several numbers of shards, against the oracle.
+
+On the way the shards are killed and restored as Spark does it: memory is lost between two versions, or in the middle
+of one, after some shards have taken their step and some of these have saved it, and the version is done again from the
+saves before it. Every change must be the same as without, and the changes must add up to what the oracle says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import pyarrow as pa
+
+from runtime.compiler import Column, NamedSelect, Program, View, compile_program
+from runtime.epochs import Segment
+from runtime.state import ARROW_TYPES
+from runtime.views import Delivery, ShardState, deliveries
+from tests.conformance.oracle import Oracle, OracleLimit, difference, oracle_sql
+from tests.conformance.schema import RELATIONS, Row
+from tests.conformance.streams import Stream, Version, live_rows, random_stream, shrunken
+from tests.generators.deltas import FakeSegment
+
+__all__ = ["Mismatch", "Mode", "Outcome", "Question", "case_stream", "check", "compiled", "explain_failure"]
+
+Mode = Literal["sql", "dbtoaster"]
+_TYPES: dict[str, set[str]] = {
+    "int": {"int64", "int128"},
+    "DOUBLE": {"float64"},
+    "VARCHAR": {"string"},
+    "BOOLEAN": {"bool"},
+    "DATE": {"date"},
+    "TIMESTAMP": {"timestamp"},
+}
+_SPARE_KEYS = 2
+"""Keys that a table may hold while no row is live: what a result without GROUP BY is."""
+
+
+class Mismatch(Exception):
+    """The views say something else than the oracle, or break a rule of their own."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Queries to ask, as the views of one program."""
+
+    queries: Mapping[str, str]
+    """View → SQL."""
+    mode: Mode = "sql"
+    """What SUM of nothing is."""
+
+
+@dataclass
+class Outcome:
+    """What a check has seen."""
+
+    versions: int = 0
+    """Compared with the oracle."""
+    limits: int = 0
+    """Versions in which a number was too large for the oracle or, with as much right, for the view."""
+    rows: int = 0
+    """Of the oracle's answers, all in all."""
+
+
+def compiled(question: Question) -> Program:
+    """The program of the question; raises `SqlError`."""
+    selects = [NamedSelect(name, sql) for name, sql in question.queries.items()]
+    return compile_program(selects, RELATIONS, mode=question.mode)
+
+
+def case_stream(program: Program, seed: int) -> tuple[Stream, tuple[int, ...]]:
+    """The stream and the numbers of shards that a seed stands for."""
+    rng = random.Random(seed)
+    shards = rng.choice(((1,), (2,), (3,), (1, 3)))
+    return random_stream(rng, program.relations, versions=rng.randint(3, 6), early=rng.random() < 0.15), shards
+
+
+@dataclass
+class _Deployment:
+    """All shards of a program, what they saved, and the sums of their changes."""
+
+    program: Program
+    shards: int
+    states: list[ShardState] = field(default_factory=list)
+    runs: list[list[bytes]] = field(default_factory=list)
+    results: dict[str, Counter[Row]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.states = [ShardState(self.program, shard, self.shards) for shard in range(self.shards)]
+        self.runs = [[] for _ in range(self.shards)]
+        self.results = {view.name: Counter() for view in self.program.views}
+
+    def step(self, version: Version, rng: random.Random | None) -> dict[str, str]:
+        """One version, perhaps with a failure before it or in it; gives the views that failed with the reason."""
+        delivered = self._deliveries(version, rng)
+        fault = "" if rng is None else rng.choices(("", "restart", "base", "lost"), (5, 2, 1, 2))[0]
+        if fault == "base":
+            self.runs = [[state.save_all()] for state in self.states]
+        if fault == "restart" or (fault == "base" and rng is not None and rng.random() < 0.5):
+            self._restore()
+        lost: list[dict[str, pa.Table]] = []
+        if fault == "lost":
+            assert rng is not None
+            for shard in range(rng.randint(1, self.shards)):
+                step = self.states[shard].step(_of_shard(delivered, shard))
+                lost.append(step.changes)
+                if rng.random() < 0.5:
+                    self.states[shard].save()
+            self._restore()
+        failed: dict[str, str] = {}
+        for shard, state in enumerate(self.states):
+            step = state.step(_of_shard(delivered, shard))
+            self.runs[shard].append(state.save())
+            failed |= step.failed
+            if shard < len(lost):
+                self._same(lost[shard], step.changes)
+            for name, changes in step.changes.items():
+                self._add(name, changes)
+        for name, result in self.results.items():
+            negative = {row: count for row, count in result.items() if count < 0}
+            if negative and name not in failed:
+                raise Mismatch(f"{name}: rows taken away that were not there: {negative}")
+        return failed
+
+    def held(self) -> dict[str, int]:
+        """Keys held, by table of state, over all shards."""
+        found: Counter[str] = Counter()
+        for state in self.states:
+            for name, table in state._tables().items():
+                found[name] += len(table)  # type: ignore[arg-type]  # every table of state has a length
+        return dict(found)
+
+    def _deliveries(self, version: Version, rng: random.Random | None) -> list[Delivery]:
+        given = []
+        for segment in version:
+            by_name: dict[str, list[tuple[Row, int]]] = {}
+            for name, row, weight in segment:
+                by_name.setdefault(name, []).append((row, weight))
+            given.append(cast(Segment, FakeSegment(RELATIONS, by_name)))
+        # Segments may be partitions of their own.
+        parts = [[one] for one in given] if rng is not None and rng.random() < 0.5 else [given]
+        found = [delivery for part in parts for delivery in deliveries(self.program, part, self.shards)]
+        if rng is not None:
+            rng.shuffle(found)
+        return found
+
+    def _restore(self) -> None:
+        """Fresh memory from what was saved."""
+        self.states = [ShardState(self.program, shard, self.shards) for shard in range(self.shards)]
+        for state, runs in zip(self.states, self.runs, strict=True):
+            for run in runs:
+                state.apply_run(run)
+
+    def _same(self, lost: Mapping[str, pa.Table], again: Mapping[str, pa.Table]) -> None:
+        for name in lost.keys() | again.keys():
+            one, other = (_rows(changes[name]) if name in changes else Counter[Row]() for changes in (lost, again))
+            wrong = difference(+one, +other) or difference(-one, -other)
+            if wrong:
+                raise Mismatch(f"a step that was done again says something else: {name}\n{wrong}")
+
+    def _add(self, name: str, changes: pa.Table) -> None:
+        columns = next(view.columns for view in self.program.views if view.name == name)
+        types = [*(ARROW_TYPES[column.type] for column in columns), pa.int64()]
+        if changes.schema.types != types:
+            raise Mismatch(f"{name}: expected changes of types {types}, was {changes.schema.types}")
+        found = _rows(changes)
+        if len(found) != changes.num_rows or 0 in found.values():
+            raise Mismatch(f"{name}: expected every changed row once and none for nothing, was {changes.to_pylist()}")
+        result = self.results[name]
+        for row, weight in found.items():
+            result[row] += weight
+            if not result[row]:
+                del result[row]
+
+    def result(self, name: str, columns: Sequence[Column]) -> Counter[Row]:
+        """A view's rows as the oracle has them: scaled integers as decimals."""
+        return Counter({_plain(name, row, columns): count for row, count in self.results[name].items()})
+
+
+def _of_shard(delivered: Sequence[Delivery], shard: int) -> list[Any]:
+    return [(d.part, d.deltas) for d in delivered if d.shard == shard]
+
+
+def _rows(changes: pa.Table) -> Counter[Row]:
+    """Rows with their weights, which may be negative."""
+    lists = [column.to_pylist() for column in changes.columns]
+    found: Counter[Row] = Counter()
+    for *values, weight in zip(*lists, strict=True):
+        found[tuple(values)] += weight
+    return found
+
+
+def _plain(name: str, row: Row, columns: Sequence[Column]) -> Row:
+    values = []
+    for value, column in zip(row, columns, strict=True):
+        if value is None and not column.nullable:
+            raise Mismatch(f"{name}: expected no NULL in {column.name}, was {row}")
+        values.append(value.scaleb(-column.scale) if column.type == "int128" and value is not None else value)
+        if column.type == "int64" and column.scale and value is not None:
+            values[-1] = pa.scalar(value).cast(pa.decimal128(38, 0)).as_py().scaleb(-column.scale)
+    return tuple(values)
+
+
+def _check_types(view: View, types: Sequence[str]) -> None:
+    for column, kind in zip(view.columns, types, strict=True):
+        plain = "int" if kind.startswith("DECIMAL") or kind.endswith("INT") or kind == "INTEGER" else kind
+        if column.type not in _TYPES.get(plain, {column.type}):
+            raise Mismatch(f"{view.name}: expected the type {kind} in column {column.name}, was {column.type}")
+
+
+def check(
+    question: Question,
+    stream: Stream,
+    oracle: Oracle,
+    *,
+    shards: Sequence[int] = (1,),
+    seed: int | None = None,
+    program: Program | None = None,
+) -> Outcome:
+    """Run the stream and compare after every version; raises `Mismatch`. Without a seed there are no failures."""
+    program = compiled(question) if program is None else program
+    rng = None if seed is None else random.Random(seed)
+    deployments = [_Deployment(program, number) for number in shards]
+    asked = {name: oracle_sql(sql, question.mode) for name, sql in question.queries.items()}
+    outcome = Outcome()
+    given_up: set[str] = set()
+    stale = {relation.name for relation in RELATIONS}
+    is_huge = _has_huge_numbers(stream)
+    for number, (version, held) in enumerate(zip(stream.versions, live_rows(stream), strict=True), 1):
+        for deployment in deployments:
+            for name, reason in deployment.step(version, rng).items():
+                if not (is_huge and "expected" in reason):
+                    raise Mismatch(f"version {number}, {deployment.shards} shards: {name} failed: {reason}")
+                given_up.add(name)
+        stale |= {entry[0] for segment in version for entry in segment}
+        if any(count < 0 for rows in held.values() for count in rows.values()):
+            continue  # no relation is like that, so there is no answer to compare with
+        for name in stale:
+            oracle.fill(name, held.get(name, {}))
+        stale.clear()
+        for view in program.views:
+            if view.name not in given_up and not _compare(view, asked[view.name], oracle, deployments, outcome, number):
+                given_up.add(view.name)
+            outcome.limits += view.name in given_up
+    if not given_up and not any(held.values()):
+        _check_empty(deployments, len(asked))
+    return outcome
+
+
+def _has_huge_numbers(stream: Stream) -> bool:
+    rows = (row for version in stream.versions for segment in version for _, row, _ in segment)
+    return any(isinstance(value, int) and abs(value) > 2**60 for row in rows for value in row)
+
+
+def _compare(
+    view: View, sql: str, oracle: Oracle, deployments: Sequence[_Deployment], outcome: Outcome, number: int
+) -> bool:
+    """Whether the oracle could say what the view must be; raises `Mismatch` if it is something else."""
+    try:
+        types, expected = oracle.ask(sql)
+    except OracleLimit:
+        return False
+    _check_types(view, types)
+    outcome.versions += 1
+    outcome.rows += expected.total()
+    for deployment in deployments:
+        wrong = difference(deployment.result(view.name, view.columns), expected)
+        if wrong:
+            raise Mismatch(f"version {number}, {deployment.shards} shards: {view.name}\n{wrong}")
+    return True
+
+
+def _check_empty(deployments: Sequence[_Deployment], views: int) -> None:
+    for deployment in deployments:
+        kept = {name: count for name, count in deployment.held().items() if count > _SPARE_KEYS * views}
+        if kept:
+            raise Mismatch(f"no row is live, but state is held on {deployment.shards} shards: {kept}")
+
+
+def explain_failure(
+    question: Question, stream: Stream, oracle: Oracle, shards: Sequence[int], seed: int | None, again: str
+) -> str:
+    """The failure in words, with the smallest stream that was found to have it, and how to run it again."""
+
+    def error(candidate: Stream, numbers: Sequence[int], chance: int | None) -> str:
+        try:
+            check(question, candidate, oracle, shards=numbers, seed=chance)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it is to be made smaller
+            return f"{type(failure).__name__}: {failure}"
+        return ""
+
+    setting: tuple[Sequence[int], int | None] = (shards, seed)
+    for simpler in (((1,), None), *(((number,), None) for number in shards[1:]), *(((n,), seed) for n in shards)):
+        if error(stream, *simpler):
+            setting = simpler
+            break
+    small = shrunken(stream, lambda candidate: bool(error(candidate, *setting)))
+    program = compiled(question)
+    lines = [f"-- {question.mode}", *(f"-- {view.view_class}: {view.reason}\n{view.sql}" for view in program.views)]
+    lines += [f"shards {setting[0]}, " + ("nothing killed" if setting[1] is None else f"kills from seed {setting[1]}")]
+    return "\n".join([*lines, str(small), error(small, *setting), f"again: {again}"])

@@ -1,0 +1,38 @@
+-- name: top_prices
+SELECT price, id, broker_id, t, volume FROM bids ORDER BY price DESC, id, broker_id, t, volume LIMIT 3;
+
+-- name: top_with_offset
+SELECT price, id, t FROM bids ORDER BY price, id, t LIMIT 2 OFFSET 1;
+
+-- name: top_groups
+SELECT broker_id, SUM(volume) AS v FROM bids GROUP BY broker_id ORDER BY v DESC, broker_id LIMIT 2;
+
+-- name: top_nulls_first
+SELECT quantity, id FROM sales ORDER BY quantity NULLS FIRST, id LIMIT 3;
+
+-- name: top_nulls_last_descending
+SELECT channel, quantity, id FROM sales ORDER BY channel DESC NULLS LAST, quantity DESC NULLS FIRST, id LIMIT 4;
+
+-- name: top_of_join
+SELECT c.name, s.amount FROM sales s JOIN customers c ON s.customer_id = c.id ORDER BY s.amount DESC, c.name LIMIT 3;
+
+-- name: top_duplicates
+SELECT tag, minute FROM visits ORDER BY tag, minute LIMIT 4;
+
+-- name: top_in_from
+SELECT SUM(volume) AS v FROM (SELECT price, volume, id FROM asks ORDER BY price, volume, id LIMIT 2) x;
+
+-- name: top_dates
+SELECT sold_at, id FROM sales ORDER BY sold_at DESC, id LIMIT 2;
+
+-- name: limit_zero
+SELECT id FROM bids ORDER BY id LIMIT 0;
+
+-- name: order_without_limit
+SELECT id, price FROM bids ORDER BY price DESC, id;
+
+-- name: top_of_distinct
+SELECT DISTINCT price FROM bids ORDER BY price DESC LIMIT 2;
+
+-- name: top_of_union
+SELECT price, id FROM bids UNION ALL SELECT price, id FROM asks ORDER BY price, id LIMIT 3;

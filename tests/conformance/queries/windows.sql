@@ -1,0 +1,62 @@
+-- name: tumbling
+SELECT t // 3 AS bucket, SUM(volume) AS v, COUNT(*) AS n FROM bids GROUP BY t // 3;
+
+-- name: tumbling_extremes
+SELECT minute // 5 AS bucket, tag, MIN(minute) AS first, MAX(minute) AS last, COUNT(*) AS n FROM visits GROUP BY minute // 5, tag;
+
+-- name: tumbling_join
+SELECT b.t // 2 AS bucket, SUM(b.volume * a.volume) AS v FROM bids b JOIN asks a ON b.t // 2 = a.t // 2 GROUP BY b.t // 2;
+
+-- name: tumbling_by_timestamp
+SELECT DATE_TRUNC('day', sold_at) AS day, SUM(amount) AS a, COUNT(*) AS n FROM sales GROUP BY 1;
+
+-- name: sliding
+SELECT w.start, SUM(b.volume) AS v, COUNT(*) AS n
+FROM bids b JOIN (SELECT DISTINCT t - t % 2 AS start FROM bids) w ON b.t >= w.start AND b.t < w.start + 4
+GROUP BY w.start;
+
+-- name: sliding_two_hops
+SELECT start, SUM(volume) AS v FROM (
+  SELECT t // 2 * 2 AS start, volume FROM bids UNION ALL SELECT t // 2 * 2 - 2, volume FROM bids) x GROUP BY start;
+
+-- name: sliding_self_join
+SELECT x.id, x.t, COUNT(*) AS n, SUM(y.volume) AS v FROM bids x JOIN bids y ON y.t > x.t - 3 AND y.t <= x.t GROUP BY x.id, x.t;
+
+-- name: session
+SELECT broker, session, MIN(t) AS first, MAX(t) AS last, COUNT(*) AS n FROM (
+  SELECT broker, t, SUM(starts) OVER (PARTITION BY broker ORDER BY t) AS session FROM (
+    SELECT broker, t, CASE WHEN t - LAG(t) OVER (PARTITION BY broker ORDER BY t) <= 2 THEN 0 ELSE 1 END AS starts
+    FROM (SELECT DISTINCT broker_id AS broker, t FROM bids) a) b) c
+GROUP BY broker, session;
+
+-- name: row_number
+SELECT broker, price, ROW_NUMBER() OVER (PARTITION BY broker ORDER BY price DESC) AS place
+FROM (SELECT DISTINCT broker_id AS broker, price FROM bids) x;
+
+-- name: best_two_of_each
+SELECT broker, price FROM (
+  SELECT broker, price, ROW_NUMBER() OVER (PARTITION BY broker ORDER BY price DESC) AS place
+  FROM (SELECT DISTINCT broker_id AS broker, price FROM bids) x) y
+WHERE place <= 2;
+
+-- name: qualify_best
+SELECT DISTINCT broker_id, price FROM bids QUALIFY RANK() OVER (PARTITION BY broker_id ORDER BY price DESC) = 1;
+
+-- name: lag
+SELECT t, price, price - LAG(price) OVER (ORDER BY t, price) AS step FROM (SELECT DISTINCT t, price FROM bids) x;
+
+-- name: running_sum
+SELECT t, SUM(v) OVER (ORDER BY t) AS running FROM (SELECT t, SUM(volume) AS v FROM bids GROUP BY t) x;
+
+-- name: sum_over_partition
+SELECT id, volume, SUM(volume) OVER (PARTITION BY broker_id) AS total FROM bids;
+
+-- name: rank_and_dense_rank
+SELECT id, price, RANK() OVER (ORDER BY price) AS r, DENSE_RANK() OVER (ORDER BY price) AS d FROM bids;
+
+-- name: moving_average
+SELECT t, AVG(v) OVER (ORDER BY t ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS m
+FROM (SELECT t, SUM(volume) AS v FROM bids GROUP BY t) x;
+
+-- name: share_of_partition
+SELECT broker_id, id, volume / SUM(volume) OVER (PARTITION BY broker_id) AS share FROM bids;
