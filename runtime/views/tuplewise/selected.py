@@ -190,12 +190,12 @@ class _NestedCode:
 
         bound = {}
         for each, place in wanted.items():
-            if place == 0 or zero:
+            if place == 0:
                 bound[f"{name}.{each}"] = source.assign("s", part(place))
                 continue
             # Where all weights are positive there are rows where there are keys; else only the sum of weights says.
-            text = f"None if {at} == {none} or {held}.irregular and not {part(0)} else {part(place)}"
-            bound[f"{name}.{each}"] = source.assign("s", text, nullable=True)
+            text = f"{0 if zero else None} if {at} == {none} or {held}.irregular and not {part(0)} else {part(place)}"
+            bound[f"{name}.{each}"] = source.assign("s", text, nullable=not zero)
         return bound
 
     def put_flip(self, values: Mapping[str, Value], key: str) -> str:
