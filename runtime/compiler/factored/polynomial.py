@@ -23,6 +23,8 @@ __all__ = [
     "times",
 ]
 
+_MOST = 64
+"""More products than this in one sum cost more than they save."""
 Product = tuple[tuple[str, Expr], ...]
 """(relation, factor over its columns) pairs, at most one for each, in the order of their names; empty for 1."""
 
@@ -98,6 +100,8 @@ def negated(part: Iterable[Monomial]) -> list[Monomial]:
 def times(left: Iterable[Monomial], right: Iterable[Monomial]) -> list[Monomial]:
     """The product of two sums."""
     others = list(right)
+    if len(others) > _MOST:
+        raise NotIncremental(f"a sum of more than {_MOST} products")
     return [_times(one, other) for one in left for other in others]
 
 
