@@ -124,8 +124,9 @@ def _telling_column(batch: RelationBatch) -> Integers | None:
     for name in batch:
         numbers = batch.numbers(name)
         if numbers is not None:
-            sample = np.unique(numbers[::step])
-            found.append((-len(sample), int(sample[-1]) - int(sample[0]), len(columns)))
+            sample = np.sort(numbers[::step])
+            distinct = int(np.count_nonzero(sample[1:] != sample[:-1]))
+            found.append((-distinct, int(sample[-1]) - int(sample[0]), len(columns)))
             columns.append(numbers)
     return columns[min(found)[2]] if found else None
 
