@@ -111,6 +111,10 @@ class OrderedIndex:
         """The sums below one bound, of an index without group words."""
         return self._layout.prefix(bound, inclusive=inclusive)
 
+    def total(self) -> list[int]:
+        """The sums of everything, of an index without group words."""
+        return self._layout.total()
+
     def has_negative(self) -> bool:
         """Whether any entry has a negative sum; only where ``watches_signs``."""
         assert self._watches_signs

@@ -114,6 +114,10 @@ class Dense:
         """See `OrderedIndex.totals`."""
         return [running[groups, -1] for running in self._running]
 
+    def total(self) -> list[int]:
+        """See `OrderedIndex.total`."""
+        return [int(running[0, -1]) for running in self._running]
+
     def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
         """See `OrderedIndex.prefix`."""
         place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
@@ -248,6 +252,10 @@ class Spine:
         """See `OrderedIndex.totals`."""
         nothing = np.zeros(len(groups), np.int64)
         return self._between(self._pack(groups, nothing), self._pack(groups + 1, nothing))
+
+    def total(self) -> list[int]:
+        """See `OrderedIndex.total`."""
+        return [sum(int(run.running[number][-1]) for run in self._runs) for number in range(self._sums)]
 
     def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
         """See `OrderedIndex.prefix`."""

@@ -1,7 +1,8 @@
 """Which shard keeps which part of a view program.
 
-A linear view is spread over all shards by the keys of its maps, because every map of it carries its whole key. Any
-other view lives in one shard, with all of the maps that it reads.
+A view is spread over all shards if every map of it carries a key by which its rows meet: all keys of its maps for a
+linear view, one key of each map for a join whose sides are equal in it. Any other view lives in one shard, with all of
+the maps that it reads.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import msgspec
 
 from runtime.compiler import maps_of
-from runtime.compiler.program import Linear, Program, View
+from runtime.compiler.program import Joined, Linear, Program, View
 
-__all__ = ["Part", "is_spread", "parts_of_shard", "spread_maps", "views_of_shard", "whole_maps"]
+__all__ = ["Part", "is_spread", "part_of", "parts_of_map", "parts_of_shard", "views_of_shard"]
+
+_COLUMNS = 1 << 6
 
 
 class Part(msgspec.Struct, frozen=True, order=True):
@@ -21,57 +24,70 @@ class Part(msgspec.Struct, frozen=True, order=True):
     """Map id."""
     whole: bool
     """True: all of its keys; False: those of the shard."""
+    column: int = -1
+    """Which key says the shard of a row, by number; -1: all of them together."""
 
     @property
     def code(self) -> int:
         """The part as one integer, for the wire."""
-        return 2 * self.map + self.whole
+        return (2 * self.map + self.whole) * _COLUMNS + self.column + 1
 
     @classmethod
     def of_code(cls, code: int) -> Part:
         """The part of `code`."""
-        return cls(code // 2, bool(code % 2))
+        number, column = divmod(code, _COLUMNS)
+        return cls(number // 2, bool(number % 2), column - 1)
+
+
+def part_of(program: Program, view: View, number: int) -> Part:
+    """The part of a map that a view reads."""
+    if not is_spread(program, view):
+        return Part(number, True)
+    if isinstance(view.body, Joined):
+        return Part(number, False, _columns(program, view.body)[number])
+    return Part(number, False)
 
 
 def is_spread(program: Program, view: View) -> bool:
     """Whether every shard keeps the part of a view that belongs to its keys."""
-    return isinstance(view.body, Linear) and all(
-        program.maps[b.map].keys and b.empty is None for b in view.body.branches
-    )
+    body = view.body
+    if isinstance(body, Joined):
+        return bool(_columns(program, body))
+    return isinstance(body, Linear) and all(program.maps[b.map].keys and b.empty is None for b in body.branches)
 
 
-def _homes(program: Program, shards: int) -> dict[str, int]:
-    """View → its shard, for views that live in one; the same for as long as the view lives."""
-    return {view.name: view.home % shards for view in program.views if not is_spread(program, view)}
+def _columns(program: Program, body: Joined) -> dict[int, int]:
+    """Map → number of the key that says its shard; none where the view cannot be spread."""
+    columns: dict[int, int] = {}
+    kinds = set()
+    for occurrence, name in zip(body.occurrences, body.partition, strict=False):
+        keys = program.maps[occurrence.map].keys
+        number = next(place for place, key in enumerate(keys) if key.name == name)
+        kinds.add(keys[number].type)
+        if columns.setdefault(occurrence.map, number) != number:
+            return {}
+    return columns if len(kinds) == 1 and max(columns.values()) < _COLUMNS - 1 else {}
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
-    """The views that a shard keeps, wholly or in part."""
-    homes = _homes(program, shards)
-    return [view for view in program.views if homes.get(view.name, shard) == shard]
+    """The views that a shard keeps, wholly or in part; a view that lives in one shard never changes it."""
+    return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
 
 
 def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
     """The maps that a shard keeps, in a fixed order."""
-    parts = {
-        Part(number, not is_spread(program, view))
-        for view in views_of_shard(program, shard, shards)
-        for number in maps_of(view.body)
-    }
-    return sorted(parts)
+    views = views_of_shard(program, shard, shards)
+    return sorted({part_of(program, view, number) for view in views for number in maps_of(view.body)})
 
 
-def spread_maps(program: Program) -> set[int]:
-    """Maps whose deltas go to the shard of their key."""
-    return {number for view in program.views if is_spread(program, view) for number in maps_of(view.body)}
-
-
-def whole_maps(program: Program, shards: int) -> dict[int, list[int]]:
-    """Map → the shards that keep all of it."""
-    homes: dict[int, set[int]] = {}
-    home_of = _homes(program, shards)
+def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
+    """Map → its parts, each with the shards that keep it (one that is not whole: each shard its own keys)."""
+    found: dict[Part, set[int]] = {}
     for view in program.views:
-        if view.name in home_of:
-            for number in maps_of(view.body):
-                homes.setdefault(number, set()).add(home_of[view.name])
-    return {number: sorted(shards_) for number, shards_ in homes.items()}
+        homes = range(shards) if is_spread(program, view) else (view.home % shards,)
+        for number in maps_of(view.body):
+            found.setdefault(part_of(program, view, number), set()).update(homes)
+    parts: dict[int, list[tuple[Part, tuple[int, ...]]]] = {}
+    for part, keepers in sorted(found.items()):
+        parts.setdefault(part.map, []).append((part, tuple(sorted(keepers))))
+    return parts

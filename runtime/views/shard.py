@@ -6,7 +6,7 @@ the same deliveries in any order within a version give the same changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -15,18 +15,24 @@ import pyarrow as pa
 
 from runtime.compiler import maps_of
 from runtime.compiler.catalogue import map_identity
-from runtime.compiler.program import Linear, Program, Reevaluated, View
-from runtime.state import CorruptStateError, KeyedTable, StringPool, decode_run, encode_run
+from runtime.compiler.program import Joined, Linear, Program, Reevaluated, Selected, View
+from runtime.state import CorruptStateError, StateError, StringPool, decode_run, encode_run
 from runtime.views.errors import ViewError
+from runtime.views.flow import FlowState
+from runtime.views.frames import Delta, delta_of
+from runtime.views.joined import JoinedState
 from runtime.views.linear import branch_changes, change_schema, consolidate, empty_row
 from runtime.views.maps import MapChange, MapState
-from runtime.views.placement import Part, is_spread, parts_of_shard, views_of_shard
-from runtime.views.preaggregate import combine
+from runtime.views.payload import combine
+from runtime.views.placement import Part, part_of, parts_of_shard, views_of_shard
 from runtime.views.reevaluated import LastResult, evaluate_query
+from runtime.views.selected import SelectedState
+from runtime.views.stores import Index, IndexSet, IndexSpec, Saved
 
 __all__ = ["ShardState", "Step"]
 
-_RUN_FORMAT: Final = 2
+_RUN_FORMAT: Final = 3
+_ViewState = JoinedState | SelectedState | FlowState
 _Given = Iterable[tuple[Part, pa.Table | str]]
 
 
@@ -50,20 +56,62 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
     begun: list[str]
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """What a version brings."""
+
+    changed: dict[Part, MapChange]
+    payloads: dict[Part, pa.Table]
+    broken: dict[Part, str]
+    earlier: dict[str, pa.Table]
+    """View that is new → what it would have said before the version."""
+
+
 class ShardState:
     """One shard's share of a program. Not thread-safe: one owner at a time."""
 
     def __init__(self, program: Program, shard: int, shards: int) -> None:
-        self._program = program
         self._shard, self._shards = shard, shards
         self._pool = StringPool()
         self._saved_strings = 0
-        self._views = views_of_shard(program, shard, shards)
-        self._maps = {p: MapState(program.maps[p.map], self._pool) for p in parts_of_shard(program, shard, shards)}
-        self._results = {v.name: LastResult(v, self._pool) for v in self._views if isinstance(v.body, Reevaluated)}
+        self._maps: dict[Part, MapState] = {}
+        self._sets: dict[Part, IndexSet] = {}
+        self._results: dict[str, LastResult] = {}
+        self._states: dict[str, _ViewState] = {}
         self._failed: dict[str, str] = {}
         self._begun: set[str] = set()
         self._unfilled: set[Part] = set()
+        self._assemble(program, {}, {})
+
+    def _assemble(
+        self, program: Program, maps: Mapping[Part, MapState], indexes: Mapping[Part, Mapping[IndexSpec, Index]]
+    ) -> None:
+        """Make the parts of a program, of what there is already and else empty."""
+        self._program = program
+        self._views = views_of_shard(program, self._shard, self._shards)
+        self._maps, self._sets, self._results, self._states = {}, {}, {}, {}
+        for part in parts_of_shard(program, self._shard, self._shards):
+            map_ = program.maps[part.map]
+            types, sums = {key.name: key.type for key in map_.keys}, [total.name for total in map_.sums]
+            self._sets[part] = IndexSet(types, sums, indexes.get(part))
+        for view in self._views:
+            body = view.body
+            parts = {number: part_of(program, view, number) for number in maps_of(body)}
+            if isinstance(body, (Linear, Reevaluated)):
+                for part in parts.values():
+                    if part not in self._maps:
+                        self._maps[part] = maps.get(part) or MapState(program.maps[part.map], self._pool)
+                if isinstance(body, Reevaluated):
+                    self._results[view.name] = LastResult(view, self._pool)
+            elif isinstance(body, Joined):
+                self._states[view.name] = JoinedState(view, body, program, self._set_of(view), self._pool)
+            elif isinstance(body, Selected):
+                self._states[view.name] = SelectedState(view, body, program, self._set_of(view), self._pool)
+            else:
+                self._states[view.name] = FlowState(view, body, program, self._pool)
+        self._unfilled = {part for part in self._maps if part not in maps}
+
+    def _set_of(self, view: View) -> Callable[[int], IndexSet]:
+        return lambda number: self._sets[part_of(self._program, view, number)]
 
     def migrate(self, program: Program) -> None:
         """Change over to another program, before its first version; `save_all` must follow that version.
@@ -71,30 +119,42 @@ class ShardState:
         What stays keeps its state. A map is kept only if a view that has not failed reads it: a failure may have left
         it without some of its deltas, which does not matter to those that have failed with it.
         """
-        held: dict[tuple[bytes, bool], MapState] = {}
+        sound: dict[tuple[bytes, bool, int], Part] = {}
         for view in self._views:
             if view.name not in self._failed:
-                is_whole = not is_spread(self._program, view)
                 for number in maps_of(view.body):
-                    identity = map_identity(self._program.maps[number])
-                    held[identity, is_whole] = self._maps[Part(number, is_whole)]
-        self._program = program
-        self._views = views_of_shard(program, self._shard, self._shards)
-        parts = parts_of_shard(program, self._shard, self._shards)
-        identities = {part: (map_identity(program.maps[part.map]), part.whole) for part in parts}
-        self._unfilled = {part for part in parts if identities[part] not in held}
-        self._maps = {
-            part: MapState(program.maps[part.map], self._pool) if part in self._unfilled else held[identities[part]]
-            for part in parts
+                    part = part_of(self._program, view, number)
+                    sound[self._identity(self._program, part)] = part
+        maps, sets, results, states = self._maps, self._sets, self._results, self._states
+        old = {
+            part: sound[identity]
+            for part in parts_of_shard(program, self._shard, self._shards)
+            if (identity := self._identity(program, part)) in sound
         }
+        self._assemble(
+            program,
+            {part: maps[before] for part, before in old.items() if before in maps},
+            {part: sets[before].indexes for part, before in old.items()},
+        )
         names = {view.name for view in self._views}
         self._begun &= names
         self._failed = {name: reason for name, reason in self._failed.items() if name in names}
-        self._results = {
-            view.name: self._results[view.name] if view.name in self._begun else LastResult(view, self._pool)
-            for view in self._views
-            if isinstance(view.body, Reevaluated)
-        }
+        for name in self._begun - self._failed.keys():
+            if name in results:
+                self._results[name] = results[name]
+            elif name in states:
+                self._inherit(self._states[name], states[name])
+
+    @staticmethod
+    def _identity(program: Program, part: Part) -> tuple[bytes, bool, int]:
+        return map_identity(program.maps[part.map]), part.whole, part.column
+
+    @staticmethod
+    def _inherit(state: _ViewState, before: _ViewState) -> None:
+        held = before.tables()
+        for name, table in state.tables().items():
+            table.apply_run(held[name].save_all())
+        state.resume()
 
     def step(self, delivered: _Given, backfill: Mapping[str, _Given] | None = None) -> Step:
         """Add what was delivered for one version and say what changed; in place of deltas, why there are none.
@@ -103,48 +163,126 @@ class ShardState:
         """
         by_part: dict[Part, list[pa.Table]] = {}
         broken: dict[Part, str] = {}
-        filled: set[Part] = set()
-        for given in (backfill or {}).values():
-            new = [(part, deltas) for part, deltas in given if part in self._unfilled and part not in filled]
-            filled |= {part for part, _ in new}
-            _sort(new, by_part, broken)
-        self._unfilled = set()
+        earlier = self._fill(backfill or {}, by_part, broken)
         _sort(delivered, by_part, broken)
         changed: dict[Part, MapChange] = {}
+        deltas: dict[Part, Delta] = {}
+        payloads: dict[Part, pa.Table] = {}
         for part, tables in sorted(by_part.items()):
             try:
-                deltas = combine(self._program.maps[part.map], tables)
-                if deltas.num_rows:
-                    changed[part] = self._maps[part].merge(deltas)
+                payloads[part] = payload = combine(self._program.maps[part.map], tables)
+                if payload.num_rows and part in self._maps:
+                    changed[part] = self._maps[part].merge(payload)
+                if part in self._sets and self._sets[part].indexes:
+                    deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
             except ViewError as error:
                 broken[part] = str(error)
         step = Step({}, {})
+        self._react(deltas, broken, step)
         for view in self._views:
             if view.name not in self._failed:
-                self._update(view, changed, broken, step)
+                self._update(view, _Version(changed, payloads, broken, earlier), step)
             self._begun.add(view.name)
         return step
 
-    def _update(self, view: View, changed: dict[Part, MapChange], broken: dict[Part, str], step: Step) -> None:
+    def _fill(
+        self, backfill: Mapping[str, _Given], by_part: dict[Part, list[pa.Table]], broken: dict[Part, str]
+    ) -> dict[str, pa.Table]:
+        """Bring new views to where they would be before the version; gives what they would have said by then."""
+        filled: set[Part] = set()
+        earlier: dict[str, pa.Table] = {}
+        for name, given in backfill.items():
+            view = next(view for view in self._views if view.name == name)
+            held: dict[Part, list[pa.Table]] = {}
+            _sort(given, held, broken)
+            if isinstance(view.body, (Linear, Reevaluated)):
+                for part, tables in held.items():
+                    if part in self._unfilled and part not in filled:
+                        by_part.setdefault(part, []).extend(tables)
+                        filled.add(part)
+                continue
+            try:
+                changes = self._begin(view, held)
+            except (ViewError, StateError) as error:
+                self._failed[name] = str(error)
+                continue
+            if changes is not None:
+                earlier[name] = changes
+        self._unfilled = set()
+        return earlier
+
+    def _begin(self, view: View, held: Mapping[Part, list[pa.Table]]) -> pa.Table | None:
+        """Take a new view through all that its maps hold, as if it were one version, with indexes of its own."""
+        payloads = {part: combine(self._program.maps[part.map], tables) for part, tables in held.items()}
+        state = self._states[view.name]
+        self._begun.add(view.name)
+        if isinstance(state, FlowState):
+            return state.step({part.map: payload for part, payload in payloads.items()})
+        deltas = {part: delta_of(self._program.maps[part.map], p, self._pool) for part, p in payloads.items()}
+        if isinstance(state, JoinedState):
+            state.build({part.map: delta for part, delta in deltas.items()})
+        for part, delta in deltas.items():
+            self._sets[part].fill(delta)
+        return state.changes(begun=False)
+
+    def _react(self, deltas: Mapping[Part, Delta], broken: Mapping[Part, str], step: Step) -> None:
+        """Let joins take in the deltas, map by map, and add each to its indexes in between."""
+        for part, delta in sorted(deltas.items()):
+            readers = [
+                (view, state)
+                for view in self._views
+                if isinstance(state := self._states.get(view.name), JoinedState)
+                and part.map in state.maps
+                and part_of(self._program, view, part.map) == part
+            ]
+            for turn in (0, 1):
+                for view, state in readers:
+                    if view.name not in self._failed and turn < state.turns(part.map):
+                        try:
+                            state.react(part.map, turn, delta)
+                        except (ViewError, StateError) as error:
+                            self._failed[view.name] = step.failed[view.name] = str(error)
+                if turn == 0:
+                    self._add(part, delta, step)
+
+    def _add(self, part: Part, delta: Delta, step: Step) -> None:
         try:
+            self._sets[part].add(delta)
+        except (ViewError, StateError) as error:
+            for view in self._views:
+                if view.name in self._states and part.map in self._states[view.name].maps:
+                    self._failed[view.name] = step.failed[view.name] = str(error)
+
+    def _update(self, view: View, version: _Version, step: Step) -> None:
+        try:
+            for number in maps_of(view.body):
+                _raise_if_broken(version.broken, part_of(self._program, view, number))
             if isinstance(view.body, Linear):
-                changes = self._linear(view, view.body, changed, broken)
+                changes = self._linear(view, view.body, version.changed)
+            elif isinstance(view.body, Reevaluated):
+                changes = self._reevaluated(view, view.body, version.changed)
             else:
-                assert isinstance(view.body, Reevaluated)
-                changes = self._reevaluated(view, view.body, changed, broken)
-        except ViewError as error:
+                changes = self._changes(view, version.payloads)
+                earlier = version.earlier.get(view.name)
+                if earlier is not None:
+                    both = [earlier] if changes is None else [earlier, changes]
+                    changes = consolidate(pa.concat_tables(both), change_schema(view.columns))
+        except (ViewError, StateError) as error:
             self._failed[view.name] = step.failed[view.name] = str(error)
             return
         if changes is not None and changes.num_rows:
             step.changes[view.name] = changes
 
-    def _linear(
-        self, view: View, body: Linear, changed: dict[Part, MapChange], broken: dict[Part, str]
-    ) -> pa.Table | None:
+    def _changes(self, view: View, payloads: Mapping[Part, pa.Table]) -> pa.Table | None:
+        state = self._states[view.name]
+        if isinstance(state, FlowState):
+            return state.step({n: payloads[p] for n in state.maps if (p := Part(n, True)) in payloads})
+        return state.changes(begun=view.name in self._begun)
+
+    def _linear(self, view: View, body: Linear, changed: dict[Part, MapChange]) -> pa.Table | None:
         tables: list[pa.Table] = []
         for branch in body.branches:
-            part = Part(branch.map, not is_spread(self._program, view))
-            _raise_if_broken(broken, part)
+            part = part_of(self._program, view, branch.map)
             begun = view.name in self._begun
             change = changed.get(part) if begun else _from_nothing(self._maps[part])
             if change is not None:
@@ -157,12 +295,8 @@ class ShardState:
                     tables.append(empty_row(branch, view.columns, sign))
         return consolidate(pa.concat_tables(tables), change_schema(view.columns)) if tables else None
 
-    def _reevaluated(
-        self, view: View, body: Reevaluated, changed: dict[Part, MapChange], broken: dict[Part, str]
-    ) -> pa.Table | None:
+    def _reevaluated(self, view: View, body: Reevaluated, changed: dict[Part, MapChange]) -> pa.Table | None:
         parts = {given.map: Part(given.map, True) for given in body.inputs}
-        for part in parts.values():
-            _raise_if_broken(broken, part)
         if view.name in self._begun and not any(part in changed for part in parts.values()):
             return None
         maps = {number: self._maps[part] for number, part in parts.items()}
@@ -172,9 +306,14 @@ class ShardState:
         table = self._maps[part].table
         return int(table.get(table.live_slots())[0].sum())
 
-    def _tables(self) -> dict[str, KeyedTable]:
-        tables = {f"map/{part.code}": state.table for part, state in self._maps.items()}
-        return tables | {f"result/{name}": result.table for name, result in self._results.items()}
+    def _tables(self) -> dict[str, Saved]:
+        tables: dict[str, Saved] = {f"map/{part.code}": state.table for part, state in self._maps.items()}
+        tables |= {f"result/{name}": result.table for name, result in self._results.items()}
+        for part, indexes in self._sets.items():
+            tables |= {f"index/{part.code}/{spec.code}": index.table for spec, index in indexes.indexes.items()}
+        for name, state in self._states.items():
+            tables |= {f"view/{name}/{inner}": table for inner, table in state.tables().items()}
+        return tables
 
     def save(self) -> bytes:
         """Everything that changed since the last save, as a run; nothing is dirty afterwards."""
@@ -206,8 +345,12 @@ class ShardState:
         tables = self._tables()
         for name, table_run in run.tables.items():
             tables[name].apply_run(decode_run(table_run, name))
+        for indexes in self._sets.values():
+            indexes.restored()
         self._failed = run.failed
         self._begun = set(run.begun)
+        for name in self._begun & self._states.keys():
+            self._states[name].resume()
 
     def _encode(self, runs: dict[str, bytes], first_string: int) -> bytes:
         strings = self._pool.added_since(first_string)

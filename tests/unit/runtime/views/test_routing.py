@@ -10,7 +10,7 @@ from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
 from runtime.epochs import Segment
 from runtime.views import Part, deliveries
-from runtime.views.placement import is_spread, parts_of_shard, spread_maps, views_of_shard, whole_maps
+from runtime.views.placement import is_spread, parts_of_map, parts_of_shard, views_of_shard
 from tests.generators.deltas import Deltas, FakeSegment, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -49,8 +49,7 @@ def test_shards_keep_exactly_what_they_are_sent(shards: int) -> None:
         homes = [s for s in range(shards) if view in views_of_shard(found, s, shards)]
         assert homes == list(range(shards)) if is_spread(found, view) else len(homes) == 1
     for shard in range(shards):
-        sent = {Part(number, True) for number, homes in whole_maps(found, shards).items() if shard in homes}
-        sent |= {Part(number, False) for number in spread_maps(found)}
+        sent = {part for parts in parts_of_map(found, shards).values() for part, keepers in parts if shard in keepers}
         kept = set(parts_of_shard(found, shard, shards))
         assert kept == sent
 

@@ -104,5 +104,5 @@ def test_a_run_out_of_turn_is_refused() -> None:
     held = Shards(strings, 1)
     held.step([{"q": [(("x",), 1)]}])
     held.step([{"q": [(("y",), 1)]}])
-    with pytest.raises(CorruptStateError, match="from string 0, was format 2 from string 1"):
+    with pytest.raises(CorruptStateError, match="from string 0, was format 3 from string 1"):
         ShardState(strings, 0, 1).apply_run(held.runs[0][1])
