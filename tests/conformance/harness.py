@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Context
 from typing import Any, Literal, cast
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ _TYPES: dict[str, set[str]] = {
     "DATE": {"date"},
     "TIMESTAMP": {"timestamp"},
 }
+_EXACT = Context(prec=80)
 _SPARE_KEYS = 2
 """Keys that a table may hold while no row is live: what a result without GROUP BY is."""
 
@@ -198,9 +200,8 @@ def _plain(name: str, row: Row, columns: Sequence[Column]) -> Row:
     for value, column in zip(row, columns, strict=True):
         if value is None and not column.nullable:
             raise Mismatch(f"{name}: expected no NULL in {column.name}, was {row}")
-        values.append(value.scaleb(-column.scale) if column.type == "int128" and value is not None else value)
-        if column.type == "int64" and column.scale and value is not None:
-            values[-1] = pa.scalar(value).cast(pa.decimal128(38, 0)).as_py().scaleb(-column.scale)
+        is_scaled = column.scale and value is not None
+        values.append(_EXACT.scaleb(_EXACT.create_decimal(value), -column.scale) if is_scaled else value)
     return tuple(values)
 
 
