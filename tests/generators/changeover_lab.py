@@ -190,7 +190,7 @@ class ChangeoverLab:
                 found = +self.results.get(view.name, Counter())
                 assert all(count >= 0 for count in self.results.get(view.name, Counter()).values()), view.name
                 expected = Counter(normal(row) for row in self._database.execute(view.sql).fetchall())
-                assert found == expected, f"{view.name} at {self.version} of {program}"
+                assert found == expected, f"{view.name} at {self.version}"
                 self.versions_checked += 1
 
 

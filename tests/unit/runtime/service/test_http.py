@@ -9,15 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionLost
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from deltabook.wire.results import CONTENT_TYPE, FrameDecoder
-from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.compiler import Column, NamedSelect, Relation, compile_program, without_view
 from runtime.epochs import Footer
+from runtime.service.control import Control
 from runtime.service.http import results_site
 from runtime.service.hub import Hub
+from tests.unit.runtime.service.test_catalogue import Lab
 
 R = Relation("r", (Column("a", "int64"), Column("s", "string", nullable=True)))
 PROGRAM = compile_program(
@@ -28,20 +31,28 @@ PROGRAM = compile_program(
 class Browser:
     """Sends requests to the site over a transport in memory."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._site = results_site(hub, lambda: {"epoch": hub.version, "lag_ms": None})
+    def __init__(self, hub: Hub, control: Control | None = None, host: str = "127.0.0.1") -> None:
+        self._host = host
+        self._site = results_site(hub, lambda: {"epoch": hub.version, "lag_ms": None}, control)
 
     def connect(self) -> tuple[Any, Any]:
         site: Any = self._site
         protocol = site.buildProtocol(None)
-        transport: Any = StringTransport()
+        transport: Any = StringTransport(peerAddress=IPv4Address("TCP", self._host, 40000))
+        transport.protocol = protocol
         protocol.makeConnection(transport)
         return protocol, transport
 
-    def get(self, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    def get(
+        self, path: str, method: str = "GET", body: bytes = b"", headers: str = ""
+    ) -> tuple[int, dict[str, str], bytes]:
+        return parsed(self.send(path, method, body, headers).value())
+
+    def send(self, path: str, method: str, body: bytes = b"", headers: str = "") -> Any:
         protocol, transport = self.connect()
-        protocol.dataReceived(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-        return parsed(transport.value())
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}"
+        protocol.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return transport
 
 
 def parsed(data: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -161,3 +172,118 @@ def test_a_full_connection_pauses_its_subscription_and_a_lost_one_is_forgotten(h
 def test_too_many_subscribers_are_503() -> None:
     hub = Hub(PROGRAM, lambda: 5, most_subscribers=0)
     assert Browser(hub).get("/v1/changes?views=m")[::2] == (503, b"expected fewer subscribers\n")
+
+
+def test_a_dropped_views_connection_is_closed(hub: Hub) -> None:
+    protocol, transport = Browser(hub).connect()
+    protocol.dataReceived(b"GET /v1/changes?views=m HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    hub.publish(Footer(3, 4), {}, {}, without_view(PROGRAM, "m"))
+    _, _, body = parsed(transport.value())
+    assert [(f.header.kind, f.header.reason) for f in FrameDecoder().feed(body)][1:] == [
+        ("error", "dropped at epoch 4")
+    ]
+    assert transport.disconnecting
+
+
+class Controlled:
+    """A site whose catalogue changes when the test seals and publishes."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self.lab = Lab()
+        self.hub = Hub(self.lab.catalogue.program, lambda: 5)
+        self.hub.publish(Footer(2, 3), {}, {})
+        self.browser = Browser(self.hub, Control(self.hub, self.lab.catalogue), host)
+
+    def publish(self, epoch: int, failed: dict[str, str] | None = None) -> None:
+        self.hub.publish(Footer(epoch - 1, epoch), {}, failed or {}, self.lab.seal(epoch))
+        self.lab.catalogue.published(epoch)
+
+    def add(self, sql: str = "SELECT a FROM r", **options: Any) -> Any:
+        body = json.dumps({"views": [{"name": "v", "sql": sql, "file": "v.sql", "line": 3}], **options})
+        return self.browser.send("/v1/views", "POST", body.encode())
+
+
+def test_an_added_view_is_answered_when_it_is_published() -> None:
+    site = Controlled()
+    transport = site.add()
+    assert transport.value() == b""
+    site.publish(4)
+    status, headers, body = parsed(transport.value())
+    assert (status, headers["content-type"]) == (200, "application/json")
+    answer = json.loads(body)
+    assert (answer["epoch"], answer["version"]) == (4, 4)
+    assert [(view["name"], view["class"]) for view in answer["views"]] == [("v", "linear")]
+    listed = {view["name"]: view["since"] for view in json.loads(site.browser.get("/v1/views")[2])}
+    assert listed == {"first": 1, "v": 4}
+    assert b"linear" in site.browser.get("/v1/views/v/explain")[2]
+
+
+def test_a_dropped_view_is_answered_when_that_is_published() -> None:
+    site = Controlled()
+    transport = site.browser.send("/v1/views/first?timeout_s=9", "DELETE")
+    site.publish(4)
+    status, _, body = parsed(transport.value())
+    assert (status, json.loads(body)["epoch"]) == (200, 4)
+    assert site.browser.get("/v1/views")[2] == b"[]"
+
+
+def test_one_that_is_not_published_in_time_is_202() -> None:
+    site = Controlled()
+    transport = site.add(timeout_s=2)
+    site.lab.seal(4)
+    site.lab.reactor.advance(2)
+    status, _, body = parsed(transport.value())
+    assert (status, json.loads(body)["epoch"], json.loads(body)["version"]) == (202, 4, 3)
+    transport = site.browser.send("/v1/views/v", "DELETE")  # the catalogue knows it, published or not
+    site.lab.seal(5)
+    site.lab.catalogue.published(5)
+    assert parsed(transport.value())[0] == 200
+
+
+def test_one_that_fails_at_once_is_409_with_its_reason() -> None:
+    site = Controlled()
+    transport = site.add()
+    site.publish(4, {"v": "expected less"})
+    assert parsed(transport.value())[::2] == (409, b"view v failed: expected less\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "expected"),
+    [
+        ("POST", "/v1/views", b"{", 400, "expected views with name and sql as JSON, was b'{'"),
+        ("POST", "/v1/views", b'{"views":[]}', 400, "expected at least one view, was none"),
+        ("POST", "/v1/views", b'{"views":[{"name":"v","sql":"SELECT z FROM r","file":"v.sql","line":3}]}', 400,
+         "v.sql:3:8: unknown column 'z'"),
+        ("POST", "/v1/views", b'{"views":[{"name":"a b","sql":"SELECT a FROM r"}]}', 400,
+         "expected the name of a view in lower case without blanks, was 'a b'"),
+        ("POST", "/v1/views", b" " * 1048577, 400, "expected a request of at most 1048576 bytes"),
+        ("DELETE", "/v1/views/nothing", b"", 404, "expected one of the views first, was 'nothing'"),
+        ("DELETE", "/v1/views/first?timeout_s=soon", b"", 400, "expected timeout_s in seconds, was b'soon'"),
+    ],
+)  # fmt: skip
+def test_a_change_that_is_refused_says_why(method: str, path: str, body: bytes, status: int, expected: str) -> None:
+    site = Controlled()
+    found, headers, text = site.browser.get(path, method, body)
+    assert (found, headers["content-type"]) == (status, "text/plain; charset=utf-8")
+    assert text.decode().startswith(expected)
+    assert text.count(b"\n") == 1
+    assert site.lab.records == []
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/v1/views"), ("DELETE", "/v1/views/first")])
+def test_only_programs_on_this_machine_change_the_catalogue(method: str, path: str) -> None:
+    status, _, text = Controlled("192.0.2.7").browser.get(path, method)
+    assert (status, text) == (403, b"expected a change of the catalogue from this machine, was 192.0.2.7\n")
+    status, _, text = Controlled().browser.get(path, method, headers="Origin: http://page.example\r\n")
+    assert (status, text) == (
+        403,
+        b"expected a change of the catalogue from a program, was a page of http://page.example\n",
+    )
+
+
+def test_a_client_that_does_not_wait_for_its_answer_changes_the_catalogue_all_the_same() -> None:
+    site = Controlled()
+    transport = site.add()
+    transport.protocol.connectionLost(Failure(ConnectionLost()))
+    site.publish(4)
+    assert [view.name for view in site.hub.views] == ["first", "v"]

@@ -8,7 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from deltabook.wire.results import Frame, FrameDecoder
-from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.compiler import (
+    Column,
+    NamedSelect,
+    Relation,
+    compile_program,
+    encode_program,
+    extend_program,
+    without_view,
+)
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.service.hub import Freshness, Hub, Listener, Subscription
 
@@ -21,7 +29,11 @@ class Connection(Listener):
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.is_finished = False
         self._decoder = FrameDecoder()
+
+    def finish(self) -> None:
+        self.is_finished = True
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -169,6 +181,68 @@ def test_a_hub_comes_back_from_the_result_log(tmp_path: Path) -> None:
         again.restore(segment)
     assert (again.version, again.cuts, again.failed) == (3, hub.cuts, {"other": "why"})
     assert sorted(again.result("plain").rows()["a"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_dropped_views_subscribers_are_told_and_those_of_nothing_else_are_closed() -> None:
+    hub = new_hub()
+    one, _ = subscribed(hub, "plain")
+    both, _ = subscribed(hub, "plain", "other")
+    one.frames(), both.frames()
+    hub.publish(footer(1), changes("other", (5, 1)), {}, without_view(PROGRAM, "plain"))
+    (told,) = one.frames()
+    assert (told.header.kind, told.header.view, told.header.reason) == ("error", "plain", "dropped at epoch 1")
+    assert one.is_finished
+    assert both.seen() == [("error", "plain", 0, 1), ("changes", "other", 0, 1)]
+    assert not both.is_finished
+    assert [view.name for view in hub.views] == ["other"]
+    hub.heartbeat()
+    assert (one.seen(), both.seen()) == ([], [("heartbeat", "", 0, 1)])
+    hub.publish(footer(2), changes("plain", (1, 1)), {}, PROGRAM)
+    assert both.seen() == [], "who was told of its end hears nothing of another view of that name"
+
+
+def test_a_new_view_is_there_with_its_first_version_and_can_be_subscribed_to() -> None:
+    hub = new_hub()
+    early, _ = subscribed(hub, "plain")
+    early.frames()
+    longer = extend_program(PROGRAM, [NamedSelect("late", "SELECT a, b FROM r")], [R])
+    hub.publish(footer(1), {}, {})
+    rows = pa.table({"a": [1], "b": [2], "weight": [1]})
+    hub.publish(footer(2), {"late": rows}, {}, longer)
+    assert early.frames() == []
+    assert hub.since == {"plain": 1, "other": 1, "late": 2}
+    late, _ = subscribed(hub, "late")
+    (frame,) = late.frames()
+    assert frame.rows is not None
+    assert frame.rows.to_pylist() == rows.to_pylist()
+    hub.publish(footer(3), {"late": rows}, {})
+    assert late.seen() == [("changes", "late", 2, 3)]
+
+
+def test_a_view_that_failed_is_whole_again_when_it_is_dropped_and_added() -> None:
+    hub = new_hub()
+    hub.publish(footer(1), {}, {"plain": "too long"})
+    hub.publish(footer(2), {}, {}, without_view(PROGRAM, "plain"))
+    assert hub.failed == {}
+    hub.publish(footer(3), changes("plain", (4, 1)), {}, PROGRAM)
+    assert hub.result("plain").rows()["a"].to_pylist() == [4]
+
+
+def test_a_catalogue_that_changed_comes_back_from_the_result_log(tmp_path: Path) -> None:
+    log = ResultLog(tmp_path)
+    shorter = without_view(PROGRAM, "plain")
+    for version, program in ((1, None), (2, shorter), (3, None), (4, PROGRAM)):
+        found = changes("other", (version, 1)) | (changes("plain", (version, 1)) if version in (1, 4) else {})
+        control = encode_program(program) if program else b""
+        mark = Footer(version - 1, version, control=control)
+        log.publish(version - 1, version, {name: rows.to_batches() for name, rows in found.items()}, mark)
+    hub = new_hub()
+    for segment in ResultLog(tmp_path).read_all():
+        hub.restore(segment)
+    assert hub.program == PROGRAM
+    assert hub.since == {"plain": 4, "other": 1}
+    assert hub.result("plain").rows()["a"].to_pylist() == [4]
+    assert sorted(hub.result("other").rows()["b"].to_pylist()) == [1, 2, 3, 4]
 
 
 def test_a_held_hub_is_silent_and_then_sends_snapshots() -> None:

@@ -36,6 +36,8 @@ class Connection(Listener):
     def write(self, data: bytes) -> None:
         self._kinds += [frame.header.kind for frame in self._decoder.feed(data)]
 
+    def finish(self) -> None: ...
+
     def heard(self) -> list[str]:
         kinds, self._kinds = self._kinds, []
         return kinds
