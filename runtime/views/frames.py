@@ -167,8 +167,19 @@ def _scaled(values: Exact, factor: int) -> Exact:
     return values * factor
 
 
+def _divided(op: str, values: Exact, by: Exact) -> Exact:
+    """Quotient or remainder, rounded towards zero as SQL does; the divisor is never 0 or -1."""
+    if len(values) and values.dtype != by.dtype:
+        values, by = values.astype(object), by.astype(object)
+    floor = values // by
+    exact = (floor * by == values).astype(np.bool_)
+    negative = ((values < 0) != (by < 0)).astype(np.bool_)
+    quotient = floor + (~exact & negative)
+    return quotient if op == "floordiv" else values - quotient * by  # type: ignore[no-any-return]
+
+
 def integers(expr: Expr, frame: Frame) -> Exact:
-    """An expression of additions and multiplications over bound columns, exact; undefined where one is NULL."""
+    """An integer expression over bound columns, exact; undefined where one is NULL. It divides by constants only."""
     if isinstance(expr, Col):
         return frame.number(expr.name)
     if isinstance(expr, Lit):
@@ -183,8 +194,11 @@ def integers(expr: Expr, frame: Frame) -> Exact:
         if expr.op == "mul":
             result = product(result, value)
             continue
+        if expr.op in ("floordiv", "mod"):
+            result = _divided(expr.op, result, value)
+            continue
         if expr.op not in ("add", "sub"):
-            raise ViewError(f"expected add, sub, mul or neg in a bound, was {expr.op}")
+            raise ViewError(f"expected arithmetic in a bound, was {expr.op}")
         result, value = fit(largest(result) + largest(value), result, value)  # noqa: PLW2901 (the same, perhaps wider)
         result = result + value if expr.op == "add" else result - value
     return result  # type: ignore[no-any-return]

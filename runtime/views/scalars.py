@@ -6,8 +6,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from runtime.compiler.program import Col, Expr, Lit
-from runtime.views.evaluate import exact_value
+import pyarrow as pa
+
+from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.views.evaluate import evaluate, exact_value
 
 __all__ = ["Scalar", "scalar"]
 
@@ -37,7 +39,53 @@ def scalar(expr: Expr) -> Scalar:
     op, args = expr.op, [scalar(argument) for argument in expr.args]
     if op in _PLAIN and len(args) == 2:
         return _binary(_PLAIN[op], *args)
-    return lambda row: exact_value(op, tuple(argument(row) for argument in args))
+    if op in _CHOICES:
+        choose = _CHOICES[op]
+        return lambda row: choose([argument(row) for argument in args])
+    if op in _STRICT:
+        return lambda row: exact_value(op, tuple(argument(row) for argument in args))
+    return _columnwise(expr, args)
+
+
+def _columnwise(expr: Call, args: list[Scalar]) -> Scalar:
+    """Anything else, as a column of one row: constants stay, as a pattern must be one."""
+    names = [f"{place}" for place in range(len(args))]
+    plain = Call(expr.op, tuple(argument if isinstance(argument, Lit) else Col(name)
+                                for argument, name in zip(expr.args, names, strict=True)))  # fmt: skip
+
+    def value(row: Mapping[str, Any]) -> Any:
+        values = [argument(row) for argument in args]
+        if None in values:
+            return None
+        columns = {name: pa.array([argument]) for name, argument in zip(names, values, strict=True)}
+        return evaluate(plain, columns, 1)[0].as_py()
+
+    return value
+
+
+def _case(values: list[Any]) -> Any:
+    tests = zip(values[:-1:2], values[1::2], strict=True)
+    return next((value for test, value in tests if test is True), values[-1])
+
+
+def _present(choose: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """A choice that passes over NULL."""
+
+    def of_present(values: list[Any]) -> Any:
+        present = [value for value in values if value is not None]
+        return choose(present) if present else None
+
+    return of_present
+
+
+_STRICT: Final = frozenset({"and", "or", "not", "neg", "floordiv", "mod", "div", *_PLAIN})
+_CHOICES: Final[dict[str, Callable[[list[Any]], Any]]] = {
+    "is_null": lambda values: values[0] is None,
+    "case": _case,
+    "coalesce": _present(operator.itemgetter(0)),
+    "least": _present(min),
+    "greatest": _present(max),
+}
 
 
 def _binary(function: Callable[[Any, Any], Any], left: Scalar, right: Scalar) -> Scalar:
