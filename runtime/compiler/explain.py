@@ -6,7 +6,18 @@ from runtime.compiler.catalogue import maps_of
 from runtime.compiler.explain_factored import joined_lines, selected_lines
 from runtime.compiler.explain_flow import flow_lines
 from runtime.compiler.notation import column_text, expression, map_lines, quoted
-from runtime.compiler.program import Expr, Flow, Joined, Linear, Program, Reevaluated, Selected, View
+from runtime.compiler.program import (
+    Expr,
+    Flow,
+    Joined,
+    JoinNode,
+    Linear,
+    Program,
+    Reevaluated,
+    Selected,
+    SemiNode,
+    View,
+)
 
 __all__ = ["explain"]
 
@@ -90,8 +101,10 @@ def _cost(view: View) -> str:
             return f"({'changed keys + groups' if body.keys else 'changed keys'}){logarithm}{each}".replace(
                 "(changed keys)", "changed keys"
             )
-        case Flow():
-            return "changed rows × matching rows" + (" × log(rows)" if view.view_class == "ordered" else "")
+        case Flow() as body:
+            joins = any(isinstance(node, (JoinNode, SemiNode)) for node in body.nodes)
+            logarithm = " × log(rows)" if view.view_class == "ordered" else ""
+            return f"changed rows{' × matching rows' if joins else ''}{logarithm}"
         case Reevaluated():
             return "the whole state"
 

@@ -20,6 +20,9 @@ from runtime.compiler.program import (
 
 __all__ = ["flow_lines"]
 
+_AGGREGATES = {"count_rows": "COUNT(*)", "count": "COUNT({})", "sum": "SUM({})", "min": "MIN({})", "max": "MAX({})",
+               "count_distinct": "COUNT(DISTINCT {})", "sum_distinct": "SUM(DISTINCT {})"}  # fmt: skip
+
 
 def flow_lines(program: Program, body: Flow) -> list[str]:
     """Every operator, on the numbers of those that it reads."""
@@ -63,8 +66,7 @@ def _on(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def _group(node: GroupNode) -> str:
-    parts = [f"{one.name} := {one.kind.upper()}({'*' if one.column is None else one.column})"
-             for one in node.aggregates]  # fmt: skip
+    parts = [f"{one.name} := {_AGGREGATES[one.kind].format(one.column)}" for one in node.aggregates]
     by = f" by {', '.join(node.keys)}" if node.keys else " as one group"
     return f"{node.input} grouped{by}" + (f": {', '.join(parts)}" if parts else "")
 
