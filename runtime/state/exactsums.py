@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from runtime.state.errors import CorruptStateError, StateOverflowError
 
-__all__ = ["Exact", "arrow_of", "exact_of", "fit", "grouped", "largest", "narrowed", "product"]
+__all__ = ["Exact", "arrow_of", "checked", "exact_of", "fit", "grouped", "largest", "narrowed", "product"]
 
 Exact = npt.NDArray[Any]
 """An array of int64, or of Python integers with dtype object."""
 
 _ROOM: Final = 2**62
+_MOST: Final = 2**126
 _WIDE: Final = pa.decimal128(38, 0)
 
 
@@ -58,14 +59,18 @@ def grouped(values: Exact, starts: npt.NDArray[np.int64]) -> Exact:
     return sums
 
 
+def checked(values: Exact) -> Exact:
+    """The values, none of which has more than 126 bits; raises `StateOverflowError` otherwise."""
+    if values.dtype == object and largest(values) >= _MOST:
+        raise StateOverflowError(f"expected a sum of at most 126 bits, was {largest(values)}")
+    return values
+
+
 def arrow_of(values: Exact) -> pa.Array:
-    """int64, or decimal128(38, 0) for Python integers; raises `StateOverflowError` past 127 bits."""
+    """int64, or decimal128(38, 0) for Python integers; raises `StateOverflowError` past 126 bits."""
     if values.dtype != object:
         return pa.array(np.ascontiguousarray(values))
-    try:
-        raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in values)
-    except OverflowError:
-        raise StateOverflowError(f"expected a sum of at most 127 bits, was {largest(values)}") from None
+    raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in checked(values))
     return pa.Array.from_buffers(_WIDE, len(values), [None, pa.py_buffer(raw)])
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.state.errors import CorruptStateError
-from runtime.state.exactsums import Exact, arrow_of, exact_of
+from runtime.state.exactsums import Exact, arrow_of, checked, exact_of
 from runtime.state.keyindex import KeyIndex
 from runtime.state.runs import Dense, Packing, Spine
 from runtime.state.sums import SumTable
@@ -80,9 +80,14 @@ class OrderedIndex:
         return self._groups.live_slots()
 
     def add(self, words: Integers, keys: Integers, values: list[Exact]) -> None:
-        """Add deltas: group words (n, width), keys (n), and n of each sum; (group, key) pairs must not repeat."""
+        """Add deltas: group words (n, width), keys (n), and n of each sum; (group, key) pairs must not repeat.
+
+        Raises `StateOverflowError` for a sum past 126 bits.
+        """
         if not len(keys):
             return
+        for value in values:
+            checked(value)
         groups = self._group_numbers(words)
         self._make_room(groups, keys)
         self._layout.add(groups, keys, values)

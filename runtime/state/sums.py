@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.state.errors import CorruptStateError
-from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, largest
+from runtime.state.exactsums import Exact, arrow_of, checked, exact_of, fit, largest
 from runtime.state.keyindex import KeyIndex
 
 __all__ = ["SumTable"]
@@ -58,6 +58,8 @@ class SumTable:
     def add(self, words: Integers, deltas: list[Exact]) -> tuple[list[Exact], list[Exact], Integers]:
         """Add n of each sum to keys that do not repeat; gives the values before and after, and each key's slot.
 
+        Raises `StateOverflowError` for a sum past 126 bits; the table is then of no more use.
+
         The slots of keys that are gone may be given to others by the next `add`.
         """
         slots, _ = self._index.insert(words)
@@ -66,7 +68,7 @@ class SumTable:
             value = self._grown(number)
             old = value[slots]
             old, delta = fit(largest(old) + largest(delta), old, delta)  # noqa: PLW2901 (the same, perhaps wider)
-            new = old + delta
+            new = checked(old + delta)
             if new.dtype == object and value.dtype != object:
                 value = self._values[number] = value.astype(object)
             value[slots] = new
