@@ -11,7 +11,7 @@ ShardState.save ──▶ run of edits ──▶ the host's store (Spark's state
 
 from runtime.views.errors import ViewError, ViewOverflowError
 from runtime.views.placement import Part
-from runtime.views.routing import Delivery, deliveries
+from runtime.views.routing import Delivery, deliveries, deliveries_of
 from runtime.views.shard import ShardState, Step
 
-__all__ = ["Delivery", "Part", "ShardState", "Step", "ViewError", "ViewOverflowError", "deliveries"]
+__all__ = ["Delivery", "Part", "ShardState", "Step", "ViewError", "ViewOverflowError", "deliveries", "deliveries_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -10,11 +10,14 @@ import pyarrow as pa
 
 from runtime.compiler.program import Map, Program
 from runtime.epochs import Segment
+from runtime.views.cancellation import consolidated
 from runtime.views.errors import ViewError
-from runtime.views.placement import Part, spread_maps, whole_maps
+from runtime.views.memo import Memo
+from runtime.views.placement import Part, parts_of_map
 from runtime.views.preaggregate import preaggregate, shard_of
+from runtime.views.relationbatch import RelationBatch
 
-__all__ = ["Delivery", "deliveries"]
+__all__ = ["Delivery", "deliveries", "deliveries_of"]
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -32,31 +35,70 @@ class Delivery(msgspec.Struct, frozen=True):
 
 def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> Iterator[Delivery]:
     """What each shard gets from these segments together; nothing for maps that they do not change."""
-    spread, whole = spread_maps(program), whole_maps(program, shards)
+    tables: dict[str, pa.Table] = {}
     for relation in program.relations:
-        tables = [rows for s in segments if (rows := s.rows(relation.name)) is not None and rows.num_rows]
-        if not tables:
+        found = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
+        if found:
+            tables[relation.name] = pa.concat_tables(found)  # of chunks: nothing is copied
+    return iter(deliveries_of(program, tables, shards))
+
+
+def deliveries_of(program: Program, tables: Mapping[str, pa.Table], shards: int) -> list[Delivery]:
+    """What each shard gets from these deltas, by relation; nothing for maps that they do not change."""
+    routes = _routes(program)
+    parts = routes.parts(shards)
+    found: list[Delivery] = []
+    for name, table in tables.items():
+        maps = routes.maps.get(name)
+        if not maps or not table.num_rows:
             continue
-        rows = pa.concat_tables(tables).combine_chunks()
+        batch = consolidated(RelationBatch(table), maps)
+        for map_ in maps:
+            homes = parts.get(map_.id)
+            if homes:
+                found += _of_map(map_, homes, batch, shards)
+    return found
+
+
+class _Routes:
+    """What is the same for all versions of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._parts: dict[int, dict[int, list[tuple[Part, tuple[int, ...]]]]] = {}
+        self.maps: dict[str, list[Map]] = {}
         for map_ in program.maps:
-            if map_.relation != relation.name:
-                continue
-            try:
-                deltas = preaggregate(map_, rows)
-            except ViewError as error:
-                homes = [(shard, True) for shard in whole.get(map_.id, ())]
-                homes += [(shard, False) for shard in range(shards) if map_.id in spread]
-                yield from (Delivery(shard, Part(map_.id, is_whole), str(error)) for shard, is_whole in homes)
-                continue
-            if not deltas.num_rows:
-                continue
-            for shard in whole.get(map_.id, ()):
-                yield Delivery(shard, Part(map_.id, True), deltas)
-            if map_.id in spread:
-                yield from _spread(map_, deltas, shards)
+            self.maps.setdefault(map_.relation, []).append(map_)
+
+    def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
+        """The parts of each map and who keeps them."""
+        if shards not in self._parts:
+            self._parts[shards] = parts_of_map(self._program, shards)
+        return self._parts[shards]
 
 
-def _spread(map_: Map, deltas: pa.Table, shards: int) -> Iterator[Delivery]:
-    of_row = shard_of(map_, deltas, shards)
+_routes = Memo(_Routes)
+
+
+def _of_map(
+    map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], batch: RelationBatch, shards: int
+) -> Iterator[Delivery]:
+    try:
+        deltas = preaggregate(map_, batch)
+    except ViewError as error:
+        for part, keepers in homes:
+            yield from (Delivery(shard, part, str(error)) for shard in keepers)
+        return
+    if not deltas.num_rows:
+        return
+    for part, keepers in homes:
+        if part.whole or shards == 1:
+            yield from (Delivery(shard, part, deltas) for shard in keepers)
+        else:
+            yield from _spread(map_, part, deltas, shards)
+
+
+def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[Delivery]:
+    of_row = shard_of(map_, deltas, shards, None if part.column < 0 else [map_.keys[part.column].name])
     for shard in np.unique(of_row).tolist():
-        yield Delivery(shard, Part(map_.id, False), deltas.filter(pa.array(of_row == shard)))
+        yield Delivery(shard, part, deltas.filter(pa.array(of_row == shard)))

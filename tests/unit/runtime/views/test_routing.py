@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
 from runtime.epochs import Segment
-from runtime.views import Part, deliveries
+from runtime.views import Part, deliveries, deliveries_of
 from runtime.views.placement import is_spread, parts_of_map, parts_of_shard, views_of_shard
-from tests.generators.deltas import Deltas, FakeSegment, market_rows
+from tests.generators.deltas import Deltas, FakeSegment, delta_table, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 
@@ -84,3 +85,18 @@ def test_deltas_that_cannot_be_made_become_a_reason_at_every_home() -> None:
     reasons = {(d.shard, found.maps[d.part.map].sums != (), d.part.whole) for d in given if isinstance(d.deltas, str)}
     assert reasons == {(0, True, False), (1, True, False), (2, True, False), (1, True, True)}
     assert sum(not isinstance(d.deltas, str) for d in given) == 1
+
+
+def test_tables_give_what_segments_of_them_give() -> None:
+    found = program(SPREAD, GLOBAL, AGAIN)
+    rows = [((place % 5, place), 1) for place in range(40)]
+    expected = list(deliveries(found, [segment(found, {"r": rows[:15]}), segment(found, {"r": rows[15:]})], 3))
+    given = deliveries_of(found, {"r": delta_table(R, rows), "unread": delta_table(R, rows)}, 3)
+    assert [(d.shard, d.part) for d in given] == [(d.shard, d.part) for d in expected]
+    for ours, theirs in zip(given, expected, strict=True):
+        assert isinstance(ours.deltas, pa.Table)
+        assert ours.deltas.equals(theirs.deltas)
+
+
+def test_nothing_is_sent_of_no_rows() -> None:
+    assert deliveries_of(program(SPREAD), {"r": delta_table(R, [])}, 2) == []
