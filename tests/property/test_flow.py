@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +29,8 @@ from runtime.compiler.program import (
     TopNode,
     UnionNode,
 )
+from runtime.state import arrangement
+from runtime.views.flow import order, runs, top
 from tests.generators.flows import NAN, Fields, Lab, Row, call, fields_of, from_scratch
 
 VALUES: dict[ColumnType, list[Any]] = {
@@ -39,6 +43,15 @@ VALUES: dict[ColumnType, list[Any]] = {
     "timestamp": [None, datetime.datetime(1969, 12, 31, 23), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)],  # noqa: DTZ001
 }
 TYPES = st.sampled_from(list(VALUES))
+TIGHT = (
+    (top, "_SMALLEST", 1),
+    (top, "_PER_NEEDED", 1),
+    (top, "_PER_ROOT", 0),
+    (order, "_STEP", 2),
+    (runs, "_SLACK", 0),
+    (arrangement, "_SMALLEST", 1),
+    (arrangement, "_SLACK", 2),
+)
 
 
 class Graph:
@@ -170,8 +183,22 @@ def draw_deltas(data: st.DataObject, graph: Graph, held: dict[int, Counter[Row]]
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_changes_add_up_to_the_rows_from_scratch(data: st.DataObject) -> None:
+    run(data)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_so_they_do_where_buffers_are_short_and_labels_close(data: st.DataObject) -> None:
+    """What is laid out, refilled or labelled anew only in large states happens here in small ones."""
+    with ExitStack() as stack:
+        for module, name, value in TIGHT:
+            stack.enter_context(patch.object(module, name, value))
+        run(data)
+
+
+def run(data: st.DataObject) -> None:
     graph = Graph(data)
     lab = Lab(graph.maps, graph.nodes, data.draw(st.sampled_from(["sql", "sql", "dbtoaster"]), "mode"))
     held: dict[int, Counter[Row]] = {0: Counter(), 1: Counter()}

@@ -116,10 +116,12 @@ class Measure:
             part = held[:, touched]
             self._add_sum(part, "sum_distinct", tuple(change.words[moved].T), change.present[moved], start)
             held[:, touched] = part
+        some = touched[held[self.lines["count_distinct"][0], touched] > 0]
         for kind in ("min", "max"):
             if kind in self.lines:
                 line, number = self.lines[kind]
-                held[line : line + number, touched] = values.extreme(slots[touched], last=kind == "max").T
+                held[line : line + number, touched] = 0
+                held[line : line + number, some] = values.extreme(slots[some], last=kind == "max").T
 
     def _add_sum(
         self, held: Integers, name: str, words: tuple[Integers, ...], weight: Integers, first: Integers

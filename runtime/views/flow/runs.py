@@ -137,6 +137,8 @@ class SortedRuns:
         return self._extreme(groups, last=True)
 
     def _extreme(self, groups: Integers, *, last: bool) -> Integers:
+        sorting = np.argsort(groups)  # searches in ascending order touch the same memory, and are several times faster
+        groups = groups[sorting]
         best = np.full(len(groups), -1, np.int64)
         best_order = np.zeros((self._words, len(groups)), np.int64)
         for run in self._runs:
@@ -152,7 +154,9 @@ class SortedRuns:
             chosen = hit[better]
             best[chosen] = run.columns[-2][places[better]]
             best_order[:, chosen] = order[:, better]
-        return best
+        found = np.empty_like(best)
+        found[sorting] = best
+        return found
 
     def _alive(self, run: _Run) -> tuple[Integers, ...]:
         live = run.live(self._stamps)

@@ -26,6 +26,7 @@ __all__ = ["Top"]
 Integers = npt.NDArray[np.int64]
 
 _SMALLEST: Final = 1024
+_PER_NEEDED: Final = 4
 _PER_ROOT: Final = 32
 
 
@@ -120,7 +121,7 @@ class Top(Operator):
         self._columns = [column[order] for column in columns]
 
     def _wanted(self) -> int:
-        return max(_SMALLEST, 4 * self._needed(), _PER_ROOT * isqrt(len(self._rows)))
+        return max(_SMALLEST, _PER_NEEDED * self._needed(), _PER_ROOT * isqrt(len(self._rows)))
 
     def _needed(self) -> int:
         return self._offset + (self._limit or 0)

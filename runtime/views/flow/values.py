@@ -68,11 +68,10 @@ class GroupValues:
         return ValueChange(numbers, values, (new[0] != 0).astype(np.int64) - (old[0] != 0), present)
 
     def extreme(self, slots: Integers, *, last: bool) -> Integers:
-        """The words of the first or the last value of each group; zeros where it has none."""
+        """The words of the first or the last value of each group, given by slots of groups that have values."""
         assert self._runs is not None
         found = self._runs.last(slots) if last else self._runs.first(slots)
-        words = self.table.keys_of(np.maximum(found, 0))[:, self._group_width :]
-        return np.where((found >= 0)[:, None], words, 0)
+        return self.table.keys_of(found)[:, self._group_width :]
 
     def prepare(self, words: Integers, slots_of: SlotsOf) -> None:
         """Build the runs anew if the table was restored, or if these new values made all strings' labels others."""
