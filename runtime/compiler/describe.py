@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterable
+from functools import cache
 
 import duckdb
 
@@ -12,12 +14,24 @@ from runtime.compiler.types import Type
 __all__ = ["Describer"]
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One empty database a process: to open one takes longer than most queries take to compile."""
+    atexit.register(_close)
+    return duckdb.connect(config={"threads": 1})
+
+
+def _close() -> None:
+    _database().close()
+    _database.cache_clear()
+
+
 class Describer:
-    """A DuckDB with the relations as empty tables."""
+    """The relations as empty tables of DuckDB's; temporary ones, which are a cursor's own."""
 
     def __init__(self, relations: Iterable[Relation]) -> None:
-        self._connection = duckdb.connect()
-        self._views = duckdb.connect()
+        self._connection = _database().cursor()
+        self._views = _database().cursor()
         for relation in relations:
             self._create(relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
                                          for column in relation.columns])  # fmt: skip
@@ -47,7 +61,7 @@ class Describer:
         self, name: str, columns: list[tuple[str, str]], connection: duckdb.DuckDBPyConnection | None = None
     ) -> None:
         body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
-        (connection or self._connection).execute(f'CREATE TABLE "{name}" ({body})')
+        (connection or self._connection).execute(f'CREATE TEMP TABLE "{name}" ({body})')
 
 
 def _natural(scale: int, duckdb_type: str) -> str:
