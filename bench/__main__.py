@@ -11,6 +11,8 @@ from typing import Final
 from bench.report import print_table, write_records
 
 NAMES: Final = ("ingest", "views")
+GRID: Final = ".batch_"
+"""In the names of figures that the benchmark has shown in a table of its own."""
 OUT: Final = Path(__file__).resolve().parent / "out"
 
 
@@ -24,7 +26,7 @@ def main(names: list[str]) -> int:
     for name in names or NAMES:
         records = importlib.import_module(f"bench.{name}").run(quick)
         path = write_records(OUT, name, records)
-        print_table(name, records)
+        print_table(name, [r for r in records if GRID not in r.what])
         sys.stdout.write(f"bench: {name}: {len(records)} figures in {path}\n")
     return 0
 

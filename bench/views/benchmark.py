@@ -2,73 +2,58 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-import msgspec
+from bench.report import Record
+from bench.views.cases import BROKER_SUM, CASES, SIX, Case, program_of
+from bench.views.figures import Measured, records
+from bench.views.hosted import Hosted, check, is_incremental
+from bench.views.inprocess import measure
+from bench.views.market import Market
+from bench.views.plan import FULL, QUICK, Plan
+from bench.views.plots import draw
+from bench.views.scratch import seconds_as_written
+from bench.views.tables import show
+from bench.views.throughspark import through_spark
 
-from bench.report import Record, record
-from bench.views.cases import BROKER_SUM, CASES, Case, program_of
-from bench.views.hosted import check, is_incremental
-from bench.views.inprocess import Rates, measure, seconds_as_written
+__all__ = ["run"]
 
-__all__ = ["Plan", "run"]
-
-_MAIN: Final = 10_000
-"""The size of batch of the main figures."""
-_NUMPY: Final = "hand-written numpy for this query"
-_DUCKDB: Final = "DuckDB from scratch, hand-tuned SQL"
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """How much is measured."""
-
-    runs: int
-    """Timed runs of each figure."""
-    sizes: tuple[int, ...]
-    """Batches in process at the smallest state."""
-    larger_sizes: tuple[int, ...]
-    """Batches in process at the others."""
-    live_orders: tuple[int, ...]
-    """States, orders a side, ascending."""
-    checked_orders: int
-    """State at which the answers are compared before they are timed."""
-    written_seconds: float
-    """How long DuckDB may take for SQL as it is written."""
-
-
-_FULL: Final = Plan(
-    runs=5,
-    sizes=(1, 10, 100, 1_000, 10_000, 100_000, 1_000_000),
-    larger_sizes=(1, 10_000, 1_000_000),
-    live_orders=(20_000, 200_000, 2_000_000),
-    checked_orders=20_000,
-    written_seconds=60,
-)
-_QUICK: Final = Plan(
-    runs=3,
-    sizes=(1, 100, 10_000, 100_000),
-    larger_sizes=(10_000,),
-    live_orders=(20_000, 2_000_000),
-    checked_orders=2_000,
-    written_seconds=3,
-)
+_OUT: Final = Path(__file__).resolve().parent.parent / "out"
+_MEMORY: Final = "4GB"
+_STATE_BATCH: Final = 100_000
 
 
 def run(quick: bool) -> list[Record]:
     """Everything; with `quick` the same keys from less."""
-    plan = _QUICK if quick else _FULL
-    rates = Rates()
+    plan = QUICK if quick else FULL
     cases = list(_measurable([BROKER_SUM, *CASES.values()]))
+    measured = Measured(plan)
     for case in cases:
         _say(f"{case.name}: answers are compared")
         check(case, plan.checked_orders)
-        for live_orders in plan.live_orders:
-            sizes = plan.sizes if live_orders == plan.live_orders[0] else plan.larger_sizes
-            _say(f"{case.name}: in process, {live_orders:,} live orders a side")
-            rates.all += measure(case, live_orders, sizes, plan.runs)
-    return [r for case in cases for r in _in_process(plan, rates, case)]
+        for orders in plan.states:
+            _say(f"{case.name}: in process, {orders:,} live orders a side")
+            sizes = plan.sizes if orders == plan.states[0] else plan.larger_sizes
+            measured.rates.all += measure(case, orders, sizes, plan.runs)
+        _say(f"{case.name}: DuckDB, as written")
+        measured.written[case.name] = seconds_as_written(case, plan.states[0], plan.written_seconds, _MEMORY)
+    _say("size of the state")
+    six = [case for case in cases if case.name in SIX]
+    measured.state_bytes = _state_bytes(six, plan)
+    directory = Path(tempfile.mkdtemp(prefix="bench-views-"))
+    try:
+        measured.spark = through_spark(plan, cases, directory, _say)
+    finally:
+        shutil.rmtree(directory)
+    show(measured)
+    for path in draw(measured, _OUT):
+        _say(f"plot: {path}")
+    return list(records(measured))
 
 
 def _say(text: str) -> None:
@@ -84,28 +69,15 @@ def _measurable(cases: list[Case]) -> Iterator[Case]:
             _say(f"{case.name}: left out, it is re-evaluated: {program.views[0].reason}")
 
 
-def _in_process(plan: Plan, rates: Rates, case: Case) -> Iterator[Record]:
-    key, orders = f"views.program.{case.name}", plan.live_orders[0]
-    ours = rates.of(case.name, "program", orders, _MAIN)
-    theirs = rates.of(case.name, "numpy", orders, _MAIN)
-    scratch = rates.of(case.name, "duckdb", orders, _MAIN)
-    if theirs:
-        yield record(f"{key}.events_per_s", ours, "events/s", _NUMPY, theirs)
-        ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-        yield record(f"{key}.ratio_numpy", ratios, "ratio", _NUMPY)
-    else:
-        yield record(f"{key}.events_per_s", ours, "events/s", _DUCKDB, scratch)
-    yield record(
-        f"{key}.refreshes_per_s",
-        rates.of(case.name, "program", orders, 1),
-        "refreshes/s",
-        _DUCKDB,
-        rates.of(case.name, "duckdb", orders, 1),
-    )
-    for rate in rates.all:
-        if rate.query == case.name:
-            what = f"views.{rate.who}.{case.name}.live_{rate.live_orders}.batch_{rate.batch}.events_per_s"
-            yield record(what, rate.values, "events/s")
-    seconds = seconds_as_written(case, orders, plan.written_seconds, "4GB")
-    if seconds is not None:
-        yield record(f"views.duckdb.{case.name}.as_written.answers_per_s", [1 / seconds], "answers/s")
+def _state_bytes(six: list[Case], plan: Plan) -> tuple[int, int]:
+    """Bytes of the maps of all six, compacted, after fewer and after more events."""
+    market, hosted = Market(plan.states[0]), Hosted(program_of(*six))
+    hosted.apply(market.first())
+    done, sizes = 0, []
+    for events in plan.state_events:
+        while done < events:
+            hosted.apply(market.batch(_STATE_BATCH))
+            hosted.shard.save()
+            done += _STATE_BATCH
+        sizes.append(len(hosted.shard.save_all()))
+    return sizes[0], sizes[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,10 +11,12 @@ import pyarrow as pa
 from bench.views.cases import Case, program_of
 from bench.views.handwritten import HANDWRITTEN, Answer, Columns
 from bench.views.market import Market
+from bench.views.scratch import answer_of
 from runtime.compiler import Program, Reevaluated
-from runtime.views import ShardState, Step, ViewError, deliveries
+from runtime.views import ShardState, Step, ViewError
+from runtime.views.routing import deliveries_of
 
-__all__ = ["Answers", "Hosted", "WrongAnswerError", "answer_of", "check", "columns_of", "is_incremental"]
+__all__ = ["Answers", "Hosted", "WrongAnswerError", "check", "columns_of", "is_incremental"]
 
 _CHECKED_SIZES = (1, 7, 100, 3, 1000, 2, 500)
 _WRITTEN_ORDERS = 300
@@ -24,16 +25,6 @@ _WRITTEN_ORDERS = 300
 
 class WrongAnswerError(AssertionError):
     """Two programs that are to be timed against one another do not agree."""
-
-
-class _Tables:
-    """What `deliveries` needs of a segment."""
-
-    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
-        self._tables = tables
-
-    def rows(self, name: str) -> pa.Table | None:
-        return self._tables.get(name)
 
 
 class Hosted:
@@ -45,7 +36,7 @@ class Hosted:
 
     def apply(self, tables: Mapping[str, pa.Table]) -> Step:
         """One version; raises `ViewError` if a view fails."""
-        found = deliveries(self.program, [_Tables(tables)], 1)  # type: ignore[list-item]
+        found = deliveries_of(self.program, tables, 1)
         step = self.shard.step((d.part, d.deltas) for d in found)
         if step.failed:
             raise ViewError(f"expected every view to go on, was {step.failed}")
@@ -58,13 +49,17 @@ class Answers:
     def __init__(self) -> None:
         self._rows: dict[str, Counter[tuple[int | None, ...]]] = {}
 
-    def take(self, step: Step) -> None:
-        """Add a version's changes."""
-        for view, changes in step.changes.items():
+    def take(self, changes: Mapping[str, pa.Table]) -> None:
+        """Add a version's changes, by view."""
+        for view, table in changes.items():
             rows = self._rows.setdefault(view, Counter())
-            *columns, weight = (column.to_pylist() for column in changes.columns)
+            *columns, weight = (column.to_pylist() for column in table.columns)
             for values, count in zip(zip(*columns, strict=True), weight, strict=True):
                 rows[tuple(None if v is None else int(v) for v in values)] += count
+
+    def all_rows(self) -> dict[str, Answer]:
+        """The rows of every view that has had any."""
+        return {view: self.rows(view) for view in self._rows}
 
     def rows(self, view: str) -> Answer:
         """The rows of a view, sorted; one whose number is not positive is there as often as it is, for comparing."""
@@ -86,16 +81,6 @@ def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
     }
 
 
-def answer_of(connection: duckdb.DuckDBPyConnection, sql: str, factor: int = 1) -> Answer:
-    """DuckDB's answer with its last column times `factor`, as scaled integers."""
-    rows = connection.sql(sql).fetchall()
-    return sorted((tuple(_whole(v, factor if i == len(r) - 1 else 1) for i, v in enumerate(r)) for r in rows), key=repr)
-
-
-def _whole(value: Any, factor: int) -> int | None:
-    return None if value is None else int(value * factor)
-
-
 def check(case: Case, live_orders: int) -> None:
     """Program, hand-written program and DuckDB agree after each of some batches; raises `WrongAnswerError`."""
     for orders, is_written in ((_WRITTEN_ORDERS, True), (live_orders, False)):
@@ -114,7 +99,7 @@ def _answers(case: Case, live_orders: int, is_written: bool) -> Iterator[tuple[A
         for size in (0, *_CHECKED_SIZES):
             tables = market.batch(size, case.relations) if size else market.first(case.relations)
             by_hand = sorted(handwritten.apply(columns_of(tables)), key=repr) if handwritten else None
-            answers.take(hosted.apply(tables))
+            answers.take(hosted.apply(tables).changes)
             for name, rows in market.live(case.relations).items():
                 connection.register(name, rows)
             found = answers.rows(case.name)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import duckdb
 import msgspec
 import pyarrow as pa
 
 from bench.views.cases import Case, program_of
 from bench.views.handwritten import HANDWRITTEN, Answer, Handwritten
-from bench.views.hosted import Answers, Hosted, WrongAnswerError, answer_of, columns_of
+from bench.views.hosted import Answers, Hosted, WrongAnswerError, columns_of
 from bench.views.market import Market
+from bench.views.scratch import FromScratch
+from runtime.views.tuplewise import TuplewiseProgram
 
-__all__ = ["BATCHES", "Rate", "Rates", "measure", "seconds_as_written"]
+__all__ = ["BATCHES", "Rate", "Rates", "measure"]
 
+_TUPLES: Final = 3_000
+_MOST_TUPLES: Final = 20_000
+"""Live orders a side that are loaded one by one."""
+_SCRATCH_BATCHES: Final = 5
+"""DuckDB's time hardly varies, and it takes the most of it."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
 """Size of a batch → how many of them are a run."""
 
@@ -32,7 +37,7 @@ class Rate(msgspec.Struct, frozen=True):
     query: str
     """The case."""
     who: str
-    """``program``, ``numpy`` or ``duckdb``."""
+    """``program``, ``tuplewise``, ``numpy`` or ``duckdb``."""
     live_orders: int
     """A side."""
     batch: int
@@ -65,57 +70,43 @@ def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> li
     hosted = Hosted(program_of(case))
     handwritten = HANDWRITTEN[case.name]() if case.name in HANDWRITTEN else None
     first = market.first(case.relations)
-    answers.take(hosted.apply(first))
+    answers.take(hosted.apply(first).changes)
     by_hand = handwritten.apply(columns_of(first)) if handwritten else None
     rates: list[Rate] = []
     for size in sizes:
-        ours: list[float] = []
-        theirs: list[float] = []
+        found: dict[str, list[float]] = {"program": [], "numpy": [], "duckdb": []}
         for _ in range(runs + 1):  # the first warms up
-            batches = [market.batch(size, case.relations) for _ in range(BATCHES[size])]
-            seconds, steps = _time_each(batches, hosted.apply)
-            ours.append(size * len(batches) / seconds)
-            for step in steps:
-                answers.take(step)
-            if handwritten:
-                seconds, found = _time_each(batches, partial(_by_hand, handwritten))
-                theirs.append(size * len(batches) / seconds)
-                by_hand = found[-1]
-        rates.append(Rate(case.name, "program", live_orders, size, tuple(ours[1:])))
-        if handwritten:
-            rates.append(Rate(case.name, "numpy", live_orders, size, tuple(theirs[1:])))
+            with FromScratch(case, market.live(case.relations)) as scratch:
+                batches = [market.batch(size, case.relations) for _ in range(BATCHES[size])]
+                rate, steps = _rate_of(batches, size, hosted.apply)
+                found["program"].append(rate)
+                for step in steps:
+                    answers.take(step.changes)
+                if handwritten:
+                    rate, results = _rate_of(batches, size, partial(_by_hand, handwritten))
+                    found["numpy"].append(rate)
+                    by_hand = results[-1]
+                found["duckdb"].append(_rate_of(batches[:_SCRATCH_BATCHES], size, scratch.apply)[0])
+        rates += [Rate(case.name, who, live_orders, size, tuple(values[1:])) for who, values in found.items() if values]
     answer = answers.rows(case.name)
     if by_hand is not None:
         _expect_equal(case, answer, sorted(by_hand, key=repr))
-    scratch = _from_scratch(case, market, runs, answer)
-    return rates + [Rate(case.name, "duckdb", live_orders, n, tuple(n / s for s in scratch)) for n in sizes]
+    with FromScratch(case, market.live(case.relations)) as scratch:
+        _expect_equal(case, answer, scratch.answer())
+    if 1 in sizes and live_orders <= _MOST_TUPLES:
+        rates += _tuplewise(case, live_orders, runs)
+    return rates
 
 
-def _time_each(batches: Sequence[Tables], apply: Callable[[Tables], Any]) -> tuple[float, list[Any]]:
+def _rate_of(batches: Sequence[Tables], size: int, apply: Callable[[Tables], Any]) -> tuple[float, list[Any]]:
     gc.collect()
     start = time.perf_counter()
     found = [apply(tables) for tables in batches]
-    return time.perf_counter() - start, found
+    return size * len(batches) / (time.perf_counter() - start), found
 
 
 def _by_hand(handwritten: Handwritten, tables: Tables) -> Answer:
     return handwritten.apply(columns_of(tables))
-
-
-def _from_scratch(case: Case, market: Market, runs: int, answer: Answer) -> list[float]:
-    """Seconds of DuckDB for one answer; it is given the relations as they are, and its threads."""
-    with duckdb.connect() as connection:
-        for name in case.relations:
-            connection.register("given", market.live((name,))[name])
-            connection.execute(f"CREATE TABLE {name} AS FROM given")
-        _expect_equal(case, answer, answer_of(connection, case.tuned))
-        return [_timed(connection, case.tuned) for _ in range(runs)]
-
-
-def _timed(connection: duckdb.DuckDBPyConnection, sql: str) -> float:
-    start = time.perf_counter()
-    connection.sql(sql).fetchall()
-    return time.perf_counter() - start
 
 
 def _expect_equal(case: Case, found: Answer, other: Answer) -> None:
@@ -123,18 +114,28 @@ def _expect_equal(case: Case, found: Answer, other: Answer) -> None:
         raise WrongAnswerError(f"expected {other[:3]} for {case.name} at the end, was {found[:3]}")
 
 
-def seconds_as_written(case: Case, live_orders: int, limit_seconds: float, memory: str) -> float | None:
-    """How long DuckDB takes for the SQL as it is written; None if it passes the limit of time or memory."""
+def _tuplewise(case: Case, live_orders: int, runs: int) -> list[Rate]:
+    """The kernel for one event at a time, where it takes the query."""
+    kernel = TuplewiseProgram(program_of(case))
+    if kernel.unsupported:
+        return []
     market = Market(live_orders)
-    with duckdb.connect(config={"memory_limit": memory, "temp_directory": ""}) as connection:
-        for name in case.relations:
-            connection.register("given", market.live((name,))[name])
-            connection.execute(f"CREATE TABLE {name} AS FROM given")
-        timer = threading.Timer(limit_seconds, connection.interrupt)
-        timer.start()
-        try:
-            return _timed(connection, case.sql)
-        except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-            return None
-        finally:
-            timer.cancel()
+    kernel.load({name: _rows(table)[0] for name, table in market.first(case.relations).items()})
+    values: list[float] = []
+    for _ in range(runs + 1):
+        batches = [market.batch(1, case.relations) for _ in range(_TUPLES)]
+        events = [(name, _rows(table)[0][0], _rows(table)[1][0]) for b in batches for name, table in b.items()]
+        gc.collect()
+        start = time.perf_counter()
+        for event in events:
+            kernel.apply(*event)
+        values.append(len(events) / (time.perf_counter() - start))
+    answer = sorted((tuple(row) for row in kernel.result(case.name)), key=repr)
+    with FromScratch(case, market.live(case.relations)) as scratch:
+        _expect_equal(case, answer, scratch.answer())
+    return [Rate(case.name, "tuplewise", live_orders, 1, tuple(values[1:]))]
+
+
+def _rows(table: pa.Table) -> tuple[list[tuple[int, ...]], list[int]]:
+    *columns, weight = (column.to_pylist() for column in table.columns)
+    return list(zip(*columns, strict=True)), weight

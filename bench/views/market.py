@@ -126,6 +126,7 @@ class Market:
 
     def __init__(self, live_orders: int, seed: int = 1) -> None:
         self._sides = {name: _Side(number, live_orders, seed) for number, name in enumerate(SIDES)}
+        self._turn = 0  # whose turn it is when events cannot be shared out evenly
 
     def first(self, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:
         """The warm-up: insertions of the orders that are live at the start."""
@@ -134,7 +135,8 @@ class Market:
     def batch(self, events: int, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:
         """The next so many events, shared out evenly over these relations."""
         share, rest = divmod(events, len(relations))
-        counts = [share + (place < rest) for place in range(len(relations))]
+        counts = [share + ((place - self._turn) % len(relations) < rest) for place in range(len(relations))]
+        self._turn += rest
         return {name: self._sides[name].next(count) for name, count in zip(relations, counts, strict=True) if count}
 
     def live(self, relations: Sequence[str] = SIDES) -> dict[str, pa.Table]:

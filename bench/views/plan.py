@@ -1,0 +1,78 @@
+"""How much is measured, in full and quick."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["FULL", "MAIN", "QUICK", "STATES", "Plan"]
+
+MAIN: Final = 10_000
+"""The size of batch of the main figures in process, and of the cost of a larger state."""
+STATES: Final = (20_000, 200_000, 2_000_000)
+"""Live orders a side."""
+
+Batches = tuple[tuple[int, int], ...]
+"""(events of a batch, how many of them)."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How much is measured."""
+
+    runs: int
+    """Timed runs of each figure in process."""
+    sizes: tuple[int, ...]
+    """Batches in process at the smallest state."""
+    larger_sizes: tuple[int, ...]
+    """Batches in process at the others."""
+    states: tuple[int, ...]
+    """Live orders a side, ascending."""
+    checked_orders: int
+    """State at which the answers are compared before they are timed."""
+    written_seconds: float
+    """How long DuckDB may take for SQL as it is written."""
+    spark: Batches
+    """Batches through Spark at the smallest state, by size; the first of each size warms up."""
+    spark_larger: Batches
+    """The same at the others, all six views together."""
+    spark_cost: Batches
+    """Batches through Spark for the cost of a larger state, at the smallest and the largest."""
+    small: int
+    """Small epochs through Spark, for latencies."""
+    state_events: tuple[int, int]
+    """Events after which the size of the state is taken."""
+    flat_batches: int
+    """Batches of a million events over which memory is watched."""
+
+
+FULL: Final = Plan(
+    runs=5,
+    sizes=(1, 10, 100, 1_000, 10_000, 100_000, 1_000_000),
+    larger_sizes=(1, 10_000, 1_000_000),
+    states=STATES,
+    checked_orders=20_000,
+    written_seconds=30,
+    spark=((1_000, 9), (10_000, 9), (100_000, 7), (1_000_000, 6), (4_000_000, 4)),
+    spark_larger=((10_000, 7), (1_000_000, 5)),
+    spark_cost=((MAIN, 11),),
+    small=100,
+    state_events=(1_000_000, 10_000_000),
+    flat_batches=50,
+)
+"""About 25 minutes."""
+QUICK: Final = Plan(
+    runs=3,
+    sizes=(1, 100, 10_000, 100_000),
+    larger_sizes=(10_000,),
+    states=(STATES[0], STATES[-1]),
+    checked_orders=2_000,
+    written_seconds=2,
+    spark=((10_000, 4), (4_000_000, 3)),
+    spark_larger=((10_000, 4), (1_000_000, 2)),
+    spark_cost=((MAIN, 5),),
+    small=20,
+    state_events=(200_000, 2_000_000),
+    flat_batches=6,
+)
+"""About 3 minutes."""

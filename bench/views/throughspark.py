@@ -1,0 +1,133 @@
+"""What is measured through Spark: rates and latencies by views and state, the fixed cost, memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.views.cases import BROKER_SUM, SIX, Case
+from bench.views.lane_process import Plain, Small
+from bench.views.plan import Batches, Plan
+from bench.views.spark import Followed, LaneProcess, Log, Memory, seal_log
+
+__all__ = ["CLASSES", "PLAIN_EVENTS", "PLAIN_ORDERS", "PLAIN_QUERY", "SMALL_EVENTS", "ThroughSpark", "through_spark"]
+
+CLASSES: Final = {"linear": (BROKER_SUM.name,), "multilinear": ("bsv",), "ordered": ("vwap", "axf", "bsp")}
+"""Class of views → the queries whose cost stands for it."""
+SMALL_EVENTS: Final = 100
+"""Events of a small epoch."""
+PLAIN_QUERY: Final = "axf"
+"""What plain Structured Streaming runs."""
+PLAIN_ORDERS: Final = 2_000
+"""On how many rows a side: on 20,000 the batch that brings them takes minutes."""
+PLAIN_EVENTS: Final = 1_000
+"""In batches of this size."""
+_BOTH: Final = ("bids", "asks")
+_FLAT: Final = 1_000_000
+
+
+class ThroughSpark(msgspec.Struct):
+    """All that was measured."""
+
+    alone: dict[tuple[str, int], Followed] = {}
+    """(query, live orders a side) → its lane."""
+    six: dict[int, Followed] = {}
+    """Live orders a side → the lane of all six."""
+    small: tuple[float, ...] = ()
+    """Seconds from a sealed epoch of `SMALL_EVENTS` to its result, all six."""
+    empty: tuple[float, ...] = ()
+    """The same for epochs without events."""
+    flat: Memory | None = None
+    """While many batches of a million events passed."""
+    plain: tuple[float, ...] = ()
+    """Seconds of plain Structured Streaming for a batch."""
+
+
+def through_spark(plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> ThroughSpark:
+    """Everything, in processes of their own; logs are made under the directory and removed."""
+    run = _Run(plan, cases, directory, say)
+    run.smallest()
+    for orders in plan.states[1:]:
+        run.larger(orders)
+    run.largest()
+    run.flat()
+    return run.found
+
+
+class _Run:
+    """One run of all of it."""
+
+    def __init__(self, plan: Plan, cases: list[Case], directory: Path, say: Callable[[str], None]) -> None:
+        self.found = ThroughSpark()
+        self._plan = plan
+        self._cases = cases
+        self._six = [case for case in cases if case.name in SIX]
+        self._directory = directory
+        self._say = say
+
+    def smallest(self) -> None:
+        """Each query alone, all six, small and empty epochs, plain Structured Streaming."""
+        lowest = self._plan.states[0]
+        with self._lanes() as lanes:
+            for relations in (_BOTH, ("bids",)):
+                with self._log(relations, lowest, self._plan.spark) as log:
+                    if relations == _BOTH:
+                        self._say("through Spark, all six")
+                        self.found.six[lowest] = lanes.follow(log, self._six)
+                    self._alone(lanes, log, self._cases, lowest)
+            self._say("through Spark, small epochs")
+            views = tuple(case.name for case in self._six)
+            self.found.small, self.found.empty = (
+                lanes.ask(Small(str(lanes.folder()), views, lowest, events, self._plan.small)).seconds
+                for events in (SMALL_EVENTS, 0)
+            )
+            self._say("plain Structured Streaming")
+            plain = Plain(str(lanes.folder()), PLAIN_QUERY, PLAIN_ORDERS, PLAIN_EVENTS, 4)
+            self.found.plain = lanes.ask(plain).seconds
+
+    def larger(self, orders: int) -> None:
+        """All six at a larger state."""
+        with self._log(_BOTH, orders, self._plan.spark_larger) as log, self._lanes() as lanes:
+            self._say(f"through Spark, all six, {orders:,} live orders a side")
+            self.found.six[orders] = lanes.follow(log, self._six)
+
+    def largest(self) -> None:
+        """The queries that stand for classes, alone, at the largest state."""
+        orders = self._plan.states[-1]
+        names = {name for queries in CLASSES.values() for name in queries}
+        chosen = [case for case in self._cases if case.name in names]
+        with self._lanes() as lanes:
+            for relations in {case.relations: None for case in chosen}:
+                with self._log(relations, orders, self._plan.spark_cost) as log:
+                    self._alone(lanes, log, chosen, orders)
+
+    def flat(self) -> None:
+        """Memory while many events pass."""
+        batches = ((_FLAT, self._plan.flat_batches),)
+        with self._log(_BOTH, self._plan.states[0], batches) as log, self._lanes() as lanes:
+            self._say("through Spark, memory over many batches")
+            self.found.flat = lanes.follow(log, self._six).memory
+
+    def _alone(self, lanes: LaneProcess, log: Log, cases: list[Case], orders: int) -> None:
+        for case in cases:
+            if case.relations == log.relations:
+                self._say(f"through Spark, {case.name}, {orders:,} live orders a side")
+                self.found.alone[case.name, orders] = lanes.follow(log, [case])
+
+    def _lanes(self) -> LaneProcess:
+        return LaneProcess(self._directory / "lanes")
+
+    @contextmanager
+    def _log(self, relations: tuple[str, ...], live_orders: int, batches: Batches) -> Iterator[Log]:
+        self._say(f"a log of {' and '.join(relations)} with {live_orders:,} live orders a side is made")
+        sizes = [size for size, count in batches for _ in range(count)]
+        log = seal_log(self._directory / "log", relations, live_orders, sizes)
+        try:
+            yield log
+        finally:
+            shutil.rmtree(log.directory)
