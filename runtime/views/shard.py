@@ -161,9 +161,10 @@ class ShardState:
 
         ``backfill``, after `migrate`: for each view that is new everything that its maps hold before the version.
         """
+        step = Step({}, {})
+        earlier = self._fill(backfill or {}, step)
         by_part: dict[Part, list[pa.Table]] = {}
         broken: dict[Part, str] = {}
-        earlier = self._fill(backfill or {}, by_part, broken)
         _sort(delivered, by_part, broken)
         changed: dict[Part, MapChange] = {}
         deltas: dict[Part, Delta] = {}
@@ -177,7 +178,6 @@ class ShardState:
                     deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
             except ViewError as error:
                 broken[part] = str(error)
-        step = Step({}, {})
         self._react(deltas, broken, step)
         for view in self._views:
             if view.name not in self._failed:
@@ -185,31 +185,34 @@ class ShardState:
             self._begun.add(view.name)
         return step
 
-    def _fill(
-        self, backfill: Mapping[str, _Given], by_part: dict[Part, list[pa.Table]], broken: dict[Part, str]
-    ) -> dict[str, pa.Table]:
-        """Bring new views to where they would be before the version; gives what they would have said by then."""
-        filled: set[Part] = set()
+    def _fill(self, backfill: Mapping[str, _Given], step: Step) -> dict[str, pa.Table]:
+        """Bring new views to where they would be before the version; gives what they would have said by then.
+
+        Standing views see nothing of it, whatever they share with the new ones.
+        """
         earlier: dict[str, pa.Table] = {}
         for name, given in backfill.items():
             view = next(view for view in self._views if view.name == name)
             held: dict[Part, list[pa.Table]] = {}
+            broken: dict[Part, str] = {}
             _sort(given, held, broken)
-            if isinstance(view.body, (Linear, Reevaluated)):
-                for part, tables in held.items():
-                    if part in self._unfilled and part not in filled:
-                        by_part.setdefault(part, []).extend(tables)
-                        filled.add(part)
-                continue
             try:
-                changes = self._begin(view, held)
+                for part in broken:
+                    _raise_if_broken(broken, part)
+                if isinstance(view.body, (Linear, Reevaluated)):
+                    self._fill_maps(held)
+                elif (changes := self._begin(view, held)) is not None:
+                    earlier[name] = changes
             except (ViewError, StateError) as error:
-                self._failed[name] = str(error)
-                continue
-            if changes is not None:
-                earlier[name] = changes
+                self._failed[name] = step.failed[name] = str(error)
         self._unfilled = set()
         return earlier
+
+    def _fill_maps(self, held: Mapping[Part, list[pa.Table]]) -> None:
+        for part, tables in held.items():
+            if part in self._unfilled:
+                self._maps[part].merge(combine(self._program.maps[part.map], tables))
+                self._unfilled.discard(part)
 
     def _begin(self, view: View, held: Mapping[Part, list[pa.Table]]) -> pa.Table | None:
         """Take a new view through all that its maps hold, as if it were one version, with indexes of its own."""
