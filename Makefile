@@ -7,11 +7,13 @@ export PYTHON
 DEMO_SECONDS ?= 30
 FLOW ?= agents
 PYTEST_ARGS ?=
+SEEDS ?= 1000
+START ?= 0
 BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench bench-views doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views lint format bench bench-views doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -28,6 +30,9 @@ test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 
 test-all: setup ## run every test
 	@$(PY) -m pytest $(PYTEST_ARGS)
+
+fuzz-views: setup ## compare random queries over random streams with DuckDB: SEEDS=10000 START=0
+	@$(PY) -m tests.conformance.fuzz --seeds $(SEEDS) --start $(START)
 
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .
