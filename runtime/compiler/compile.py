@@ -16,6 +16,7 @@ from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
 from runtime.compiler.factored import factored_view
+from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
@@ -88,7 +89,7 @@ class _Compiler:
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
         """The first class that has the query; or why none has, in the words of the last that was tried."""
         reason = ""
-        for compile_view in (linear_view, factored_view):
+        for compile_view in (linear_view, factored_view, flow_view):
             mark = self.maps.mark()
             try:
                 found = compile_view(query.tree, self.relations, self.maps, zero=zero)

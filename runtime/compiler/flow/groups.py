@@ -170,21 +170,23 @@ def _with_extreme(
     """Joins to each group the least value among its rows with the least (greatest) of what it is taken by."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
-    present = call("not", call("or", call("is_null", value.expr), call("is_null", by.expr)))
+    nullable = value.type.nullable or by.type.nullable
+    present = call("not", call("or", call("is_null", value.expr), call("is_null", by.expr))) if nullable else None
     taken = [free_name(part, names) for part in ("value", "by", "extreme")]
     some = graph.select(reading.rows, present, [*keys, (taken[0], value), (taken[1], by)])
     best = graph.group(some, names, [(_aggregate(taken[2], extreme.kind, taken[1], by.type), by.type)])
     own = [some.column(key) for key in (*names, taken[1])]
     chosen = semi_of(graph, some, best, own, [best.column(key) for key in (*names, taken[2])], anti=False)
     least = _aggregate(extreme.name, "min", taken[0], value.type)
-    return _beside(queries, rows, graph.group(chosen, names, [(least, value.type.with_null())]), names, extreme.name)
+    found = graph.group(chosen, names, [(least, value.type.with_null())])
+    return _beside(queries, rows, found, names, extreme.name, everywhere=not nullable)
 
 
 def _aggregate(name: str, kind: Extreme, column: str, of: Type) -> Aggregate:
     return Aggregate(name, kind, column, of.column(name).type)
 
 
-def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], column: str) -> Rows:
+def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], column: str, *, everywhere: bool) -> Rows:
     """The groups with one more column, NULL where the other groups lack the group."""
     graph = queries.graph
     kept = list(rows.columns)
@@ -193,10 +195,7 @@ def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], col
     right, right_names = graph.extended(found, theirs)
     right = graph.keep(right, [*right_names, column])
     right, called = graph.apart(left, right)
-    if names:
-        joined = left_join(graph, left, right, [(one, called[two])
-                                                for one, two in zip(left_names, right_names, strict=True)])  # fmt: skip
-    else:
-        joined = graph.join(left, right, [])
+    on = [(one, called[two]) for one, two in zip(left_names, right_names, strict=True)]
+    joined = graph.join(left, right, on) if everywhere or not names else left_join(graph, left, right, on)
     assert called[column] == column
     return graph.keep(joined, [*kept, column])

@@ -63,7 +63,14 @@ def read(queries: Queries, select: exp.Select, outer: Outer | None, kept: Sequen
             kept += [inner for _, inner in simple]
         elif not any(tie for _, tie in pairs):
             raise NotIncremental("a subquery that meets the query around it in something other than an equality")
-    sources = Sources(queries.graph, Names(), conditions, kept)
+    names = Names()
+
+    def apply_late(rows: Rows, node: exp.Expr) -> Rows:
+        alone = Reading(rows, names)
+        queries.subqueries.condition(alone, node)
+        return alone.rows
+
+    sources = Sources(queries.graph, names, conditions, kept, apply_late)
     around: list[tuple[Lowered, exp.Column]] = []
     extra = []
     if outside and not simple:
@@ -129,7 +136,6 @@ def _join(queries: Queries, select: exp.Select, sources: Sources, extra: list[Pa
         raise NotIncremental("a SELECT that reads no relation")
     sides = [(join.side or "").upper() for join in joins]
     last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
-    conditions = [one for one in sources.conditions if not one.late]
     for condition in sources.conditions:
         if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
             raise NotIncremental("a subquery or a constant in ON of an outer join")
@@ -142,14 +148,14 @@ def _join(queries: Queries, select: exp.Select, sources: Sources, extra: list[Pa
         if not sides[place] and kind not in ("SEMI", "ANTI"):
             parts.append(right)
             continue
-        ready = [one for one in conditions if not one.of_outer and (one.join is not None or place > last)]
+        ready = [one for one in sources.conditions if not one.of_outer and (one.join is not None or place > last)]
         left = sources.combine(parts, ready)
         on = [one for one in sources.conditions if one.join == place and not one.done]
         if kind in ("SEMI", "ANTI"):
             parts = [sources.semi_join(left, right, on, anti=kind == "ANTI")]
         else:
             parts = [sources.outer_join(sides[place], left, right, on)]
-    return sources.combine([*parts, *extra], [one for one in conditions if not one.of_outer]).rows
+    return sources.combine([*parts, *extra], [one for one in sources.conditions if not one.of_outer]).rows
 
 
 def _tie_up(

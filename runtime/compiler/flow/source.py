@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -59,6 +59,8 @@ class Sources:
     """All of the SELECT's."""
     kept: Sequence[exp.Expr]
     """The rest of the SELECT, which says what columns have to be kept."""
+    apply_late: Callable[[Rows, exp.Expr], Rows]
+    """Leaves the rows for which a condition with subqueries is true."""
 
     def lowered(self, node: exp.Expr) -> Lowered:
         """An expression over the sources."""
@@ -77,7 +79,11 @@ class Sources:
     def filter(self, part: Part, ready: Iterable[Condition]) -> None:
         """Applies the conditions on this part alone, and drops the columns that nothing reads any more."""
         mine = [one for one in ready if not one.done and one.tables and one.tables <= part.tables]
-        part.rows = self.graph.filter(part.rows, [self.truth(condition) for condition in mine])
+        part.rows = self.graph.filter(part.rows, [self.truth(one) for one in mine if not one.late])
+        for condition in mine:
+            if condition.late:
+                part.rows = self.apply_late(part.rows, condition.node)
+                condition.done = True
         self._prune(part)
 
     def _prune(self, part: Part) -> None:

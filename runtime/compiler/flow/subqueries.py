@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from runtime.compiler.constants import Constant, evaluate_constant
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.flow.groups import Grouped, aggregates_of, group
 from runtime.compiler.flow.names import outermost_queries
@@ -41,29 +42,34 @@ class Subqueries:
             self._semi(around, self._existing(around, inner.this), [], anti=anti)
         elif isinstance(inner, exp.In) and inner.args.get("query") is not None:
             self._member(around, inner, anti=anti)
+        elif not anti and self._equal(around, inner):
+            pass
         else:
-            self.attach(around, [node])
+            self.attach(around, [node], inner=_rejects_null(inner))
             value = lower(node, around.leaf)
             if value.type.kind not in ("bool", "null"):
                 raise NotIncremental("a condition that is no condition")
             if value.expr != Lit(True):
                 around.rows = self._queries.graph.filter(around.rows, [value.expr])
 
-    def attach(self, around: Around, nodes: Sequence[exp.Expr]) -> None:
-        """Joins the subqueries of these expressions to the rows, so that `leaf` knows what they are."""
+    def attach(self, around: Around, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
+        """Joins the subqueries of these expressions to the rows, so that `leaf` knows what they are.
+
+        With ``inner``, rows for which one of them is NULL may go.
+        """
         for node in nodes:
             for part in list(outermost_queries(node)):
                 if id(part) not in around.known:
-                    around.known[id(part)] = self._value(around, part)
+                    around.known[id(part)] = self._value(around, part, inner=inner)
 
-    def _value(self, around: Around, node: exp.Expr) -> Lowered:
+    def _value(self, around: Around, node: exp.Expr, *, inner: bool) -> Lowered:
         if isinstance(node, exp.Exists):
             rows, links = self._existing(around, node.this)
             count = self._counted(around, rows, links)
             return Lowered(call("gt", count.expr, Lit(0)), BOOL)
         if isinstance(node, exp.In):
             return self._membership(around, node)
-        return self._scalar(around, node)
+        return self._scalar(around, node, inner=inner)
 
     # --- EXISTS and IN
 
@@ -148,14 +154,18 @@ class Subqueries:
 
     # --- scalar subqueries
 
-    def _scalar(self, around: Around, node: exp.Expr) -> Lowered:
+    def _scalar(self, around: Around, node: exp.Expr, *, inner: bool) -> Lowered:
         select = node.unnest()
         if not isinstance(select, exp.Select) or len(select.expressions) != 1:
             raise NotIncremental("a subquery that may give more than one row")
-        plain = not any(select.args.get(name) for name in ("group", "limit", "offset", "distinct"))
-        if plain and any(True for _ in aggregates_of(select.expressions)):
+        if _is_aggregate(select):
             with self._queries.tables_of(select):
-                return self._aggregate(around, select)
+                groups, value = self._aggregate(around, select)
+            inner = inner and _of_nothing(groups, value) is None
+            called = self._join(around, groups.rows, groups.links, None if inner else groups.defaults)
+            nullable = value.type.nullable or bool(groups.links)
+            return Lowered(renamed(value.expr, called), value.type.with_null(nullable))
+        plain = not any(select.args.get(name) for name in ("group", "limit", "offset", "distinct"))
         if plain and select.args.get("from_") is None and not select.args.get("where"):
             return lower(select.expressions[0].unalias(), around.leaf)
         limit = select.args.get("limit")
@@ -169,34 +179,91 @@ class Subqueries:
         row = graph.group(graph.keep(result.rows, [value.expr.name]), [], [(only, value.type.with_null())])
         return Lowered(self._join(around, row, [], {})["only"], value.type.with_null())
 
-    def _aggregate(self, around: Around, select: exp.Select) -> Lowered:
-        """Aggregates without GROUP BY: one row for every row around, whether there is anything to aggregate or not."""
+    def _aggregate(self, around: Around, select: exp.Select) -> tuple[Grouped, Lowered]:
+        """Aggregates without GROUP BY, and the SELECT's value over them."""
         having = select.args.get("having")
         output = select.expressions[0].unalias()
         nodes = [output] if having is None else [output, having.this]
         reading = read(self._queries, select, around, nodes)
         groups = group(self._queries, reading, [], nodes, grouped=False)
-        if reading.links and any(True for part in nodes for _ in outermost_queries(part)
-                                 if not part.find(exp.AggFunc)):  # fmt: skip
+        outside = [
+            part for node in nodes for part in outermost_queries(node) if part.find_ancestor(exp.AggFunc) is None
+        ]
+        if reading.links and any(part.find_ancestor(exp.Select) is select for part in outside):
             raise NotIncremental("a subquery in the SELECT of a subquery that depends on the query around it")
-        self.attach(groups, nodes) if not reading.links else None
+        self.attach(groups, nodes if not reading.links else [])
         value = lower(output, groups.leaf)
         if having is not None:
             value = choose(lower(having.this, groups.leaf), value, Lowered(Lit(None), NULL))
-        called = self._join(around, groups.rows, groups.links, groups.defaults)
-        return Lowered(renamed(value.expr, called), value.type.with_null(value.type.nullable or bool(groups.links)))
+        return groups, value
 
-    def _join(self, around: Around, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit]) -> dict[str, Expr]:
-        """Joins rows, one at most for each row around; gives what their columns are called there."""
+    def _equal(self, around: Around, node: exp.Expr) -> bool:
+        """Whether this is ``value = (SELECT aggregate …)``, which is a semijoin: then it is done.
+
+        A change of the aggregate then costs the rows that equal it, not all that it is compared with.
+        """
+        if not isinstance(node, exp.EQ):
+            return False
+        for side, query in ((node.left, node.right.unnest()), (node.right, node.left.unnest())):
+            if not (isinstance(query, exp.Select) and _is_aggregate(query)) or any(
+                True for _ in outermost_queries(side)
+            ):
+                continue
+            with self._queries.tables_of(query):
+                groups, value = self._aggregate(around, query)
+            if groups.links and _of_nothing(groups, value) is not None:
+                return False
+            one, other = aligned(lower(side, around.leaf), value)
+            rows, (name,) = self._queries.graph.extended(groups.rows, [other])
+            self._semi(around, (rows, groups.links), [(one, name)], anti=False)
+            return True
+        return False
+
+    def _join(
+        self, around: Around, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
+    ) -> dict[str, Expr]:
+        """Joins rows, one at most for each row around, which goes if it has none and there are no ``defaults``.
+
+        Gives what their columns are called there.
+        """
         graph = self._queries.graph
         kept = list(around.rows.columns)
         wide, names = graph.extended(around.rows, [value for value, _ in links])
         rows, called = graph.apart(wide, rows)
-        if links:
-            on = [(name, called[column]) for name, (_, column) in zip(names, links, strict=True)]
-            joined = left_join(graph, wide, rows, on, {called[name]: value for name, value in defaults.items()
-                                                       if name in called})  # fmt: skip
+        on = [(name, called[column]) for name, (_, column) in zip(names, links, strict=True)]
+        if links and defaults is not None:
+            known = {called[name]: value for name, value in defaults.items() if name in called}
+            joined = left_join(graph, wide, rows, on, known)
         else:
-            joined = graph.join(wide, rows, [])
+            joined = graph.join(wide, rows, on)
         around.rows = graph.keep(joined, [*kept, *called.values()])
         return {old: Col(new) for old, new in called.items()}
+
+
+def _is_aggregate(select: exp.Select) -> bool:
+    """Whether it has one row whatever there is to read: an aggregate without GROUP BY."""
+    plain = not any(select.args.get(name) for name in ("group", "limit", "offset", "distinct"))
+    return plain and len(select.expressions) == 1 and any(True for _ in aggregates_of(select.expressions))
+
+
+def _of_nothing(groups: Grouped, value: Lowered) -> Constant:
+    """The value where there is no row to aggregate."""
+    row: dict[str, Constant] = dict.fromkeys(groups.rows.columns)
+    try:
+        return evaluate_constant(value.expr, row | {name: default.value for name, default in groups.defaults.items()})
+    except NotIncremental:
+        return False  # something: what it is does not matter
+
+
+def _rejects_null(node: exp.Expr) -> bool:
+    """Whether a condition is not true where one of its subqueries is NULL."""
+    if not isinstance(node, (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between)):
+        return False
+    strict = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Subquery)
+    for query in outermost_queries(node):
+        part = query
+        while part is not node:
+            if not isinstance(part, (*strict, exp.Select)) or part.parent is None:
+                return False
+            part = part.parent
+    return True
