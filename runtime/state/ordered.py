@@ -94,7 +94,7 @@ class OrderedIndex:
         self._watch(groups, keys, values)
         self._edits.append((groups, keys, values))
         self._edited += len(keys)
-        if self._edited > 4 * len(self) + _MOST_CELLS:
+        if self._edited > _MOST_CELLS and self._edited > 4 * len(self) + _MOST_CELLS:
             self._edits, self._edited, self._is_rewritten = [], 0, True
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
@@ -115,6 +115,13 @@ class OrderedIndex:
     def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
         """The sums below one bound, of an index without group words."""
         return self._layout.prefix(bound, inclusive=inclusive)
+
+    def first_reaching(self, number: int, target: int) -> int | None:
+        """The least key up to which (inclusive) one sum is at least ``target``; no entry of it may be negative.
+
+        None where even the sum of everything is less. Of an index without group words.
+        """
+        return self._layout.first_reaching(number, target)
 
     def total(self) -> list[int]:
         """The sums of everything, of an index without group words."""

@@ -114,6 +114,11 @@ class Dense:
         """See `OrderedIndex.totals`."""
         return [running[groups, -1] for running in self._running]
 
+    def first_reaching(self, number: int, target: int) -> int | None:
+        """See `OrderedIndex.first_reaching`."""
+        place = int(self._running[number][0].searchsorted(target))
+        return self._packing.base + max(place - 1, 0) if place < self._running[number].shape[1] else None
+
     def total(self) -> list[int]:
         """See `OrderedIndex.total`."""
         return [int(running[0, -1]) for running in self._running]
@@ -252,6 +257,19 @@ class Spine:
         """See `OrderedIndex.totals`."""
         nothing = np.zeros(len(groups), np.int64)
         return self._between(self._pack(groups, nothing), self._pack(groups + 1, nothing))
+
+    def first_reaching(self, number: int, target: int) -> int | None:
+        """See `OrderedIndex.first_reaching`."""
+        if self.total()[number] < target:
+            return None
+        low, high = self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+        while low < high:
+            middle = (low + high) // 2
+            if self.prefix(middle, inclusive=True)[number] >= target:
+                high = middle
+            else:
+                low = middle + 1
+        return low
 
     def total(self) -> list[int]:
         """See `OrderedIndex.total`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,6 +16,8 @@ __all__ = ["SumTable"]
 
 Integers = npt.NDArray[np.int64]
 
+_FEW: Final = 64
+
 
 class SumTable:
     """Key words of ``width`` → ``sums`` exact sums; a key whose sums are all 0 is gone.
@@ -25,6 +29,7 @@ class SumTable:
         self._width = width
         self._index = KeyIndex(width)
         self._values: list[Exact] = [np.zeros(self._index.capacity, np.int64) for _ in range(sums)]
+        self._seen: tuple[Integers, Integers] | None = None
         self._touched: list[Integers] = []
         self._in_flight: list[Integers] = []
 
@@ -62,7 +67,7 @@ class SumTable:
 
         The slots of keys that are gone may be given to others by the next `add`.
         """
-        slots, _ = self._index.insert(words)
+        slots = self._slots(words)
         before, after = [], []
         for number, delta in enumerate(deltas):
             value = self._grown(number)
@@ -79,8 +84,17 @@ class SumTable:
             held |= (new != 0).astype(np.bool_)
         if not held.all():
             self._index.remove(slots[~held])
+            self._seen = None
         self._touched.append(words)
         return before, after, slots
+
+    def _slots(self, words: Integers) -> Integers:
+        """Slots of keys, made where there were none; a table of few keys is often changed in the same ones again."""
+        if self._seen is not None and np.array_equal(self._seen[0], words):
+            return self._seen[1]
+        slots, _ = self._index.insert(words)
+        self._seen = (words, slots) if len(words) <= _FEW else None
+        return slots
 
     def save(self) -> pa.RecordBatch:
         """The present values of all keys touched since the last save; `on_saved` or `on_failed` must follow."""
@@ -114,6 +128,7 @@ class SumTable:
             words[:, place] = run.column(place).to_numpy()
         values = [exact_of(run.column(self._width + i)) for i in range(len(self._values))]
         slots = self.lookup(words)
+        self._seen = None
         known = slots[slots >= 0]
         self._index.remove(known)
         for value in self._values:

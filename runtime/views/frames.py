@@ -6,7 +6,7 @@ A key column is words (as `runtime.state.columns` has them) and where it is NULL
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -23,6 +23,8 @@ __all__ = ["Delta", "Frame", "KeyVector", "aggregated", "delta_of", "integers", 
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+_DENSE: Final = 64
 
 
 class KeyVector(msgspec.Struct, frozen=True):
@@ -63,6 +65,9 @@ def delta_of(map_: Map, deltas: pa.Table, pool: StringPool) -> Delta:
     keys = {}
     for key in map_.keys:
         array = deltas[key.name].combine_chunks()
+        if key.type == "int64" and not array.null_count:
+            keys[key.name] = KeyVector(key.type, array.to_numpy()[:, None], None)
+            continue
         nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
         words = encode_words([KeyColumn(key.name, key.type, nullable=True)], [array], pool)[:, 1:]
         keys[key.name] = KeyVector(key.type, words, nulls)
@@ -101,6 +106,10 @@ def aggregated(words: Integers, sums: Sequence[Exact]) -> tuple[Integers, list[E
     if all((column[0] == column).all() for column in columns):
         return words[:1], [grouped(value, np.zeros(1, np.int64)) for value in sums]
     varying = [column for column in columns if (column[0] != column).any()]
+    if len(varying) == 1 and len(words) >= _DENSE:
+        low, high = int(varying[0].min()), int(varying[0].max())
+        if high - low < 4 * len(words):
+            return _added_up(words, varying[0] - low, high - low + 1, sums)
     order = np.lexsort(varying[::-1]) if len(varying) > 1 else np.argsort(varying[0], kind="stable")
     changes = np.zeros(len(words), np.bool_)
     changes[0] = True
@@ -109,6 +118,20 @@ def aggregated(words: Integers, sums: Sequence[Exact]) -> tuple[Integers, list[E
         changes[1:] |= ordered[1:] != ordered[:-1]
     starts = np.flatnonzero(changes)
     return words[order[starts]], [grouped(value[order], starts) for value in sums]
+
+
+def _added_up(words: Integers, codes: Integers, size: int, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:
+    """Rows of equal codes added up in arrays over all codes, which needs no sorting."""
+    example = np.full(size, -1, np.int64)
+    example[codes] = np.arange(len(codes))
+    present = np.flatnonzero(example >= 0)
+    found: list[Exact] = []
+    for given in sums:
+        (value,) = fit(largest(given) * len(given), given)
+        total = np.zeros(size, value.dtype)
+        np.add.at(total, codes, value)
+        found.append(total[present])
+    return words[example[present]], found
 
 
 class Frame:

@@ -44,6 +44,8 @@ class GroupResult:
         self._scalars = [scalar(output) for output in body.outputs]
         self._condition = None if body.having is None else scalar(body.having)
         self._pool = pool
+        self._seen_words = b""
+        self._seen_keys: list[dict[str, Any]] = []
         self.table = SumTable(width_of(self._keys), len(self._sums))
 
     def add(self, words: Integers, deltas: list[Exact], *, begun: bool) -> pa.Table | None:
@@ -51,23 +53,18 @@ class GroupResult:
 
         While ``begun`` is False nothing stands in the view yet, not even the row of an empty group.
         """
-        was_empty = self._empty is not None and not self._present()
+        was_empty = self._empty is not None and begun and not self._present()
         before, after, _ = self.table.add(words, deltas)
+        if len(words) <= _FEW:
+            counts = self._few(words, before, after)
+            if self._empty is not None:
+                sign = int(not self._present()) - int(was_empty)
+                counts[self._empty] = counts.get(self._empty, 0) + sign
+            return self._table({row: count for row, count in counts.items() if count})
+        assert self._empty is None, "without GROUP BY there is one group"
         same = np.logical_and.reduce([(a == b).astype(np.bool_) for a, b in zip(before, after, strict=True)])
-        if same.all():
-            changes = None
-        else:
-            moved = np.flatnonzero(~same)
-            words = words[moved]
-            before, after = [value[moved] for value in before], [value[moved] for value in after]
-            changes = self._few(words, before, after) if len(moved) <= _FEW else self._many(words, before, after)
-        sign = 0
-        if self._empty is not None:
-            sign = int(not self._present()) - int(was_empty and begun)
-        if sign:
-            row = self._table([self._empty or ()], [sign])
-            changes = row if changes is None else consolidate(pa.concat_tables([changes, row]), self._schema)
-        return changes
+        moved = np.flatnonzero(~same)
+        return self._many(words[moved], [value[moved] for value in before], [value[moved] for value in after])
 
     @property
     def nothing(self) -> tuple[Integers, list[Exact]]:
@@ -83,24 +80,26 @@ class GroupResult:
         slots = self.table.live_slots()
         return bool(len(slots)) and bool((self.table.values(slots)[0] > 0).any())
 
-    def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> pa.Table:
-        keys = [array.to_pylist() for array in self._decoded(words)]
-        rows: list[tuple[Any, ...]] = []
-        weights: list[int] = []
-        old_lists, new_lists = [v.tolist() for v in before], [v.tolist() for v in after]
-        for place in range(len(words)):
-            named: dict[str, Any] = {column.name: keys[i][place] for i, column in enumerate(self._keys)}
-            old = self._row(named, [values[place] for values in old_lists])
-            new = self._row(named, [values[place] for values in new_lists])
-            if old == new:
-                continue
-            if old is not None:
-                rows.append(old)
-                weights.append(-1)
-            if new is not None:
-                rows.append(new)
-                weights.append(1)
-        return consolidate(self._table(rows, weights), self._schema) if len(words) > 1 else self._table(rows, weights)
+    def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> dict[tuple[Any, ...], int]:
+        counts: dict[tuple[Any, ...], int] = {}
+        olds, news = zip(*(v.tolist() for v in before), strict=True), zip(*(v.tolist() for v in after), strict=True)
+        for keys, old, new in zip(self._key_values(words), olds, news, strict=True):
+            if old != new:
+                for sums, sign in ((old, -1), (new, 1)):
+                    row = self._row(keys, sums)
+                    if row is not None:
+                        counts[row] = counts.get(row, 0) + sign
+        return counts
+
+    def _key_values(self, words: Integers) -> list[dict[str, Any]]:
+        """The keys of each row by name; the same groups change in most batches of a view that has few of them."""
+        raw = words.tobytes()
+        if raw != self._seen_words or not self._keys:
+            columns = [array.to_pylist() for array in self._decoded(words)]
+            names = [key.name for key in self._keys]
+            rows = zip(*columns, strict=True) if columns else [()] * len(words)
+            self._seen_words, self._seen_keys = raw, [dict(zip(names, row, strict=True)) for row in rows]
+        return self._seen_keys
 
     def _row(self, keys: Mapping[str, Any], sums: Sequence[int]) -> tuple[Any, ...] | None:
         if sums[0] <= 0:
@@ -110,7 +109,10 @@ class GroupResult:
             return None
         return tuple(output(row) for output in self._scalars)
 
-    def _table(self, rows: Sequence[Sequence[Any]], weights: Sequence[int]) -> pa.Table:
+    def _table(self, counts: Mapping[tuple[Any, ...], int]) -> pa.Table | None:
+        if not counts:
+            return None
+        rows, weights = list(counts), list(counts.values())
         arrays = []
         for place, column in enumerate(self._columns):
             values = [row[place] for row in rows]
