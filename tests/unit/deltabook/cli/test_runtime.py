@@ -51,3 +51,15 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("feed", ["nowhere", "host:", "host:port", "host:0", "host:65536", ":1"])
 def test_an_address_that_is_none_is_one_line(tmp_path: Path, feed: str) -> None:
     assert f"expected HOST:PORT for --feed, was {feed!r}" in run(tmp_path, feed=feed)
+
+
+def test_a_new_directory_needs_views(tmp_path: Path) -> None:
+    arguments = ["runtime", "--feed", "127.0.0.1:1", "--dir", str(tmp_path / "run")]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "expected --views to begin" in done.stderr
+
+
+def test_there_may_be_only_so_many_views(tmp_path: Path) -> None:
+    (tmp_path / "v.sql").write_text("SELECT price FROM bids; SELECT price FROM asks;")
+    assert "expected at most 1 views (--most-views), was 2" in run(tmp_path, "--most-views", "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -334,6 +335,34 @@ def test_a_barrier_closes_what_is_there_and_nothing_else(tmp_path: Path) -> None
     lab.close()
     assert [f.messages for f in footers(tmp_path)] == [6]
     assert footers(tmp_path)[0].cuts["origin-0"].sequence == 6
+
+
+def test_a_control_record_closes_the_epoch_whatever_is_in_it(tmp_path: Path) -> None:
+    """At a place where it may be cut: what waits for the rest of its request is in a later one."""
+    data = feed(10, per_request=4)
+    lab = IngestLab(tmp_path, [(ListSource(0, data, ends=False, at=at_sequence(data)), feed_adaptor)])
+    lab.ingest.start()
+    lab.settle()
+    sealed: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for record in (b"one", b"two"):
+        lab.ingest.seal_control(record, sealed.put)
+    first, second = (sealed.get(timeout=WAIT_SECONDS) for _ in range(2))
+    assert second == first + 1
+    lab.close()
+    found = footers(tmp_path)
+    assert [(f.to_epoch, f.control) for f in found if f.control] == [(first, b"one"), (second, b"two")]
+    assert sum(f.messages for f in found) == 8
+    assert found[-1].messages == 0
+    writer = EpochWriter(tmp_path, lambda: 1, lambda _: None)
+    assert writer.control == b"two"
+    writer.close()
+
+
+def test_after_the_end_there_are_no_control_records(tmp_path: Path) -> None:
+    lab = IngestLab(tmp_path, [(ListSource(0, trace(5)), trace_adaptor)])
+    assert lab.run() == "finished"
+    lab.ingest.seal_control(b"late", lambda _: pytest.fail("sealed"))
+    assert not any(footer.control for footer in footers(tmp_path))
 
 
 def test_the_end_of_a_feed_ends_its_last_request(tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""``deltabook query add``, ``drop`` and ``explain`` speak to a running runtime and say in a line what went wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from deltabook.cli import main
+
+VIEW = {"name": "v", "class": "linear", "reason": "sums", "columns": [{"name": "a"}]}
+
+
+class Service:
+    """Answers as it is told to, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.status, self.answer = 200, json.dumps({"epoch": 7, "version": 9, "views": [VIEW]})
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _reply(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                service.asked.append((self.command, self.path, json.loads(body) if body else None))
+                text = {"/v1/views": json.dumps([VIEW]), "/v1/views/v/explain": "view v: linear\n"}
+                answer = text.get(self.path, "") if self.command == "GET" else service.answer
+                self.send_response(service.status)
+                self.end_headers()
+                self.wfile.write(answer.encode())
+
+            do_GET = do_POST = do_DELETE = _reply
+
+            def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base's own name
+                del format, arguments
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    found = Service()
+    thread = threading.Thread(target=found.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield found
+    found.server.shutdown()
+    thread.join()
+    found.server.server_close()
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, ["query", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_views_of_a_file_are_added_with_their_places(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "mine.sql"
+    file.write_text("-- two\nSELECT price FROM bids;\nCREATE VIEW other AS\n  SELECT price FROM asks;\n")
+    assert run("add", str(file), "--results", service.address) == (0, "v: linear, added at epoch 7\n", "")
+    ((method, path, body),) = service.asked
+    assert (method, path, body["timeout_s"]) == ("POST", "/v1/views", 60.0)
+    assert body["views"] == [
+        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1},
+        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3},
+    ]
+
+
+@pytest.mark.parametrize("sql", ["SELECT price FROM bids", "CREATE VIEW Mine AS SELECT price FROM bids"])
+def test_sql_is_added_under_a_name(service: Service, sql: str) -> None:
+    name = () if "VIEW" in sql else ("--name", "Mine")
+    code, out, _ = run("add", "--sql", sql, *name, "--results", service.address, "--timeout", "3", "--json")
+    assert (code, json.loads(out)) == (0, {"query": "v", "added": 7, "class": "linear", "version": 9})
+    ((_, _, body),) = service.asked
+    assert [(view["name"], view["sql"]) for view in body["views"]] == [("mine", "SELECT price FROM bids")]
+    assert body["timeout_s"] == 3.0
+
+
+def test_a_view_is_dropped(service: Service) -> None:
+    assert run("drop", "V", "--results", service.address) == (0, "v: linear, dropped at epoch 7\n", "")
+    assert service.asked == [("DELETE", "/v1/views/v?timeout_s=60.0", None)]
+
+
+def test_a_running_view_is_explained(service: Service) -> None:
+    assert run("explain", "V", "--results", service.address) == (0, "view v: linear\n\n", "")
+    code, out, _ = run("explain", "v", "--results", service.address, "--json")
+    assert (code, json.loads(out)["explain"]) == (0, "view v: linear\n")
+
+
+def test_a_change_that_is_not_published_in_time_is_an_error_that_says_that_it_stands(service: Service) -> None:
+    service.status, service.answer = 202, json.dumps({"epoch": 7, "version": 5, "views": [VIEW]})
+    code, out, error = run("add", "--sql", "SELECT 1", "--name", "v", "--timeout", "2", "--results", service.address)
+    assert (code, out) == (1, "v: linear, added at epoch 7\n")
+    assert "expected epoch 7 to be published within 2 s, newest is 5; the change stands" in error
+    assert error.count("\n") == 1
+
+
+def test_a_refusal_is_told_as_it_is(service: Service) -> None:
+    service.status, service.answer = 400, "v.sql:1:8: unknown column 'x'\n"
+    assert run("add", "--sql", "SELECT x FROM bids", "--name", "v", "--results", service.address) == (
+        1, "", "deltabook: error: v.sql:1:8: unknown column 'x'\n")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["add"], "expected either a FILE of views or --sql, was none"),
+        (["add", "{file}", "--sql", "SELECT price FROM bids"], "expected either a FILE of views or --sql, was both"),
+        (["add", "--sql", "SELECT price FROM bids"], "expected --name for what --sql adds"),
+        (["add", "--sql", "SELECT 1; SELECT 2", "--name", "v"], "expected one SELECT in --sql for --name, was 2"),
+        (["add", "--sql", "-- none"], "expected at least one SELECT in --sql, was none"),
+        (["add", "{file}"], "expected --results HOST:PORT of a running runtime"),
+        (["drop", "v"], "expected --results HOST:PORT of a running runtime"),
+        (["add", "{stream}"], "expected views over the runtime's relations in"),
+        (["explain", "nowhere"], "expected a file, was 'nowhere', which is not there"),
+        (["drop", "v", "--results", "127.0.0.1:1"], "expected a runtime's results service at 127.0.0.1:1"),
+    ],
+)
+def test_what_is_wrong_with_the_command_line_is_one_line(arguments: list[str], expected: str, tmp_path: Path) -> None:
+    (tmp_path / "file.sql").write_text("SELECT price FROM bids")
+    stream = "CREATE STREAM r(a INT) FROM FILE 'file.sql' LINE DELIMITED csv; SELECT a FROM r;"
+    (tmp_path / "stream.sql").write_text(stream)
+    given = [one.format(file=tmp_path / "file.sql", stream=tmp_path / "stream.sql") for one in arguments]
+    code, out, error = run(*given)
+    assert (code, out, error.count("\n")) == (1, "", 1)
+    assert expected in error
