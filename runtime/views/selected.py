@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Factor, Nested, Program, Selected, Term, View
+from runtime.compiler.program import Col, Factor, Nested, Program, Selected, Term, View
 from runtime.state import StringPool
 from runtime.state.exactsums import Exact, fit, largest, narrowed, product
 from runtime.views.frames import aggregated
@@ -41,8 +41,23 @@ class _NestedReader(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     index: Ranges
     value: Scalar
+    is_key: bool
+    """Whether it is read at the key itself."""
     compare: str
     nothing: int | None
+
+    def turn(self, low: int, high: int) -> int | None:
+        """The least key after ``low`` from which on its weight is 0, or not 0, as it was not before."""
+        table = self.index.table
+        if self.compare in ("gt", "ge"):
+            total = table.total()[0]
+            found = table.first_reaching(0, total) if total else None
+            past = self.compare == "ge"
+        else:
+            found = table.first_reaching(0, 1)
+            past = self.compare == "lt"
+        turn = None if found is None else found + past
+        return turn if turn is not None and low < turn <= high else None
 
     def bind(self, row: dict[str, Any]) -> bool:
         """Bind the weight and the sums at the key that the row holds; gives whether there is anything."""
@@ -67,6 +82,7 @@ class _FactorReader:
         self._key = f"{factor.alias}.{factor.ordered}"
         self._is_monotone = factor.monotone
         self._conditions = [scalar(condition) for condition in factor.conditions]
+        self._near: dict[tuple[Scalar, bool], int] = {}  # where a condition turned at the last version
         self._nested = [self._reader(nested, program, indexes, nothing) for nested in factor.nested]
 
     @staticmethod
@@ -74,7 +90,8 @@ class _FactorReader:
         index = indexes(nested.map).index(_spec((), nested.ordered))
         assert isinstance(index, Ranges)
         names = tuple(s.name for s in program.maps[nested.map].sums)
-        return _NestedReader(nested.name, names, index, scalar(nested.value), nested.compare, nothing)
+        is_key = isinstance(nested.value, Col)
+        return _NestedReader(nested.name, names, index, scalar(nested.value), is_key, nested.compare, nothing)
 
     def read(self, scalars: Mapping[str, Any]) -> tuple[Integers, list[Exact]]:
         """Words (not nullable) of groups, and the weight and sums of what is selected of each."""
@@ -97,8 +114,12 @@ class _FactorReader:
     def _intervals(self, row: dict[str, Any], low: int, high: int) -> list[tuple[int, int]]:
         """The selected intervals: in each zone, where the same nested aggregates exist, they turn once."""
         starts = {low}
-        for place in range(len(self._nested)):
-            turn = _turning(low, high, lambda value, place=place: self._bind(row, value)[place])  # type: ignore[misc]
+        for place, reader in enumerate(self._nested):
+            turn = (
+                reader.turn(low, high)
+                if reader.is_key
+                else _turning(low, high, lambda value, place=place: self._bind(row, value)[place])  # type: ignore[misc]
+            )
             if turn is not None:
                 starts.add(turn)
         zones = sorted(starts)
@@ -116,10 +137,12 @@ class _FactorReader:
             self._bind(row, value)
             return condition(row) is True
 
-        turn = _turning(low, high, holds)
+        first = holds(low)
+        turn = _turning(low, high, holds, near=self._near.get((condition, first)))
         if turn is None:
-            return (low, high) if holds(low) else None
-        return (low, turn - 1) if holds(low) else (turn, high)
+            return (low, high) if first else None
+        self._near[condition, first] = turn
+        return (low, turn - 1) if first else (turn, high)
 
     def _summed(self, index: Ranges, intervals: Sequence[tuple[int, int]]) -> tuple[Integers, list[Exact]]:
         groups = index.table.all_groups()
@@ -205,11 +228,26 @@ class SelectedState:
         return words, [_total(named, parts, len(words)) for parts in terms]
 
 
-def _turning(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The least value at which it holds otherwise than at ``low``, if it does so from there to ``high``."""
+def _turning(low: int, high: int, holds: Callable[[int], bool], near: int | None = None) -> int | None:
+    """The least value at which it holds otherwise than at ``low``, if it does so from there to ``high``.
+
+    The search goes out from ``near`` in steps that double: few are needed where it has moved little.
+    """
     first = holds(low)
     if holds(high) == first:
         return None
+    if near is not None and low < near <= high:
+        step = 1
+        if holds(near) == first:
+            low = near
+            while near + step < high and holds(near + step) == first:
+                low, step = near + step, 2 * step
+            high = min(high, near + step)
+        else:
+            high = near
+            while near - step > low and holds(near - step) != first:
+                high, step = near - step, 2 * step
+            low = max(low, near - step)
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle) == first:

@@ -89,13 +89,13 @@ class ShardState:
         self._program = program
         self._views = views_of_shard(program, self._shard, self._shards)
         self._maps, self._sets, self._results, self._states = {}, {}, {}, {}
+        self._parts = {v.name: {n: part_of(program, v, n) for n in maps_of(v.body)} for v in self._views}
         for part in parts_of_shard(program, self._shard, self._shards):
             map_ = program.maps[part.map]
             types, sums = {key.name: key.type for key in map_.keys}, [total.name for total in map_.sums]
             self._sets[part] = IndexSet(types, sums, indexes.get(part))
         for view in self._views:
-            body = view.body
-            parts = {number: part_of(program, view, number) for number in maps_of(body)}
+            body, parts = view.body, self._parts[view.name]
             if isinstance(body, (Linear, Reevaluated)):
                 for part in parts.values():
                     if part not in self._maps:
@@ -111,7 +111,7 @@ class ShardState:
         self._unfilled = {part for part in self._maps if part not in maps}
 
     def _set_of(self, view: View) -> Callable[[int], IndexSet]:
-        return lambda number: self._sets[part_of(self._program, view, number)]
+        return lambda number: self._sets[self._parts[view.name][number]]
 
     def migrate(self, program: Program) -> None:
         """Change over to another program, before its first version; `save_all` must follow that version.
@@ -122,8 +122,7 @@ class ShardState:
         sound: dict[tuple[bytes, bool, int], Part] = {}
         for view in self._views:
             if view.name not in self._failed:
-                for number in maps_of(view.body):
-                    part = part_of(self._program, view, number)
+                for part in self._parts[view.name].values():
                     sound[self._identity(self._program, part)] = part
         maps, sets, results, states = self._maps, self._sets, self._results, self._states
         old = {
@@ -235,8 +234,7 @@ class ShardState:
                 (view, state)
                 for view in self._views
                 if isinstance(state := self._states.get(view.name), JoinedState)
-                and part.map in state.maps
-                and part_of(self._program, view, part.map) == part
+                and self._parts[view.name].get(part.map) == part
             ]
             for turn in (0, 1):
                 for view, state in readers:
@@ -253,13 +251,14 @@ class ShardState:
             self._sets[part].add(delta)
         except (ViewError, StateError) as error:
             for view in self._views:
-                if view.name in self._states and part.map in self._states[view.name].maps:
+                if self._parts[view.name].get(part.map) == part:
                     self._failed[view.name] = step.failed[view.name] = str(error)
 
     def _update(self, view: View, version: _Version, step: Step) -> None:
         try:
-            for number in maps_of(view.body):
-                _raise_if_broken(version.broken, part_of(self._program, view, number))
+            if version.broken:
+                for part in self._parts[view.name].values():
+                    _raise_if_broken(version.broken, part)
             if isinstance(view.body, Linear):
                 changes = self._linear(view, view.body, version.changed)
             elif isinstance(view.body, Reevaluated):
@@ -285,7 +284,7 @@ class ShardState:
     def _linear(self, view: View, body: Linear, changed: dict[Part, MapChange]) -> pa.Table | None:
         tables: list[pa.Table] = []
         for branch in body.branches:
-            part = part_of(self._program, view, branch.map)
+            part = self._parts[view.name][branch.map]
             begun = view.name in self._begun
             change = changed.get(part) if begun else _from_nothing(self._maps[part])
             if change is not None:
