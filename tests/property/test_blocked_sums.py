@@ -49,7 +49,6 @@ def test_prefixes_are_sums_over_what_is_less(steps: list[tuple[int, tuple[int, i
         assert held.prefix(held.end, column) == held.totals[column] == sum(v[column] for v in expected.values())
     for position, less in ((held.below(key), key - 1), (held.upto(key), key)):
         assert held.key_before(position) == max((k for k in expected if k <= less), default=None)
-        assert held.key_from(position) == min((k for k in expected if k > less), default=None)
     if expected:
         assert (held.least, held.greatest) == (min(expected), max(expected))
 

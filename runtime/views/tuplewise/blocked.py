@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from operator import add
 from typing import Any, Final
 
 __all__ = ["BlockedSums", "Position"]
@@ -101,11 +102,6 @@ class BlockedSums:
             return total + sums[at] - sum(block[within:])
         return total
 
-    def key_from(self, position: Position) -> Any:
-        """The first key after a position, None where there is none."""
-        at, within = position
-        return self._keys[at][within] if at < len(self._last) else None
-
     def key_before(self, position: Position) -> Any:
         """The last key before a position, None where there is none."""
         at, within = position
@@ -183,14 +179,17 @@ class BlockedSums:
             self._split(at)
 
     def _change(self, at: int, within: int, deltas: tuple[int, ...]) -> int:
-        old = [column[at][within] for column in self._columns]
-        new = [value + delta for value, delta in zip(old, deltas, strict=True)]
         self._add_to_sums(at, deltas)
-        self.irregular -= old[0] <= 0 or min(old) < 0
+        blocks = [column[at] for column in self._columns]
+        old = [block[within] for block in blocks]
+        new = list(map(add, old, deltas))
+        if old[0] <= 0 or min(old) < 0:
+            self.irregular -= 1
         if any(new):
-            self.irregular += new[0] <= 0 or min(new) < 0
-            for column, value in zip(self._columns, new, strict=True):
-                column[at][within] = value
+            if new[0] <= 0 or min(new) < 0:
+                self.irregular += 1
+            for block, value in zip(blocks, new):  # noqa: B905  # strict costs as much as the rest of the line
+                block[within] = value
             return 0
         keys = self._keys[at]
         del keys[within]
@@ -204,11 +203,10 @@ class BlockedSums:
 
     def _add_to_sums(self, at: int, deltas: tuple[int, ...]) -> None:
         top = at >> _SHIFT
-        totals = self.totals
-        for column, delta in enumerate(deltas):
-            self._sums[column][at] += delta
-            self._tops[column][top] += delta
-            totals[column] += delta
+        for sums, tops, delta in zip(self._sums, self._tops, deltas):  # noqa: B905  # strict costs as much as a line
+            sums[at] += delta
+            tops[top] += delta
+        self.totals = list(map(add, self.totals, deltas))
 
     def _open_block(self, key: Any) -> None:
         self._keys.append([])
