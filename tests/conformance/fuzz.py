@@ -97,7 +97,7 @@ def run_seed(seed: int, report: Report, *, shrink: bool = True) -> None:
     report.classes[view.view_class] += 1
     if view.view_class == "reevaluated":
         report.reasons[view.reason] += 1
-    stream = random_stream(rng, program.relations, versions=rng.randint(2, 4), rows=3, early=rng.random() < 0.1)
+    stream = random_stream(rng, program.relations, versions=rng.randint(2, 4), rows=4, early=rng.random() < 0.1)
     try:
         outcome = check(question, stream, _oracle(), shards=shards, seed=seed, program=program)
     except Exception as error:  # noqa: BLE001 - whatever it is, the report is about it
