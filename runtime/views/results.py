@@ -95,7 +95,7 @@ class GroupResult:
         """The keys of each row by name; the same groups change in most batches of a view that has few of them."""
         raw = words.tobytes()
         if raw != self._seen_words or not self._keys:
-            columns = [array.to_pylist() for array in self._decoded(words)]
+            columns = [_python_values(array) for array in self._decoded(words)]
             names = [key.name for key in self._keys]
             rows = zip(*columns, strict=True) if columns else [()] * len(words)
             self._seen_words, self._seen_keys = raw, [dict(zip(names, row, strict=True)) for row in rows]
@@ -142,6 +142,11 @@ class GroupResult:
 
     def _decoded(self, words: Integers) -> list[pa.Array]:
         return decode_words(self._keys, words, self._pool)
+
+
+def _python_values(array: pa.Array) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return [None if v is None else int(v) for v in values] if pa.types.is_decimal(array.type) else values
 
 
 def _narrow(values: Sequence[Any], column: Column) -> pa.Array:

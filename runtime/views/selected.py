@@ -183,7 +183,7 @@ class SelectedState:
             for factor, reader in zip(body.factors, self._factors, strict=True)
             for key in reader.groups
         ]
-        assert tuple(name for name, _ in keys) == body.keys, f"expected keys {keys}, was {body.keys}"
+        assert {name for name, _ in keys} == set(body.keys), f"expected keys {keys}, was {body.keys}"
         self._widths = [[2 if key.type == "int128" else 1 for key in reader.groups] for reader in self._factors]
         names = [name for name, _ in body.sums]
         self._result = GroupResult(view, body, keys, names, pool)
