@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from datetime import date, datetime
 from functools import cache
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from queries import query_path
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, compile_program, read_script
+from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
 from runtime.compiler.program import Linear
 from runtime.views.tuplewise import TuplewiseProgram
 from tests.generators.deltas import Row, Shards, market_rows
@@ -165,3 +166,36 @@ def test_the_live_views_that_it_has_equal_the_kernel_for_batches(seed: int) -> N
         shards.step([deltas])
         for view in kernel.views:
             assert kernel.rows(view) == shards.result(view), view
+
+
+MOMENTS = Relation("m", (Column("d", "date", nullable=True), Column("t", "timestamp"), Column("f", "float64"),
+                         Column("s", "string", nullable=True), Column("i", "int64", nullable=True)))  # fmt: skip
+OPERATIONS = (
+    "SELECT EXTRACT(year FROM d) AS y, EXTRACT(month FROM t) AS m, SUM(i + EXTRACT(second FROM t)) FROM m GROUP BY ALL",
+    "SELECT d, COUNT(*) AS c FROM m WHERE d >= DATE '2024-02-29' OR t < TIMESTAMP '2024-01-01 10:00:00' GROUP BY d",
+    "SELECT s, SUM(i) AS x FROM m WHERE s LIKE 'a_%' OR s NOT LIKE '%c' GROUP BY s",
+    "SELECT GREATEST(f, 0.5) AS g, LEAST(f, 1e3) AS l, COALESCE(s, 'none') AS n FROM m",
+    "SELECT s, AVG(i) AS a, STDDEV(i) AS v, COUNT(i) AS c FROM m GROUP BY s",
+    "SELECT f, CASE WHEN f > 1 THEN 'large' WHEN f IS NULL THEN NULL ELSE s END AS c, COUNT(*) FROM m GROUP BY ALL",
+)
+MOMENT = st.tuples(
+    st.none() | st.sampled_from([date(2024, 2, 29), date(1969, 12, 31)]),
+    st.sampled_from([datetime(2024, 1, 1, 9, 59, 59, 999999), datetime(1950, 3, 4)]),  # noqa: DTZ001  # as SQL's
+    st.sampled_from([0.0, -0.0, 1.5, -2.25, 1e300]),
+    st.none() | st.sampled_from(["abc", "ab", "a", "", "xc\n"]),
+    st.none() | st.integers(-9, 9),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(MOMENT, st.sampled_from([1, 1, 2, -1])), max_size=12))
+def test_operations_on_dates_texts_and_floats_are_those_of_the_kernel_for_batches(deltas: list[Any]) -> None:
+    program = compile_program([NamedSelect(f"v{n}", sql) for n, sql in enumerate(OPERATIONS)], [MOMENTS])
+    kernel, shards = Kernel(program), Shards(program, 1)
+    assert kernel.views == [view.name for view in program.views if isinstance(view.body, Linear)]
+    assert len(kernel.views) >= 4
+    for start in range(0, len(deltas), 3):
+        kernel.step({"m": deltas[start : start + 3]})
+        assert shards.step([{"m": deltas[start : start + 3]}]) == {}
+        for view in kernel.views:
+            assert kernel.rows(view) == shards.result(view), (view, deltas)
