@@ -13,7 +13,21 @@ from typing import Any
 
 import duckdb
 
-from runtime.compiler.program import Call, Col, Expr, Linear, Lit, Map, Program, Reevaluated, Relation, View
+from runtime.compiler.program import (
+    Call,
+    Col,
+    Expr,
+    Flow,
+    Joined,
+    Linear,
+    Lit,
+    Map,
+    Program,
+    Reevaluated,
+    Relation,
+    Selected,
+    View,
+)
 
 Row = tuple[Any, ...]
 PARTS = ("year", "month", "day", "hour", "minute", "second")
@@ -108,6 +122,24 @@ def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) ->
 
     if isinstance(view.body, Linear):
         return _run_linear(view.body, map_groups)
+    if isinstance(view.body, (Joined, Selected)):
+        from tests.generators.factored import FactoredState
+
+        state = FactoredState(program, view)
+        state.step({name: [(row, 1) for row in rows] for name, rows in data.items()})
+        return state.rows()
+    if isinstance(view.body, Flow):
+        from tests.generators.flows import Lab, from_scratch
+
+        lab = Lab([[(key.name, key.type) for key in part.keys] for part in program.maps], view.body.nodes, program.mode)
+        held = {part.id: Counter({key: group["weight"] for key, group in map_groups(part.id).items()})
+                for part in program.maps}  # fmt: skip
+        return Counter({normal(row): count for row, count in from_scratch(lab, held).items()})
+    if isinstance(view.body, Flow):
+        from tests.unit.runtime.compiler._flow_interpreter import run_flow
+
+        found = run_flow(view.body, program.maps, relations, data)
+        return Counter(normal(row) for row in found.elements())
     assert isinstance(view.body, Reevaluated)
     connection = views_connection()
     for table in view.body.inputs:
