@@ -132,7 +132,7 @@ class Dense:
         """See `OrderedIndex.span`."""
         if not self._packing.bits:
             return None
-        return self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+        return max(self._packing.base, -(2**63)), min(self._packing.base + (1 << self._packing.bits) - 2, 2**63 - 1)
 
     def has_negative(self) -> bool:
         """See `OrderedIndex.has_negative`."""
@@ -289,7 +289,7 @@ class Spine:
         """See `OrderedIndex.span`."""
         if not self._packing.bits:
             return None
-        return self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+        return max(self._packing.base, -(2**63)), min(self._packing.base + (1 << self._packing.bits) - 2, 2**63 - 1)
 
     def members(self, groups: Integers) -> tuple[Integers, Integers]:
         """See `OrderedIndex.members`."""
