@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any, Literal
+from unittest.mock import patch
 
 import pytest
 
@@ -25,6 +26,7 @@ from runtime.compiler.program import (
 )
 from runtime.state import encode_run
 from runtime.views import ViewError, ViewOverflowError
+from runtime.views.flow import order
 from tests.generators.flows import NAN, Fields, Lab, Row, call
 
 A: Fields = (("a", "int64"), ("x", "string"))
@@ -279,6 +281,27 @@ def test_a_window_is_full_however_many_of_the_best_rows_go() -> None:
     for begin in range(0, 12_000, 1_500):
         lab.step({0: minus(*rows[begin : begin + 1_500])})
         assert lab.result == Counter(rows[begin + 1_500 : begin + 1_503])
+
+
+def test_windows_and_extremes_outlive_new_labels_of_their_strings() -> None:
+    """With labels 2 apart, most new strings make all labels others; what is kept by label is built anew."""
+    node = GroupNode(0, (), (Aggregate("low", "min", "x", "string"), Aggregate("high", "max", "x", "string")))
+    with patch.object(order, "_STEP", 2):
+        window, group = top(2, 0, ("x", False, False)), over(A, node)
+        generations = set()
+        held: list[Row] = []
+        for place, text in enumerate("mzabnyocpxdqwe"):
+            held.append((place, text))
+            changes = {0: [(held[-1], 1)]}
+            if place % 3 == 2:
+                changes[0].append((held.pop(0), -1))
+            for lab in (window, group):
+                lab.step(changes)
+            generations.add(window.state._operators[1]._strings.generation)  # type: ignore[attr-defined]
+            texts = sorted(text for _, text in held)
+            assert [text for _, text in sorted(window.result, key=lambda row: row[1])] == texts[:2]
+            assert group.result == {(texts[0], texts[-1]): 1}
+    assert len(generations) > 3
 
 
 EVERYTHING = (
