@@ -15,7 +15,18 @@ import pyarrow as pa
 
 from runtime.state.errors import CorruptStateError, StateOverflowError
 
-__all__ = ["Exact", "arrow_of", "checked", "exact_of", "fit", "grouped", "largest", "narrowed", "product"]
+__all__ = [
+    "Exact",
+    "arrow_of",
+    "checked",
+    "exact_of",
+    "fit",
+    "grouped",
+    "largest",
+    "narrowed",
+    "of_integers",
+    "product",
+]
 
 Exact = npt.NDArray[Any]
 """An array of int64, or of Python integers with dtype object."""
@@ -81,10 +92,13 @@ def exact_of(array: pa.Array) -> Exact:
         return plain
     if not array.type.equals(_WIDE):
         raise CorruptStateError(f"expected int64 or {_WIDE}, was {array.type}")
-    return _of_list([int(value) for value in array.to_pylist()])
+    return of_integers([int(value) for value in array.to_pylist()])
 
 
-def _of_list(values: Sequence[int]) -> Exact:
+def of_integers(values: Sequence[int]) -> Exact:
+    """Python integers as a column."""
+    if all(-_ROOM < value < _ROOM for value in values):
+        return np.array(values, np.int64)
     result = np.empty(len(values), object)
     result[:] = values
     return result

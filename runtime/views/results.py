@@ -21,6 +21,7 @@ __all__ = ["GroupResult"]
 
 Integers = npt.NDArray[np.int64]
 
+_INT64: Final = 2**63
 _FEW: Final = 48
 """Up to so many groups are quicker one by one than as columns."""
 
@@ -116,7 +117,9 @@ class GroupResult:
         arrays = []
         for place, column in enumerate(self._columns):
             values = [row[place] for row in rows]
-            if column.type == "int128":
+            if column.type == "int64" and all(type(v) is int and -_INT64 <= v < _INT64 for v in values):
+                arrays.append(pa.array(values, pa.int64()))
+            elif column.type == "int128":
                 arrays.append(wide_array(values))
             else:
                 arrays.append(as_column(_narrow(values, column), column))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Col, Factor, Nested, Program, Selected, Term, View
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, fit, largest, narrowed, product
+from runtime.state.exactsums import Exact, fit, largest, narrowed, of_integers, product
 from runtime.views.frames import aggregated
 from runtime.views.results import GroupResult
 from runtime.views.scalars import Scalar, scalar
@@ -146,6 +146,8 @@ class _FactorReader:
 
     def _summed(self, index: Ranges, intervals: Sequence[tuple[int, int]]) -> tuple[Integers, list[Exact]]:
         groups = index.table.all_groups()
+        if not self.groups and len(groups):
+            return np.zeros((1, 0), np.int64), [of_integers([total]) for total in self._alone(index, intervals)]
         total: list[Exact] = [np.zeros(len(groups), np.int64)] * len(self.sums)
         for low, high in intervals:
             for bound, inclusive, sign in ((high, True, 1), (low, False, -1)):
@@ -153,6 +155,15 @@ class _FactorReader:
                 part = index.table.below(groups, bounds, inclusive=inclusive)
                 total = [_plus(a, b, sign) for a, b in zip(total, part, strict=True)]
         return index.table.group_words(groups), total
+
+    @staticmethod
+    def _alone(index: Ranges, intervals: Sequence[tuple[int, int]]) -> list[int]:
+        """The sums of the intervals where there is one group: numbers, which cost less than arrays of one."""
+        total = [0] * len(index.table.total())
+        for low, high in intervals:
+            upto, before = index.table.prefix(high, inclusive=True), index.table.prefix(low, inclusive=False)
+            total = [held + a - b for held, a, b in zip(total, upto, before, strict=True)]
+        return total
 
     def _scanned(self, index: Ranges, row: dict[str, Any]) -> tuple[Integers, list[Exact]]:
         groups, keys, sums = index.table.entries()
@@ -218,6 +229,9 @@ class SelectedState:
         for reader, widths in zip(self._factors, self._widths, strict=True):
             groups, sums = reader.read(scalars)
             held = np.asarray(sums[0] > 0, np.bool_)
+            if not widths and len(held) == 1 and held[0] and len(words) == 1:
+                named |= dict(zip(reader.sums, sums, strict=True))
+                continue
             groups, many = _nullable(groups[held], widths), len(words)
             count = len(groups)
             words = np.concatenate([np.repeat(words, count, axis=0), np.tile(groups, (many, 1))], axis=1)
