@@ -67,11 +67,15 @@ def print_table(name: str, records: Sequence[Record]) -> None:
     """Show the records on standard output."""
     table = Table(title=f"{name}: {machine()}", title_justify="left")
     for heading in ("what", "median", "min", "max", "unit", "runs", "ratio", "reference"):
-        table.add_column(heading, justify="left" if heading in ("what", "unit", "reference") else "right")
+        table.add_column(
+            heading,
+            justify="left" if heading in ("what", "unit", "reference") else "right",
+            min_width=max((len(r.what) for r in records), default=0) if heading == "what" else None,
+        )
     for r in records:
         ratio = "" if r.ratio is None else f"{r.ratio:.2f}"
         table.add_row(r.what, _short(r.value), _short(r.min), _short(r.max), r.unit, str(r.runs), ratio, r.reference)
-    Console(width=160, soft_wrap=True).print(table)
+    Console(width=180, soft_wrap=True).print(table)
 
 
 def _short(value: float) -> str:

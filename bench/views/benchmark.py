@@ -49,7 +49,7 @@ def run(quick: bool) -> list[Record]:
     try:
         measured.spark = through_spark(plan, cases, directory, _say)
     finally:
-        shutil.rmtree(directory)
+        shutil.rmtree(directory, ignore_errors=True)
     show(measured)
     for path in draw(measured, _OUT):
         _say(f"plot: {path}")

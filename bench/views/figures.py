@@ -94,29 +94,27 @@ def _spark(measured: Measured) -> Iterator[Record]:
 
 def _cost(measured: Measured) -> Iterator[Record]:
     """How much longer a batch takes at the largest state than at the smallest; of a class the worst query."""
-    lowest, *_, highest = measured.plan.states
+    lowest, highest = measured.plan.states[0], measured.plan.states[-1]
     for name, queries in CLASSES.items():
-        hosted: dict[str, float] = {}
-        lanes: dict[str, tuple[float, float]] = {}
+        hosted: dict[str, list[float]] = {}
+        lanes: dict[str, list[float]] = {}
         for query in queries:
             few, many = (measured.rates.of(query, "program", orders, MAIN) for orders in (lowest, highest))
             if few and many:
-                hosted[query] = statistics.median(few) / statistics.median(many)
-            pair = [measured.spark.alone.get((query, orders)) for orders in (lowest, highest)]
-            if pair[0] is not None and pair[1] is not None:
-                lanes[query] = (
-                    statistics.median(pair[0].seconds[MAIN]),
-                    statistics.median(pair[1].seconds[MAIN]),
-                )
-        if hosted:
-            yield record(f"views.cost.{name}.ratio_2m_20k", [max(hosted.values())], "ratio")
-            for query, ratio in hosted.items():
-                yield record(f"views.cost.{name}.{query}.ratio_2m_20k", [ratio], "ratio")
-        if lanes:
-            yield record(f"views.cost.{name}.spark.ratio_2m_20k", [max(b / a for a, b in lanes.values())], "ratio")
-            for query, (few_s, many_s) in lanes.items():
+                hosted[query] = [statistics.median(few) / rate for rate in many]
+            alone = [measured.spark.alone.get((query, orders)) for orders in (lowest, highest)]
+            if alone[0] is not None and alone[1] is not None:
+                usual = statistics.median(alone[0].seconds[MAIN])
+                lanes[query] = [seconds / usual for seconds in alone[1].seconds[MAIN]]
+                milliseconds = [1000 * seconds for seconds in alone[1].seconds[MAIN]]
                 what = f"views.cost.{name}.{query}.spark.batch_ms"
-                yield record(what, [1000 * many_s], "ms", f"at {lowest:,} live orders a side", [1000 * few_s])
+                yield record(what, milliseconds, "ms", f"at {lowest:,} live orders a side", [1000 * usual])
+        for kind, ratios in (("", hosted), (".spark", lanes)):
+            if ratios:
+                worst = max(ratios.values(), key=statistics.median)
+                yield record(f"views.cost.{name}{kind}.ratio_2m_20k", worst, "ratio")
+            for query, values in ratios.items():
+                yield record(f"views.cost.{name}.{query}{kind}.ratio_2m_20k", values, "ratio")
 
 
 def _memory(measured: Measured) -> Iterator[Record]:
@@ -140,12 +138,12 @@ def _grid(measured: Measured) -> Iterator[Record]:
     for rate in measured.rates.all:
         what = f"views.{rate.who}.{rate.query}.live_{rate.live_orders}.batch_{rate.batch}.events_per_s"
         yield record(what, rate.values, "events/s")
-    for query, seconds in measured.written.items():
-        if seconds is not None:
-            yield record(f"views.duckdb.{query}.as_written.answers_per_s", [1 / seconds], "answers/s")
+    for query, taken in measured.written.items():
+        if taken is not None:
+            yield record(f"views.duckdb.{query}.as_written.answers_per_s", [1 / taken], "answers/s")
     lanes = {(query, orders): f for (query, orders), f in measured.spark.alone.items()}
     lanes |= {("six", orders): f for orders, f in measured.spark.six.items()}
     for (query, orders), followed in lanes.items():
-        for size, taken in followed.seconds.items():
+        for size in followed.seconds:
             what = f"views.spark.{query}.live_{orders}.batch_{size}.events_per_s"
-            yield record(what, [size / seconds for seconds in taken], "events/s")
+            yield record(what, followed.rates(size), "events/s")

@@ -141,7 +141,7 @@ class LaneProcess:
         self._process.stdin.close()
         self._process.wait(60)
         self._errors.close()
-        shutil.rmtree(self._directory)
+        shutil.rmtree(self._directory, ignore_errors=True)  # Spark's Java may still be clearing away there
 
     def folder(self) -> Path:
         """A new folder, which goes with the process."""

@@ -69,6 +69,7 @@ class _Run:
         self._six = [case for case in cases if case.name in SIX]
         self._directory = directory
         self._say = say
+        self._processes = 0
 
     def smallest(self) -> None:
         """Each query alone, all six, small and empty epochs, plain Structured Streaming."""
@@ -120,7 +121,8 @@ class _Run:
                 self.found.alone[case.name, orders] = lanes.follow(log, [case])
 
     def _lanes(self) -> LaneProcess:
-        return LaneProcess(self._directory / "lanes")
+        self._processes += 1
+        return LaneProcess(self._directory / f"lanes{self._processes}")
 
     @contextmanager
     def _log(self, relations: tuple[str, ...], live_orders: int, batches: Batches) -> Iterator[Log]:
