@@ -61,7 +61,7 @@ def _against_numpy(measured: Measured) -> Any:
     queries = [q for q in measured.queries() if measured.rates.of(q, "numpy", orders, MAIN)]
     if not queries:
         return None
-    figure, axes = plt.subplots(figsize=(10, 5))
+    figure, axes = plt.subplots(figsize=(12, 5))
     for place, who in enumerate(("program", "numpy", "duckdb")):
         label, colour, _ = _WHO[who]
         values = [statistics.median(measured.rates.of(q, who, orders, MAIN)) for q in queries]
@@ -73,8 +73,8 @@ def _against_numpy(measured: Measured) -> Any:
     axes.yaxis.set_major_formatter(_units())
     axes.set_title(f"In process: batches of {MAIN:,} events, {orders:,} live orders a side")
     axes.legend(loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.07), frameon=False)
-    axes.set_ylim(bottom=10 ** math.floor(math.log10(axes.get_ylim()[0])))
-    axes.margins(y=0.1)
+    low, high = axes.get_ylim()
+    axes.set_ylim(10 ** math.floor(math.log10(low)), 1.5 * high)
     return figure
 
 
@@ -108,7 +108,8 @@ def _by_batch(measured: Measured) -> Any:
     for panel in panels.flat:
         panel.xaxis.set_major_formatter(_units())
         panel.yaxis.set_major_formatter(_units())
-    figure.supxlabel("events in a batch")
+    for panel in panels[-1]:
+        panel.set_xlabel("events in a batch")
     figure.supylabel("events a second")
     handles = {label: handle for p in panels.flat for handle, label in zip(*p.get_legend_handles_labels(), strict=True)}
     figure.suptitle(f"In process, {orders:,} live orders a side: one thread, DuckDB all cores")
