@@ -217,6 +217,8 @@ def _stable_words(array: pa.Array) -> npt.NDArray[np.int64]:
         return np.asarray(array.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64))
     if pa.types.is_decimal(array.type):
         return _mixed_halves(array)
+    if pa.types.is_int64(array.type) and not array.null_count:
+        return np.asarray(array.to_numpy())
     plain = array.cast(pa.int32()) if pa.types.is_date(array.type) else array
     return np.asarray(plain.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
 
