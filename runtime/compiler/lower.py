@@ -275,6 +275,10 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
         return Lowered(at_type(value, target), target)
     if (kind.kind, name) in _SAME:
         return value
+    if (kind.kind, name) == ("timestamp", "DATE"):
+        return Lowered(call("date", value.expr), Type("date", nullable=kind.nullable))
+    if kind.kind == "date" and name in ("TIMESTAMP", "TIMESTAMPNTZ"):
+        return Lowered(call("timestamp", value.expr), Type("timestamp", nullable=kind.nullable))
     raise NotIncremental(f"a CAST to {name}")
 
 

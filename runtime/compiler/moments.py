@@ -33,6 +33,10 @@ def moment_part(node: exp.Expr, lower: Callable[[exp.Expr], Lowered]) -> Lowered
         part, inner = node.name.lower(), node.expression
     elif isinstance(node, exp.Anonymous) and node.name.lower() in ("date_part", "datepart"):
         part, inner = node.expressions[0].name.lower(), node.expressions[1]
+    if isinstance(node, exp.TimestampTrunc) and node.text("unit").upper() == "DAY":
+        value = lower(node.this)
+        if value.type.kind == "timestamp":
+            return Lowered(call("timestamp", call("date", value.expr)), value.type)
     if part not in _NAMES:
         raise NotIncremental(words(node))
     value = lower(inner)

@@ -113,8 +113,8 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
     ``is_null`` and ``coalesce`` as SQL has them; ``case`` takes condition, value, condition, value, …, else; ``least
     greatest`` pass over NULL; ``like`` has a literal as its pattern, is case-sensitive and knows no escape; ``year
-    month day hour minute second`` of a date or timestamp; ``date timestamp`` read a literal, and ``timestamp`` also
-    makes one of a date.
+    month day hour minute second`` of a date or timestamp; ``date timestamp`` read a literal, or
+    make one of the other.
     """
 
     op: Literal[

@@ -78,7 +78,8 @@ def operate(op: str, left: Any, right: Any = None) -> Any:
         "eq": lambda: left == right, "ne": lambda: left != right, "lt": lambda: left < right,
         "le": lambda: left <= right, "gt": lambda: left > right, "ge": lambda: left >= right, "not": lambda: not left,
         "sqrt": lambda: math.sqrt(left), "like": lambda: re.fullmatch(pattern(right), left, re.DOTALL) is not None,
-        "date": lambda: date.fromisoformat(left), "timestamp": lambda: as_timestamp(left),
+        "date": lambda: date.fromisoformat(left) if isinstance(left, str) else left.date(),
+        "timestamp": lambda: as_timestamp(left),
     }  # fmt: skip
     return table[op]()
 
@@ -128,13 +129,6 @@ def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) ->
         state = FactoredState(program, view)
         state.step({name: [(row, 1) for row in rows] for name, rows in data.items()})
         return state.rows()
-    if isinstance(view.body, Flow):
-        from tests.generators.flows import Lab, from_scratch
-
-        lab = Lab([[(key.name, key.type) for key in part.keys] for part in program.maps], view.body.nodes, program.mode)
-        held = {part.id: Counter({key: group["weight"] for key, group in map_groups(part.id).items()})
-                for part in program.maps}  # fmt: skip
-        return Counter({normal(row): count for row, count in from_scratch(lab, held).items()})
     if isinstance(view.body, Flow):
         from tests.unit.runtime.compiler._flow_interpreter import run_flow
 

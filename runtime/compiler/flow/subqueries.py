@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
+from runtime.compiler.flow.extremes import extreme_test
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.flow.groups import Grouped, aggregates_of, group
 from runtime.compiler.flow.names import outermost_queries
@@ -32,13 +33,18 @@ class Subqueries:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
+        self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
 
     def condition(self, around: Around, node: exp.Expr) -> None:
         """Leaves the rows for which a condition with subqueries is true."""
         inner, anti = node.unnest(), False
         if isinstance(inner, exp.Not):
             inner, anti = inner.this.unnest(), True
-        if isinstance(inner, exp.Exists):
+        extreme = extreme_test(inner.this) if isinstance(inner, exp.Exists) else None
+        if extreme is not None:
+            self._made.append(extreme)
+            self.condition(around, exp.Not(this=_never_null(extreme)) if anti else extreme)
+        elif isinstance(inner, exp.Exists):
             self._semi(around, self._existing(around, inner.this), [], anti=anti)
         elif isinstance(inner, exp.In) and inner.args.get("query") is not None:
             self._member(around, inner, anti=anti)
@@ -64,6 +70,11 @@ class Subqueries:
 
     def _value(self, around: Around, node: exp.Expr, *, inner: bool) -> Lowered:
         if isinstance(node, exp.Exists):
+            extreme = extreme_test(node.this)
+            if extreme is not None:
+                self._made.append(extreme)
+                self.attach(around, [extreme])
+                return lower(_never_null(extreme), around.leaf)
             rows, links = self._existing(around, node.this)
             count = self._counted(around, rows, links)
             return Lowered(call("gt", count.expr, Lit(0)), BOOL)
@@ -267,3 +278,7 @@ def _rejects_null(node: exp.Expr) -> bool:
                 return False
             part = part.parent
     return True
+
+
+def _never_null(test: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=test, expressions=[exp.Boolean(this=False)])
