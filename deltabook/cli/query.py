@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._results import get, given, open_results, send
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from deltabook.wire.results import FrameDecoder, FrameHeader
 from queries import QUERIES_DIR
@@ -37,7 +36,6 @@ __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _FLOW_BYTES: Final = 64 * 1024
-_TIMEOUT_SECONDS: Final = 30.0
 _NO_FILE: Final = "query"
 """What messages call the text of --sql."""
 
@@ -186,7 +184,7 @@ def add(
     """Add the views of a file to a running runtime, and wait until they are published."""
     views = [NewView(one.name, one.sql, one.file, one.line, one.column) for one in _new_selects(file, sql, name)]
     body = msgspec.json.encode(AddViews(tuple(views), timeout))
-    _print_change("added", _send(results, "POST", "/v1/views", timeout, body), timeout, as_json)
+    _print_change("added", send(results, "POST", "/v1/views", timeout, body), timeout, as_json)
 
 
 def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[NamedSelect]:
@@ -222,7 +220,7 @@ def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[N
 def drop(name: str, results: str | None, timeout: float, as_json: bool) -> None:
     """Drop a view of a running runtime, and wait until it is gone."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
-    _print_change("dropped", _send(results, "DELETE", path, timeout), timeout, as_json)
+    _print_change("dropped", send(results, "DELETE", path, timeout), timeout, as_json)
 
 
 def _print_change(done: str, change: Changed, timeout: float, as_json: bool) -> None:
@@ -274,9 +272,9 @@ def explain_(
 
 
 def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
-    described = {view["name"]: view for view in msgspec.json.decode(_get(results, "/v1/views"))}
+    described = {view["name"]: view for view in msgspec.json.decode(get(results, "/v1/views"))}
     for name in names:
-        text = _get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
+        text = get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "reason": view["reason"],
@@ -295,7 +293,7 @@ def list_(results: str | None, as_json: bool) -> None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
         return
-    for view in msgspec.json.decode(_get(results, "/v1/views")):
+    for view in msgspec.json.decode(get(results, "/v1/views")):
         if as_json:
             click.echo(msgspec.json.encode(view).decode())
         else:
@@ -312,7 +310,7 @@ def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: 
     """Print the changes of views of a running runtime as they are published."""
     seen = 0
     decoder = FrameDecoder()
-    with _open(_given(results), f"/v1/changes?views={','.join(names)}", timeout=None) as response:
+    with open_results(given(results), f"/v1/changes?views={','.join(names)}", timeout=None) as response:
         while data := response.read1(_FLOW_BYTES):
             for frame in decoder.feed(data):
                 if frame.header.kind == "heartbeat":
@@ -338,34 +336,3 @@ def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool)
     for row in rows:
         weight = row.pop("weight")
         click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))
-
-
-def _given(results: str | None) -> str:
-    if results is None:
-        raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
-    return results
-
-
-def _open(
-    results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
-) -> Any:
-    try:
-        headers = {"Content-Type": "application/json"} if body else {}
-        request = urllib.request.Request(f"http://{results}{path}", method=method, data=body, headers=headers)
-        return urllib.request.urlopen(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise ConfigurationError(f"expected a runtime's results service at {results}, was: {reason}") from None
-
-
-def _send(results: str | None, method: str, path: str, timeout: float, body: bytes | None = None) -> Changed:
-    with _open(_given(results), path, timeout + _TIMEOUT_SECONDS, method=method, body=body) as response:
-        return msgspec.json.decode(response.read(), type=Changed)
-
-
-def _get(results: str, path: str) -> bytes:
-    with _open(results, path) as response:
-        data: bytes = response.read()
-        return data

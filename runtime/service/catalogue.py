@@ -8,21 +8,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal
 
 from twisted.internet.defer import Deferred, DeferredLock
 
-from runtime.compiler import NamedSelect, Program, Relation, encode_program, extend_program, without_view
-from runtime.service.errors import CatalogueError, UnknownViewError
+from runtime.compiler import (
+    NamedSelect,
+    Program,
+    Relation,
+    compile_program,
+    decode_program,
+    encode_program,
+    extend_program,
+    without_view,
+)
+from runtime.engine import EpochWriter
+from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 
-__all__ = ["Catalogue"]
+__all__ = ["Catalogue", "begin_catalogue"]
 
-T = TypeVar("T")
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
 Seal = Callable[[bytes, Callable[[int], None]], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
 """Names stand in paths and lists."""
+
+
+def begin_catalogue(
+    writer: EpochWriter,
+    selects: Sequence[NamedSelect],
+    relations: Sequence[Relation],
+    *,
+    mode: Literal["sql", "dbtoaster"],
+    most_views: int,
+    where: str,
+) -> Program:
+    """The program that a run directory was begun with, which on a new one is what these SELECTs say.
+
+    On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view. On an old one
+    the log has the catalogue, and what is given must be what it was begun with, or nothing.
+    """
+    if writer.epoch < 0:
+        if not selects:
+            raise ServiceError(f"expected --views to begin {where} with, was none")
+        if len(selects) > most_views:
+            raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
+        writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
+    held = decode_program(writer.log.read(0).footer.control)
+    begun_with = [(view.name, view.sql) for view in held.views]
+    given = [(select.name, select.sql) for select in selects]
+    if selects and (given != begun_with or held.mode != mode):
+        raise ServiceError(
+            f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
+            "--views out and change the catalogue with `query add` and `query drop`"
+        )
+    if writer.epoch < 1:
+        writer.seal({})
+    return held
 
 
 class Catalogue:

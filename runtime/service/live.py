@@ -21,11 +21,11 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, compile_program, decode_program, encode_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import FeedAdaptor, Retention
-from runtime.service.catalogue import Catalogue
+from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
 from runtime.service.http import results_site
@@ -89,7 +89,14 @@ class LiveRuntime(IngestListener):
         self._snapshotting: Snapshotting | None = None
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
         try:
-            begun_with = self._begin_catalogue(selects)
+            begun_with = begin_catalogue(
+                self._writer,
+                selects,
+                MARKET_RELATIONS,
+                mode=config.mode,
+                most_views=config.most_views,
+                where=str(config.directory),
+            )
         except BaseException:
             self._writer.close()
             raise
@@ -207,31 +214,6 @@ class LiveRuntime(IngestListener):
             self._reactor.callFromThread(self._fail, reason)
 
     # On the reactor's thread
-
-    def _begin_catalogue(self, selects: Sequence[NamedSelect]) -> Program:
-        """On a new directory: the program in epoch 0, and an empty epoch 1, the first version of every view.
-
-        On an old one the log has the catalogue, and what is given must be what it was begun with, or nothing.
-        """
-        if self._writer.epoch < 0:
-            if not selects:
-                raise ServiceError(f"expected --views to begin {self._config.directory} with, was none")
-            if len(selects) > self._config.most_views:
-                raise ServiceError(f"expected at most {self._config.most_views} views (--most-views), "
-                                   f"was {len(selects)}")  # fmt: skip
-            program = compile_program(selects, MARKET_RELATIONS, mode=self._config.mode)
-            self._writer.seal({}, control=encode_program(program))
-        held = decode_program(self._writer.log.read(0).footer.control)
-        begun_with = [(view.name, view.sql) for view in held.views]
-        given = [(select.name, select.sql) for select in selects]
-        if selects and (given != begun_with or held.mode != self._config.mode):
-            raise ServiceError(
-                f"expected the views that {self._config.directory} was begun with, was another catalogue; choose a new "
-                "--dir, or leave --views out and change the catalogue with `query add` and `query drop`"
-            )
-        if self._writer.epoch < 1:
-            self._writer.seal({})
-        return held
 
     def _check_port(self) -> None:
         """Raise `ServiceError` for a port that is taken before Spark is started, which takes long."""
