@@ -7,11 +7,15 @@
              compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
                                  │ queries   the same with exact integers: expressions, aggregates, choices, fixedpoint
                                  ├─ linear       sums over one relation: maps alone             (lower, maps)
+                                 ├─ factored     sums over joins and selections: maps of maps
+                                 ├─ flow         any other operators, on changes of rows
                                  └─ reevaluated  DuckDB over maps that hold what the query needs
                                  ▼
-                              Program: maps and views, as data                                 program
+                              Program: maps and views, as data                                 program, catalogue
+                                 ▼
+                              explain, in words                                                notation
 
-Every view is rewritten first, which finds its errors and types; then it is linear if it can be, else re-evaluated, with
+Every view is rewritten first, which finds its errors and types; then it gets the first of these forms that has it, with
 the reason in words, which `explain` shows.
 """
 

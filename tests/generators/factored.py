@@ -170,7 +170,8 @@ class FactoredState:
             for nested in factor.nested:
                 bound |= self._nested(nested, bound)
             truths[value] = [evaluate(condition, bound) is True for condition in factor.conditions]
-        if factor.monotone:
+        if factor.monotone and all(value >= 0 for nested in factor.nested for values in self.bases[nested.map].values()
+                                   for value in values):  # fmt: skip
             for one in zip(*truths.values(), strict=True):
                 self.check_interval(one)
         return [row for row in rows if all(truths[row[key]])]

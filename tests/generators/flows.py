@@ -22,7 +22,6 @@ from runtime.compiler.program import (
     GroupNode,
     JoinNode,
     Key,
-    Lit,
     Map,
     Node,
     Program,
@@ -39,6 +38,7 @@ from runtime.state import StringPool, decode_run, encode_run
 from runtime.views.evaluate import wide_array
 from runtime.views.flow import FlowState
 from runtime.views.preaggregate import payload_schema
+from tests.generators.programs import evaluate
 
 __all__ = ["Held", "Lab", "Row", "fields_of", "from_scratch", "plain"]
 
@@ -200,8 +200,8 @@ def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zer
     if isinstance(node, SelectNode):
         for row, weight in rows[node.input].items():
             named = dict(zip((name for name, _ in fields[node.input]), row, strict=True))
-            if node.where is None or _value(node.where, named) is True:
-                result[tuple(_value(e, named) for e in node.outputs)] += weight
+            if node.where is None or evaluate(node.where, named) is True:
+                result[tuple(evaluate(e, named) for e in node.outputs)] += weight
     elif isinstance(node, (JoinNode, SemiNode)):
         _match(node, fields, rows, result)
     elif isinstance(node, DistinctNode):
@@ -307,17 +307,6 @@ def _comparable(value: Any) -> Any:
     if value == NAN:
         return (1, 0.0)
     return value.encode() if isinstance(value, str) else (0, value)
-
-
-def _value(expr: Expr, row: Mapping[str, Any]) -> Any:
-    if isinstance(expr, Col):
-        return row[expr.name]
-    if isinstance(expr, Lit):
-        return expr.value
-    args = [_value(argument, row) for argument in expr.args]
-    if None in args:
-        return None
-    return {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "ge": lambda a, b: a >= b}[expr.op](*args)
 
 
 def call(op: Any, *args: Expr) -> Call:

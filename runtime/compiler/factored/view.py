@@ -18,7 +18,10 @@ __all__ = ["factored_view"]
 
 
 def factored_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
-    """The query in this class, its maps added; raises `NotIncremental` with the reason why it has no place here."""
+    """The query in this class, its maps added; raises `NotIncremental` with the reason why it has no place here.
+
+    Of one relation alone it says nothing: why such a view is not linear has been said.
+    """
     select = tree.unnest()
     if not isinstance(select, exp.Select):
         raise NotIncremental(select.key.upper())
@@ -30,5 +33,5 @@ def factored_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapS
     if any(part.find(exp.Query) is not None for part in tables.conditions):
         return selected_view(select, tables, relations, maps, zero=zero)
     if len(tables.relations) == 1:
-        raise NotIncremental("no join")
+        raise NotIncremental
     return joined_view(select, tables, maps, zero=zero)
