@@ -249,6 +249,10 @@ class Arrangement(CountedTable):
         keys = self._keys.live_slots()
         assert int(self._length[keys].sum()) == len(self)
         assert ((self._length[keys] > 0) & (self._length[keys] <= self._room[keys])).all()
+        by_place = keys[np.argsort(self._start[keys])]
+        ends = self._start[by_place] + self._room[by_place]
+        assert (ends[:-1] <= self._start[by_place[1:]]).all()
+        assert (ends[-1:] <= self._end).all()
         numbers, found = self.probe(self._keys.keys_of(keys))
         assert (self._key_of[found] == keys[numbers]).all()
         assert (np.sort(found) == slots).all()

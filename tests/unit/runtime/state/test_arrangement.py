@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.state import arrangement
 from runtime.state.arrangement import Arrangement, CountedTable, groups_of, ranges
 
 ROWS = st.tuples(st.integers(-2, 3), st.integers(0, 6))
@@ -19,6 +21,20 @@ BATCHES = st.lists(st.dictionaries(ROWS, st.sampled_from([-1, 1, 2]), max_size=2
 def test_every_row_is_found_under_its_key(
     batches: list[dict[tuple[int, int], int]], key: list[tuple[int, bool]], data: st.DataObject
 ) -> None:
+    check_batches(batches, key, data)
+
+
+@given(BATCHES, st.sampled_from([[(0, False)], []]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_it_is_where_extents_are_laid_out_anew_all_the_time(
+    batches: list[dict[tuple[int, int], int]], key: list[tuple[int, bool]], data: st.DataObject
+) -> None:
+    with patch.object(arrangement, "_SMALLEST", 1), patch.object(arrangement, "_SLACK", 0):
+        check_batches(batches, key, data)
+
+
+def check_batches(batches: list[dict[tuple[int, int], int]], key: list[tuple[int, bool]], data: st.DataObject) -> None:
+    """After each batch, on the same or a restored table, all rows of some keys are found."""
     held: Counter[tuple[int, ...]] = Counter()
     table = Arrangement(2, key)
     for batch in batches:
