@@ -21,7 +21,8 @@ from runtime.views.evaluate import evaluate
 from runtime.views.grouping import Grouping, grouping, is_dense
 from runtime.views.memo import Memo
 from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
-from runtime.views.relationbatch import KeyCodes, NotPlainError, RelationBatch, key_array
+from runtime.views.relationbatch import KeyCodes, RelationBatch, key_array
+from runtime.views.vectors import NotPlainError
 
 __all__ = [
     "WEIGHT",

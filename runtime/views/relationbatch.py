@@ -1,12 +1,11 @@
 """A relation's deltas of one version as numpy columns, converted once for all maps that read them.
 
-Everything is lazy and kept: a column is looked at when the first map needs it, an expression is computed once. Integers
-are computed without overflow checks where the bounds of the columns prove that nothing can pass 64 bits.
+Everything is lazy and kept: a column is looked at when the first map needs it, an expression is computed once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -19,48 +18,18 @@ from runtime.compiler.program import Call, Col, Expr, Key, Lit
 from runtime.state import ARROW_TYPES
 from runtime.views.errors import ViewError
 from runtime.views.evaluate import evaluate
+from runtime.views.vectors import NotPlainError, Vector, apply, bounded, is_known, literal, of_arrow
 
-__all__ = ["KeyCodes", "NotPlainError", "RelationBatch", "Vector", "key_array"]
+__all__ = ["KeyCodes", "RelationBatch", "key_array"]
 
 T = TypeVar("T")
 Integers = npt.NDArray[np.int64]
 
-_LEAST: Final = -(2**63)
-_MOST: Final = 2**63 - 1
-_COMPARE: Final[dict[str, np.ufunc]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-_LOGIC: Final[dict[str, np.ufunc]] = {"and": np.logical_and, "or": np.logical_or}
 _AS_INTEGERS: Final[dict[pa.DataType, pa.DataType]] = {
     pa.int64(): pa.int64(),
     ARROW_TYPES["date"]: pa.int32(),
     ARROW_TYPES["timestamp"]: pa.int64(),
 }
-
-
-class NotPlainError(Exception):
-    """Not computable on int64 alone: NULLs, another type, or numbers too large; the exact way is slower."""
-
-
-class Vector(msgspec.Struct, frozen=True):
-    """Integers or truths of a batch, one per row, without NULL."""
-
-    values: Any
-    """int64 or bool; a Python number where all are equal."""
-    low: int
-    """No value is less …"""
-    high: int
-    """… and none greater."""
-
-    @property
-    def largest(self) -> int:
-        """No value is further from 0."""
-        return max(-self.low, self.high)
 
 
 class KeyCodes(msgspec.Struct, frozen=True):
@@ -128,7 +97,7 @@ class RelationBatch(Mapping[str, pa.Array]):
         """The greatest absolute weight."""
         found: int | None = self._held.get("heaviest")
         if found is None:
-            found = self._held["heaviest"] = _bounded(self.weight).largest
+            found = self._held["heaviest"] = bounded(self.weight).largest
         return found
 
     def __getitem__(self, name: str) -> pa.Array:
@@ -151,7 +120,7 @@ class RelationBatch(Mapping[str, pa.Array]):
     def vector(self, expr: Expr) -> Vector:
         """The value of an expression; raises `NotPlainError` where it has to be computed otherwise."""
         if isinstance(expr, Lit):
-            return _literal(expr.value)
+            return literal(expr.value)
         key = ("vector", expr)
         found: Vector | None = self._held.get(key)
         if found is None:
@@ -169,7 +138,7 @@ class RelationBatch(Mapping[str, pa.Array]):
     def _weighted(self, expr: Expr) -> Vector:
         value = self.vector(expr)
         most = value.largest * self.heaviest()
-        if most > _MOST:
+        if most >= 2**63:
             raise NotPlainError
         return Vector(value.values * self.weight, -most, most)
 
@@ -208,17 +177,12 @@ class RelationBatch(Mapping[str, pa.Array]):
         numbers = self.numbers(name)
         if numbers is None:
             raise NotPlainError
-        return _bounded(numbers)
+        return bounded(numbers)
 
     def _call(self, expr: Call) -> Vector:
-        function = _FUNCTIONS.get(expr.op)
-        if function is None:
-            return _of_arrow(evaluate(expr, self, self.rows))
-        first, *rest = (self.vector(argument) for argument in expr.args)
-        value = first if rest else function(expr.op, first, first)
-        for other in rest:
-            value = function(expr.op, value, other)
-        return value
+        if not is_known(expr.op):
+            return of_arrow(evaluate(expr, self, self.rows))
+        return apply(expr.op, [self.vector(argument) for argument in expr.args])
 
     def key(self, key: Key) -> KeyCodes:
         """A key column as codes; raises `ViewError` for a value that the key's type does not hold."""
@@ -240,7 +204,7 @@ class RelationBatch(Mapping[str, pa.Array]):
             given = self._table.field(self._places[key.expr.name]).type
             numbers = self.numbers(key.expr.name) if given.equals(ARROW_TYPES[key.type]) else None
             if numbers is not None:
-                vector = _bounded(numbers)
+                vector = bounded(numbers)
                 return KeyCodes(numbers, vector.low, vector.high, None)
         encoded = key_array(self, key).dictionary_encode(null_encoding="encode")
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -284,86 +248,3 @@ def _numpy(column: pa.ChunkedArray) -> Integers:
         numbers: Integers = column.chunk(0).to_numpy().astype(np.int64, copy=False)
         return numbers
     return np.concatenate([np.zeros(0, np.int64), *(chunk.to_numpy() for chunk in column.chunks)])
-
-
-def _bounded(numbers: Integers) -> Vector:
-    return Vector(numbers, int(numbers.min()), int(numbers.max())) if len(numbers) else Vector(numbers, 0, 0)
-
-
-def _literal(value: object) -> Vector:
-    if isinstance(value, int) and _LEAST <= value <= _MOST:
-        return Vector(value, int(value), int(value))
-    raise NotPlainError
-
-
-def _of_arrow(array: pa.Array) -> Vector:
-    if array.null_count:
-        raise NotPlainError
-    if pa.types.is_int64(array.type):
-        return _bounded(array.to_numpy(zero_copy_only=False))
-    if pa.types.is_boolean(array.type):
-        return Vector(array.to_numpy(zero_copy_only=False), 0, 1)
-    raise NotPlainError
-
-
-def _arithmetic(op: str, left: Vector, right: Vector) -> Vector:
-    _refuse_truths(left, right)
-    values: Any
-    if op == "neg":
-        low, high = -left.high, -left.low
-    elif op == "add":
-        low, high = left.low + right.low, left.high + right.high
-    elif op == "sub":
-        low, high = left.low - right.high, left.high - right.low
-    else:
-        corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
-        low, high = min(corners), max(corners)
-    if low < _LEAST or high > _MOST:
-        raise NotPlainError
-    if op == "neg":
-        values = -left.values
-    elif op == "add":
-        values = left.values + right.values
-    elif op == "sub":
-        values = left.values - right.values
-    else:
-        values = left.values * right.values
-    return Vector(values, low, high)
-
-
-def _division(op: str, left: Vector, right: Vector) -> Vector:
-    """Of nothing below 0 by a positive constant, where rounding towards zero is rounding down."""
-    _refuse_truths(left, right)
-    if left.low < 0 or right.low <= 0 or isinstance(right.values, np.ndarray):
-        raise NotPlainError
-    if op == "floordiv":
-        return Vector(left.values // right.values, left.low // right.low, left.high // right.low)
-    return Vector(left.values % right.values, 0, min(left.high, right.low - 1))
-
-
-def _comparison(op: str, left: Vector, right: Vector) -> Vector:
-    _refuse_truths(left, right)
-    if not isinstance(left.values, np.ndarray) and not isinstance(right.values, np.ndarray):
-        raise NotPlainError
-    return Vector(_COMPARE[op](left.values, right.values), 0, 1)
-
-
-def _logic(op: str, left: Vector, right: Vector) -> Vector:
-    for side in (left, right):
-        if getattr(side.values, "dtype", None) != np.bool_:
-            raise NotPlainError
-    return Vector(~left.values if op == "not" else _LOGIC[op](left.values, right.values), 0, 1)
-
-
-def _refuse_truths(*sides: Vector) -> None:
-    for side in sides:
-        if isinstance(side.values, bool) or getattr(side.values, "dtype", np.int64) != np.int64:
-            raise NotPlainError
-
-
-_FUNCTIONS: Final[dict[str, Callable[[str, Vector, Vector], Vector]]] = {
-    **dict.fromkeys(("add", "sub", "mul", "neg"), _arithmetic),
-    **dict.fromkeys(("floordiv", "mod"), _division),
-    **dict.fromkeys(_COMPARE, _comparison),
-    **dict.fromkeys(("and", "or", "not"), _logic),
-}
