@@ -148,7 +148,8 @@ def _join(queries: Queries, select: exp.Select, sources: Sources, extra: list[Pa
         if not sides[place] and kind not in ("SEMI", "ANTI"):
             parts.append(right)
             continue
-        ready = [one for one in sources.conditions if not one.of_outer and (one.join is not None or place > last)]
+        ready = [one for one in sources.conditions
+                 if not one.of_outer and (place > last if one.join is None else one.join < place)]  # fmt: skip
         left = sources.combine(parts, ready)
         on = [one for one in sources.conditions if one.join == place and not one.done]
         if kind in ("SEMI", "ANTI"):

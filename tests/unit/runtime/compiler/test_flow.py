@@ -55,6 +55,7 @@ SELECT r.a, n.k, n.v, r.b FROM r FULL JOIN n ON r.a = n.k AND r.b > n.v
 SELECT x.a, n.v, y.b FROM r x LEFT JOIN n ON x.a = n.k JOIN r y ON y.b = n.v
 SELECT x.a, n.v, y.b FROM r x LEFT JOIN n ON x.a = n.k LEFT JOIN r y ON y.b = n.v AND y.a > x.a
 SELECT x.a, n.v, y.b FROM r x LEFT JOIN n ON x.a = n.k RIGHT JOIN r y ON y.b = n.v WHERE x.a > 0
+SELECT y.s, z.v FROM r x FULL JOIN r y ON x.a = y.b AND y.a > 2 JOIN n z ON y.s = z.name AND x.a > 0
 SELECT a, b, n.v FROM r JOIN (SELECT k AS a, v FROM n WHERE v > 0) n USING (a)
 SELECT a FROM r SEMI JOIN n ON r.a = n.k AND n.v > r.b
 SELECT a, b FROM r ANTI JOIN n ON r.a = n.k
