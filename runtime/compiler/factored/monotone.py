@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from runtime.compiler.factored.polynomial import columns
 from runtime.compiler.program import Call, Col, Expr, Lit
 
 __all__ = ["is_monotone"]
@@ -19,12 +20,15 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     keys. A product of one moving column with fixed ones goes one way, whatever their sign; a sum of several moving
     terms only if it is known that they go the same way.
     """
+    if not columns(condition) & directions.keys():
+        return True
     if not isinstance(condition, Call) or condition.op not in _COMPARISONS:
         return False
-    terms = _terms(Call("sub", condition.args))
+    terms = _terms(Call("sub", condition.args), directions)
     if terms is None:
-        return False
-    ways: set[int] = set()
+        ways = [_way(arg, directions) for arg in condition.args]
+        return None not in ways and 0 in ways
+    known: set[int] = set()
     unknown = 0
     for product, coefficient in terms.items():
         moving = [name for name in product if name in directions]
@@ -35,18 +39,37 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
         if len(product) > 1:
             unknown += 1
         else:
-            ways.add(directions[moving[0]] if coefficient > 0 else -directions[moving[0]])
-    return unknown + len(ways) <= 1
+            known.add(directions[moving[0]] if coefficient > 0 else -directions[moving[0]])
+    return unknown + len(known) <= 1
 
 
-def _terms(expr: Expr) -> dict[_Product, int] | None:
-    """The expression multiplied out; None for other operations than +, - and *."""
+def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
+    """1 or -1 if the expression never turns along the key, 0 if it stays; None where that is not known."""
+    if not columns(expr) & directions.keys():
+        return 0
+    if isinstance(expr, Col):
+        return directions[expr.name]
+    assert isinstance(expr, Call)
+    first = _way(expr.args[0], directions)
+    if expr.op == "neg":
+        return None if first is None else -first
+    divisor = expr.args[1] if len(expr.args) == 2 else None
+    if expr.op == "div" and isinstance(divisor, Lit) and isinstance(divisor.value, (int, float)) and divisor.value > 0:
+        return first
+    terms = _terms(expr, directions)
+    return 1 if terms is not None and is_monotone(Call("lt", (expr, Lit(0))), directions) else None
+
+
+def _terms(expr: Expr, directions: Mapping[str, int]) -> dict[_Product, int] | None:
+    """The expression multiplied out; None where what moves is under other operations than +, - and *."""
+    if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
+        return {(): expr.value}
+    if not columns(expr) & directions.keys():
+        return {(repr(expr),): 1}
     if isinstance(expr, Col):
         return {(expr.name,): 1}
-    if isinstance(expr, Lit):
-        is_integer = isinstance(expr.value, int) and not isinstance(expr.value, bool)
-        return {(): expr.value} if is_integer else None  # type: ignore[dict-item]  # an integer
-    parts = [_terms(arg) for arg in expr.args]
+    assert isinstance(expr, Call)
+    parts = [_terms(arg, directions) for arg in expr.args]
     first = parts[0]
     if first is None:
         return None

@@ -41,10 +41,15 @@ def selected_view(
     base_maps = BaseMaps()
     subqueries = Subqueries(tables, relations, base_maps, zero=zero)
     factors = {name: _Restricted(name) for name in tables.relations}
+    free: list[Expr] = []
     for part in tables.push_down():
         if part.find(exp.Query) is None:
             raise NotIncremental("a join besides conditions on aggregates")
-        _condition(part, tables, subqueries, factors)
+        free += _condition(part, tables, subqueries, factors)
+    if free:  # as true for one row as for any: a constant is a key, too
+        factor = next((factor for factor in factors.values() if factor.key is not None), next(iter(factors.values())))
+        factor.key = factor.key or Lit(0)
+        factor.conditions += free
     keys: dict[str, Lowered] = {}
     for sql, value in group_keys(select, tables):
         keys[sql] = Lowered(_group(value, factors), value.type)
@@ -72,8 +77,8 @@ def selected_view(
     return Candidate(body, totals.types, "ordered", _reason(body))
 
 
-def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> None:
-    """Gives a condition to the one relation that it is about."""
+def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: dict[str, _Restricted]) -> list[Expr]:
+    """Gives a condition to the one relation that it is about; it comes back if it is about none."""
 
     def leaf(inner: exp.Expr) -> Lowered | None:
         return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)
@@ -84,8 +89,10 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
     nested = subqueries.nested_in(value.expr)
     direct = [name for name in columns(value.expr) if not name.startswith("?")]
     names = {name.partition(".")[0] for name in direct} | {found.owner for found in nested}
-    if len(names) != 1:
-        raise NotIncremental(f"a condition on aggregates and on {'several relations' if names else 'nothing else'}")
+    if len(names) > 1:
+        raise NotIncremental("a condition on aggregates and on several relations")
+    if not names:
+        return _conjuncts(value.expr)
     factor = factors[names.pop()]
     keys = {found.key for found in nested} | {Col(name.partition(".")[2]) for name in direct}
     if factor.key is not None:
@@ -96,6 +103,7 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
     if not tables.is_narrow(factor.name, factor.key) or tables.is_nullable(factor.name, factor.key):
         raise NotIncremental("a condition on a column that is no integer or may be NULL")
     factor.conditions += _conjuncts(value.expr)
+    return []
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:

@@ -13,7 +13,9 @@ from runtime.compiler.factored.polynomial import bounded, columns, local, owners
 from runtime.compiler.factored.ranges import Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
+from runtime.compiler.operands import call, no_null
 from runtime.compiler.program import Call, Col, Expr, Lit, Relation
+from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
 
 __all__ = ["Correlated", "Subqueries", "shifted"]
@@ -155,36 +157,69 @@ class Subqueries:
 
         def placeholder(expr: Expr | None) -> Col:
             name = f"?{len(self._finals)}"
+            if expr is not None:
+                draft.summed.add(expr)
             prefix = nested.name if nested is not None else None
             self._finals[name] = lambda: f"{prefix or f'm{draft.number}'}.{draft.name_of(expr)}"
             if nested is not None:
                 self._sources[name] = nested
             return Col(name)
 
+        into = _Sums(placeholder, zero=self._zero)
+
         def leaf(node: exp.Expr) -> Lowered | None:
+            if is_accumulated(node):
+                return accumulate(node, inner.column, into)
             if isinstance(node, exp.Column):
                 raise NotIncremental("a subquery that is no aggregate")
-            if isinstance(node, exp.Count):
-                is_star = node.this is None or isinstance(node.this, exp.Star)
-                if not is_star and (
-                    isinstance(node.this, exp.Distinct) or lower(node.this, inner.column).type.nullable
-                ):
-                    raise NotIncremental("COUNT of what may be NULL, or DISTINCT")
-                return Lowered(placeholder(None), INT)
-            if isinstance(node, exp.Sum):
-                value = lower(node.this, inner.column)
-                if value.type.kind != "int" or value.type.nullable:
-                    raise NotIncremental("SUM of what is no integer or may be NULL")
-                draft.summed.add(local(value.expr))
-                return Lowered(placeholder(local(value.expr)), Type("int", value.type.scale, True, not self._zero))
-            if isinstance(node, exp.AggFunc):
-                raise NotIncremental(f"{node.sql_name()} in a condition")
             return None
 
         part = select.expressions[0].unalias()
         if part.find(exp.AggFunc) is None:
             raise NotIncremental("a subquery that is no aggregate")
         return lower(part, leaf)
+
+
+class _Sums:
+    """Keeps the aggregates of a subquery as sums of its map, as runtime.compiler.sums.Accumulator wants them."""
+
+    may_be_empty = True
+
+    def __init__(self, sum_of: Callable[[Expr | None], Col], *, zero: bool) -> None:
+        self._sum_of = sum_of
+        self._zero = zero
+
+    def rows(self) -> Lowered:
+        """COUNT(*)."""
+        return Lowered(self._sum_of(None), INT)
+
+    def count(self, value: Lowered) -> Lowered:
+        """COUNT of what may be NULL."""
+        present = call("case", call("is_null", local(value.expr)), Lit(0), Lit(1))
+        return no_null(Lowered(self._sum_of(present), INT.with_null()), 0)
+
+    def total(self, value: Lowered) -> Lowered:
+        """SUM of integers."""
+        kind = Type("int", value.type.scale, True, not self._zero)
+        if not value.type.nullable:
+            return Lowered(self._sum_of(local(value.expr)), kind)
+        total = self._sum_of(call("coalesce", local(value.expr), Lit(0)))
+        if self._zero:
+            return Lowered(total, kind)
+        some = call("gt", self.count(value).expr, Lit(0))
+        return Lowered(call("case", some, total, Lit(None)), kind)
+
+    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
+        """MIN and MAX have no place here."""
+        raise NotIncremental("MIN or MAX in a condition")
+
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        """Nor has DISTINCT."""
+        raise NotIncremental("DISTINCT in a condition")
+
+    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
+        """Nor have these."""
+        raise NotIncremental("ARG_MIN or ARG_MAX in a condition")
 
 
 def shifted(column: Col, shift: int) -> Expr:

@@ -227,6 +227,11 @@ SELECTIONS = [
     ("SELECT SUM(q.d) AS x FROM q WHERE (SELECT SUM(z.a) FROM r z WHERE z.b < q.a AND z.s <> 'x') < "
     "(SELECT SUM(z.b) - COUNT(*) FROM r z WHERE q.a <= z.a)"),
     "SELECT SUM(q.d) AS x FROM q WHERE (SELECT SUM(n.weight) FROM n WHERE n.k > q.a) > 1",
+    "SELECT SUM(q.d) AS x FROM q WHERE q.a > (SELECT SUM(v) FROM n)",
+    "SELECT SUM(q.d) AS x FROM q WHERE (SELECT COUNT(n.v) FROM n) >= (SELECT SUM(n.v) FROM n WHERE n.weight < q.d)",
+    "SELECT SUM(q.d) AS x FROM q WHERE q.d > (SELECT AVG(b) FROM r) AND (SELECT COUNT(*) FROM r) <> 2",
+    "SELECT s, SUM(q.d) AS x FROM q WHERE (SELECT COUNT(*) FROM r) > 2 GROUP BY s",
+    "SELECT SUM(q.d) AS x FROM q, r WHERE (SELECT SUM(d) FROM p) > 0 AND r.a < (SELECT COUNT(*) FROM p)",
     "SELECT SUM(q.d) AS x FROM q, r WHERE q.s = 'x' AND q.a - 2 < (SELECT COUNT(*) FROM q z WHERE q.a - 1 > z.a)",
 ]  # fmt: skip
 
@@ -313,6 +318,11 @@ def test_conditions_on_one_relation_stay_in_its_map() -> None:
         ("r.b <> (SELECT SUM(d) FROM q)", False),
         ("r.b BETWEEN 1 AND (SELECT SUM(d) FROM q)", True),
         ("r.b > 1 OR r.b < (SELECT SUM(d) FROM q)", False),
+        ("r.b > (SELECT AVG(d) FROM q)", True),
+        ("r.b > (SELECT SUM(v) FROM n)", True),
+        ("r.b < (SELECT COUNT(v) FROM n) * (SELECT SUM(d) FROM q)", True),
+        ("3 > (SELECT SUM(v) FROM n WHERE n.weight < r.b)", False),
+        ("r.b > 1 + (SELECT SUM(d) FROM q) AND (SELECT COUNT(*) FROM q) <> 1", True),
     ],
 )
 def test_which_conditions_are_monotone(condition: str, is_monotone: bool) -> None:
@@ -339,7 +349,7 @@ def test_which_conditions_are_monotone(condition: str, is_monotone: bool) -> Non
          "a range between a relation and a join of others"),
         ("SELECT SUM(r.a) FROM r, q, p WHERE r.a + q.a = p.d", "a condition on 3 relations at once"),
         ("SELECT SUM(r.a) FROM r WHERE r.a IN (SELECT a FROM q)", "a subquery"),
-        ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT MAX(d) FROM q)", "MAX in a condition"),
+        ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT MAX(d) FROM q)", "MIN or MAX in a condition"),
         ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT SUM(d) FROM q WHERE q.a = r.b)",
          "a subquery that depends on its row by more than one <, <=, > or >="),
         ("SELECT SUM(r.a) FROM r WHERE r.a + r.b > (SELECT SUM(d) FROM q)",
