@@ -265,7 +265,8 @@ def _aggregate(
     if aggregate.kind in ("count", "count_distinct"):
         return len(values) if aggregate.kind == "count" else len(distinct)
     if not values:
-        return 0 if zero and type_ in ("int64", "int128", "float64") else None
+        is_zero = zero and aggregate.kind in ("sum", "sum_distinct") and type_ in ("int64", "int128", "float64")
+        return 0 if is_zero else None
     if aggregate.kind in ("sum", "sum_distinct"):
         return sum(values if aggregate.kind == "sum" else distinct)
     return (min if aggregate.kind == "min" else max)(values, key=_comparable)

@@ -106,8 +106,10 @@ class Group(Operator):
         nulls = lines[measure.lines[counted][0]] <= 0
         if aggregate.kind in ("sum", "sum_distinct"):
             words = sum_words(*words)
-        type_: ColumnType = measure.type if aggregate.kind in ("min", "max") else "int128"
-        return _nullable(type_, words, nulls, self._pool, zero=self._zero).as_type(aggregate.type)
+        is_extreme = aggregate.kind in ("min", "max")
+        type_: ColumnType = measure.type if is_extreme else "int128"
+        zero = self._zero and not is_extreme
+        return _nullable(type_, words, nulls, self._pool, zero=zero).as_type(aggregate.type)
 
 
 def _nullable(
