@@ -226,6 +226,7 @@ def check(
     given_up: set[str] = set()
     stale = {relation.name for relation in program.relations}
     is_huge = _has_huge_numbers(stream)
+    held: dict[str, Counter[Row]] = {}
     for number, (version, held) in enumerate(zip(stream.versions, live_rows(stream), strict=True), 1):
         for deployment in deployments:
             for name, reason in deployment.step(version, rng).items():

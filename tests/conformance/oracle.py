@@ -1,4 +1,8 @@
-"""The same SQL from scratch: DuckDB over the live rows, its integers as HUGEINT, its decimals as DECIMAL(24, scale)."""
+"""The same SQL from scratch: DuckDB over the live rows, its integers as HUGEINT, its decimals as DECIMAL(24,4).
+
+All decimals have four digits there, which is as many as their values and halves and products need: of a sum and a number
+with more digits DuckDB makes a DECIMAL(38) with the digits of the sum, and rounds.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +71,14 @@ class Oracle:
 
 def _kind(column: Column) -> str:
     if column.type in ("int64", "int128"):
-        return f"DECIMAL(24,{column.scale})" if column.scale else "HUGEINT"
+        return "DECIMAL(24,4)" if column.scale else "HUGEINT"
     return _KINDS[column.type]
 
 
 def _array(column: Column, values: Iterable[Any]) -> pa.Array:
     if column.scale:
         scaled = [None if value is None else Decimal(value).scaleb(-column.scale) for value in values]
-        return pa.array(scaled, pa.decimal128(24, column.scale))
+        return pa.array(scaled, pa.decimal128(24, 4))
     return pa.array(values, ARROW_TYPES[column.type])
 
 
