@@ -1,7 +1,7 @@
 """The same SQL from scratch: DuckDB over the live rows, its integers as HUGEINT, its decimals as DECIMAL(24,4).
 
-All decimals have four digits there, which is as many as their values and halves and products need: of a sum and a number
-with more digits DuckDB makes a DECIMAL(38) with the digits of the sum, and rounds.
+All decimals have four digits there, as many as their values and halves and products need: of a sum and a number with
+more digits DuckDB makes a DECIMAL(38) with the digits of the sum, and rounds.
 """
 
 from __future__ import annotations

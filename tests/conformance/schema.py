@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from runtime.compiler import Column, Relation
 
-__all__ = ["RELATIONS", "Row", "random_row"]
+__all__ = ["RELATIONS", "Row", "domain", "random_row"]
 
 Row = tuple[Any, ...]
 
@@ -122,9 +122,14 @@ _DOMAINS: Final[dict[str, tuple[Any, ...]]] = {
 _HUGE: Final = (2**62 - 1, 2**62 + 3, -(2**62) - 1, 2**63 - 1, -(2**63))
 
 
+def domain(relation: Relation, column: Column) -> tuple[Any, ...]:
+    """The values that the column takes, NULL first where it may be."""
+    table = "bids" if relation.name == "asks" else relation.name
+    return ((None,) if column.nullable else ()) + _DOMAINS[f"{table}.{column.name}"]
+
+
 def random_row(rng: random.Random, relation: Relation, *, huge: bool = False) -> Row:
     """A row; with ``huge`` some integers lie at the edges of 64 bits."""
-    table = "bids" if relation.name == "asks" else relation.name
     values: list[Any] = []
     for column in relation.columns:
         if column.nullable and rng.random() < 0.15:
@@ -132,5 +137,5 @@ def random_row(rng: random.Random, relation: Relation, *, huge: bool = False) ->
         elif huge and column.type == "int64" and rng.random() < 0.15:
             values.append(rng.choice(_HUGE))
         else:
-            values.append(rng.choice(_DOMAINS[f"{table}.{column.name}"]))
+            values.append(rng.choice(domain(relation, column)[column.nullable :]))
     return tuple(values)
