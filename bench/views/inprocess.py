@@ -15,18 +15,18 @@ from bench.views.cases import Case, program_of
 from bench.views.handwritten import HANDWRITTEN, Answer, Handwritten
 from bench.views.hosted import Answers, Hosted, WrongAnswerError, columns_of
 from bench.views.market import Market
+from bench.views.plan import STATES
 from bench.views.scratch import FromScratch
 from runtime.views.tuplewise import TuplewiseProgram
 
 __all__ = ["BATCHES", "Rate", "Rates", "measure"]
 
 _TUPLES: Final = 3_000
-_MOST_TUPLES: Final = 20_000
-"""Live orders a side that are loaded one by one."""
-_SCRATCH_BATCHES: Final = 5
-"""DuckDB's time hardly varies, and it takes the most of it."""
+"""Events of a run of the kernel for one at a time."""
+_SCRATCH_BATCHES: Final = 4
+"""Batches of a run that DuckDB answers: it takes the most time, which hardly varies."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
-"""Size of a batch → how many of them are a run."""
+"""Size of a batch → how many of them are a run at the smallest state."""
 
 Tables = Mapping[str, pa.Table]
 
@@ -73,11 +73,14 @@ def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> li
     answers.take(hosted.apply(first).changes)
     by_hand = handwritten.apply(columns_of(first)) if handwritten else None
     rates: list[Rate] = []
+    is_smallest = live_orders <= STATES[0]
+    scratch_batches = _SCRATCH_BATCHES if is_smallest else 1
     for size in sizes:
+        count = BATCHES[size] if is_smallest else max(2, BATCHES[size] // 3)
         found: dict[str, list[float]] = {"program": [], "numpy": [], "duckdb": []}
         for _ in range(runs + 1):  # the first warms up
             with FromScratch(case, market.live(case.relations)) as scratch:
-                batches = [market.batch(size, case.relations) for _ in range(BATCHES[size])]
+                batches = [market.batch(size, case.relations) for _ in range(count)]
                 rate, steps = _rate_of(batches, size, hosted.apply)
                 found["program"].append(rate)
                 for step in steps:
@@ -86,14 +89,14 @@ def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> li
                     rate, results = _rate_of(batches, size, partial(_by_hand, handwritten))
                     found["numpy"].append(rate)
                     by_hand = results[-1]
-                found["duckdb"].append(_rate_of(batches[:_SCRATCH_BATCHES], size, scratch.apply)[0])
+                found["duckdb"].append(_rate_of(batches[:scratch_batches], size, scratch.apply)[0])
         rates += [Rate(case.name, who, live_orders, size, tuple(values[1:])) for who, values in found.items() if values]
     answer = answers.rows(case.name)
     if by_hand is not None:
         _expect_equal(case, answer, sorted(by_hand, key=repr))
     with FromScratch(case, market.live(case.relations)) as scratch:
         _expect_equal(case, answer, scratch.answer())
-    if 1 in sizes and live_orders <= _MOST_TUPLES:
+    if 1 in sizes and is_smallest:
         rates += _tuplewise(case, live_orders, runs)
     return rates
 
