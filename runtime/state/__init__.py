@@ -14,6 +14,7 @@ from runtime.state.keyindex import KeyIndex
 from runtime.state.ordered import OrderedIndex
 from runtime.state.space import ObjectSpace, decode_run, encode_run
 from runtime.state.store import Edit, MemoryStore, SqliteStore, Store
+from runtime.state.sumrow import SumRow
 from runtime.state.sums import SumTable
 from runtime.state.table import KeyedTable
 
@@ -32,6 +33,7 @@ __all__ = [
     "StateOverflowError",
     "Store",
     "StringPool",
+    "SumRow",
     "SumTable",
     "decode_run",
     "decode_words",

@@ -26,6 +26,7 @@ __all__ = [
     "narrowed",
     "of_integers",
     "product",
+    "total_of",
 ]
 
 Exact = npt.NDArray[Any]
@@ -68,6 +69,14 @@ def grouped(values: Exact, starts: npt.NDArray[np.int64]) -> Exact:
     (values,) = fit(largest(values) * len(values), values)
     sums: Exact = np.add.reduceat(values, starts)
     return sums
+
+
+def total_of(values: Exact) -> int:
+    """The sum of all values."""
+    if len(values) == 1:
+        return int(values[0])
+    (values,) = fit(largest(values) * len(values), values)
+    return int(values.sum())
 
 
 def checked(values: Exact) -> Exact:

@@ -14,6 +14,7 @@ every new key), sorted blocks in a matrix (every batch touches most blocks).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -112,9 +113,13 @@ class OrderedIndex:
             return self._layout.totals(groups)
         return [np.where(known, sums, 0) for sums in self._layout.totals(np.where(known, groups, 0))]
 
-    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
-        """The sums below one bound, of an index without group words."""
-        return self._layout.prefix(bound, inclusive=inclusive)
+    def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
+        """Per group, the sums of its entries from ``low`` to ``high``, both inclusive; no group is -1."""
+        return self._layout.between(groups, low, high)
+
+    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
+        """The sums of these numbers below one bound, of an index without group words."""
+        return self._layout.prefix(bound, numbers, inclusive=inclusive)
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """The least key up to which (inclusive) one sum is at least ``target``; no entry of it may be negative.
@@ -123,14 +128,17 @@ class OrderedIndex:
         """
         return self._layout.first_reaching(number, target)
 
-    def total(self) -> list[int]:
-        """The sums of everything, of an index without group words."""
-        return self._layout.total()
+    def total(self, numbers: Sequence[int]) -> list[int]:
+        """The sums of these numbers over everything, of an index without group words."""
+        return self._layout.total(numbers)
 
-    def has_negative(self) -> bool:
-        """Whether any entry has a negative sum; only where ``watches_signs``."""
+    def has_negative(self, numbers: Sequence[int]) -> bool:
+        """Whether any entry has a negative sum among those of these numbers; only where ``watches_signs``.
+
+        It may say so of other sums too, which costs the caller no more than time.
+        """
         assert self._watches_signs
-        return self._layout.has_negative() if isinstance(self._layout, Dense) else self._negative > 0
+        return self._layout.has_negative(numbers) if isinstance(self._layout, Dense) else self._negative > 0
 
     def span(self) -> tuple[int, int] | None:
         """Bounds between which all keys lie, not always tight; None while no entry was ever there."""
@@ -193,7 +201,7 @@ class OrderedIndex:
         if len(keys):
             groups = self._group_numbers(words)
             self._make_room(groups, keys)
-            self._layout.add_repeated(groups, keys, values)
+            self._layout.add(groups, keys, values)
             if self._watches_signs and isinstance(self._layout, Spine):
                 self._net, self._negative = SumTable(2, self._sums), 0
                 self._watch(*self._layout.content())

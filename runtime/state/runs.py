@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from runtime.state.exactsums import Exact, fit, grouped, largest
+from runtime.state.exactsums import Exact, fit, grouped, largest, of_integers
 
 __all__ = ["Dense", "Packing", "Run", "Spine"]
 
@@ -81,6 +82,7 @@ class Dense:
         self._packing = packing
         self._cells: list[Exact] = [np.zeros((groups, 1 << packing.bits), np.int64) for _ in range(sums)]
         self._running: list[Exact] = [np.zeros((groups, (1 << packing.bits) + 1), np.int64) for _ in range(sums)]
+        self._stale: list[slice | None] = [None] * sums  # groups whose running totals are not those of the cells
         self._magnitudes = [0] * sums  # at least the sum of all magnitudes
 
     def entries(self) -> int:
@@ -88,45 +90,47 @@ class Dense:
         return int(np.count_nonzero(self._occupied()))
 
     def add(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
-        """Add deltas whose (group, key) do not repeat."""
-        places = keys - self._packing.base
-        touched = slice(int(groups.min()), int(groups.max()) + 1)
+        """Add deltas; (group, key) may repeat."""
+        places, touched = keys - self._packing.base, slice(0, 1)
+        if self.groups > 1:
+            places += groups << self._packing.bits
+            touched = slice(int(groups.min()), int(groups.max()) + 1)
         for number, given in enumerate(values):
             (value,) = self._prepared(number, given)
-            self._cells[number][groups, places] += value
-            self._total(number, touched)
-
-    def add_repeated(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
-        """Add deltas whose (group, key) may repeat."""
-        places = keys - self._packing.base
-        for number, given in enumerate(values):
-            (value,) = self._prepared(number, given)
-            np.add.at(self._cells[number], (groups, places), value)
-            self._total(number, slice(0, self.groups))
+            np.add.at(self._cells[number].reshape(-1), places, value)
+            stale = self._stale[number]
+            self._stale[number] = touched if stale is None else _both(stale, touched)
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.below`."""
         places = self._packing.places(bounds, inclusive=inclusive)
-        flat = groups * self._running[0].shape[1] + places if self._running else places
-        return [running.reshape(-1)[flat] for running in self._running]
+        flat = groups * ((1 << self._packing.bits) + 1) + places
+        return [self._upto(number).reshape(-1)[flat] for number in range(len(self._cells))]
+
+    def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
+        """See `OrderedIndex.between`."""
+        begin, end = self._place(low, inclusive=False), self._place(high, inclusive=True)
+        # Once along the cells, and not along all of them for running totals that nobody else may ask for.
+        return [cells[:, begin:end].sum(axis=1)[groups] for cells in self._cells]
 
     def totals(self, groups: Integers) -> list[Exact]:
         """See `OrderedIndex.totals`."""
-        return [running[groups, -1] for running in self._running]
+        return [self._upto(number)[groups, -1] for number in range(len(self._cells))]
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """See `OrderedIndex.first_reaching`."""
-        place = int(self._running[number][0].searchsorted(target))
-        return self._packing.base + max(place - 1, 0) if place < self._running[number].shape[1] else None
+        running = self._upto(number)[0]
+        place = int(running.searchsorted(target))
+        return self._packing.base + max(place - 1, 0) if place < len(running) else None
 
-    def total(self) -> list[int]:
+    def total(self, numbers: Sequence[int]) -> list[int]:
         """See `OrderedIndex.total`."""
-        return [int(running[0, -1]) for running in self._running]
+        return [int(self._upto(number)[0, -1]) for number in numbers]
 
-    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
+    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
         """See `OrderedIndex.prefix`."""
-        place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
-        return [int(running[0, place]) for running in self._running]
+        place = self._place(bound, inclusive=inclusive)
+        return [self._upto(number).item(0, place) for number in numbers]
 
     def span(self) -> tuple[int, int] | None:
         """See `OrderedIndex.span`."""
@@ -134,9 +138,9 @@ class Dense:
             return None
         return max(self._packing.base, -(2**63)), min(self._packing.base + (1 << self._packing.bits) - 2, 2**63 - 1)
 
-    def has_negative(self) -> bool:
+    def has_negative(self, numbers: Sequence[int]) -> bool:
         """See `OrderedIndex.has_negative`."""
-        return any(bool((cells < 0).any()) for cells in self._cells)
+        return any(self._cells[number].min() < 0 for number in numbers)
 
     def content(self) -> tuple[Integers, Integers, list[Exact]]:
         """See `OrderedIndex.entries`."""
@@ -167,13 +171,26 @@ class Dense:
                 self._running[number] = self._running[number].astype(object)
         return fit(0 if cells.dtype != object else _ROOM, value)
 
-    def _total(self, number: int, groups: slice) -> None:
-        np.cumsum(self._cells[number][groups], axis=1, out=self._running[number][groups, 1:])
+    def _place(self, bound: int, *, inclusive: bool) -> int:
+        return min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
+
+    def _upto(self, number: int) -> Exact:
+        """The running totals of one sum, after what they lack."""
+        stale = self._stale[number]
+        if stale is not None:
+            np.cumsum(self._cells[number][stale], axis=1, out=self._running[number][stale, 1:])
+            self._stale[number] = None
+        return self._running[number]
 
     def _check(self) -> None:
-        for cells, running in zip(self._cells, self._running, strict=True):
+        for number, cells in enumerate(self._cells):
+            running = self._upto(number)
             assert (running[:, 0] == 0).all()
             assert (np.diff(running, axis=1) == cells).all()
+
+
+def _both(left: slice, right: slice) -> slice:
+    return slice(min(left.start, right.start), max(left.stop, right.stop))
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -246,12 +263,19 @@ class Spine:
         if len(run.packed):
             self._runs.append(run)
 
-    add_repeated = add
-
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.below`."""
         ends = self._pack(groups, self._packing.places(bounds, inclusive=inclusive))
         return self._between(self._pack(groups, np.zeros(len(groups), np.int64)), ends)
+
+    def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
+        """See `OrderedIndex.between`."""
+        low_place, high_place = (
+            self._packing.places(of_integers([bound]), inclusive=inclusive)[0]
+            for bound, inclusive in ((low, False), (high, True))
+        )
+        starts, ends = (np.full(len(groups), place) for place in (low_place, high_place))
+        return self._between(self._pack(groups, starts), self._pack(groups, ends))
 
     def totals(self, groups: Integers) -> list[Exact]:
         """See `OrderedIndex.totals`."""
@@ -260,30 +284,28 @@ class Spine:
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """See `OrderedIndex.first_reaching`."""
-        if self.total()[number] < target:
+        if self.total([number])[0] < target:
             return None
         low, high = self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
         while low < high:
             middle = (low + high) // 2
-            if self.prefix(middle, inclusive=True)[number] >= target:
+            if self.prefix(middle, [number], inclusive=True)[0] >= target:
                 high = middle
             else:
                 low = middle + 1
         return low
 
-    def total(self) -> list[int]:
+    def total(self, numbers: Sequence[int]) -> list[int]:
         """See `OrderedIndex.total`."""
-        return [sum(int(run.running[number][-1]) for run in self._runs) for number in range(self._sums)]
+        return [sum(int(run.running[number][-1]) for run in self._runs) for number in numbers]
 
-    def prefix(self, bound: int, *, inclusive: bool) -> list[int]:
+    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
         """See `OrderedIndex.prefix`."""
         place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
-        totals = [0] * self._sums
-        for run in self._runs:
-            end = run.packed.searchsorted(place)
-            for number, running in enumerate(run.running):
-                totals[number] += int(running[end])
-        return totals
+        ends = [run.packed.searchsorted(place) for run in self._runs]
+        return [
+            sum(int(run.running[number][end]) for run, end in zip(self._runs, ends, strict=True)) for number in numbers
+        ]
 
     def span(self) -> tuple[int, int] | None:
         """See `OrderedIndex.span`."""

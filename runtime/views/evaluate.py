@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -193,6 +193,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 
 _FLOAT_EXACT: Final = 2**53
+_WIDE: Final = pa.decimal128(38, 0)
 _EXACT: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -216,18 +217,15 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     return wide_array(values)
 
 
-def wide_array(values: list[int | None]) -> pa.Array:
+def wide_array(values: Sequence[int | None]) -> pa.Array:
     """Python integers as decimal128(38, 0), all 128 bits of it; raises `ViewError` past them."""
-    raw = bytearray()
-    for value in values:
-        try:
-            raw += (value or 0).to_bytes(16, "little", signed=True)
-        except OverflowError:
-            raise ViewError(f"expected a value of at most 127 bits, was {value}") from None
-    valid = pa.array([v is not None for v in values], pa.bool_())
-    buffers = [None, pa.py_buffer(bytes(raw))]
-    array = pa.Array.from_buffers(pa.decimal128(38, 0), len(values), buffers)
-    return pc.if_else(valid, array, pa.scalar(None, array.type)) if None in values else array
+    try:
+        raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
+    except OverflowError:
+        far = max(values, key=lambda value: abs(value or 0))
+        raise ViewError(f"expected a value of at most 127 bits, was {far}") from None
+    valid = pa.array([v is not None for v in values], pa.bool_()).buffers()[1] if None in values else None
+    return pa.Array.from_buffers(_WIDE, len(values), [valid, pa.py_buffer(raw)])
 
 
 def _exact_list(

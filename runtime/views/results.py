@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.compiler.program import Column, ColumnType, Joined, Selected, View
-from runtime.state import ARROW_TYPES, KeyColumn, StringPool, SumTable, decode_words, width_of
-from runtime.state.exactsums import Exact, arrow_of
+from runtime.state import ARROW_TYPES, KeyColumn, StringPool, SumRow, SumTable, decode_words, width_of
+from runtime.state.exactsums import Exact, arrow_of, total_of
 from runtime.views.evaluate import evaluate, mask, wide_array
 from runtime.views.linear import as_column, change_schema, consolidate
 from runtime.views.scalars import scalar
@@ -21,7 +21,7 @@ __all__ = ["GroupResult"]
 
 Integers = npt.NDArray[np.int64]
 
-_INT64: Final = 2**63
+_INTEGER: Final = pa.int64()
 _FEW: Final = 48
 """Up to so many groups are quicker one by one than as columns."""
 
@@ -47,25 +47,39 @@ class GroupResult:
         self._pool = pool
         self._seen_words = b""
         self._seen_keys: list[dict[str, Any]] = []
-        self.table = SumTable(width_of(self._keys), len(self._sums))
+        self.table = SumTable(width_of(self._keys), len(self._sums)) if self._keys else SumRow(len(self._sums))
+        self._form: dict[str, Any] = {}  # a row's values by name, filled in anew for each
 
     def add(self, words: Integers, deltas: list[Exact], *, begun: bool) -> pa.Table | None:
         """Add deltas to groups that do not repeat (words as of nullable columns); gives what changes in the view.
 
         While ``begun`` is False nothing stands in the view yet, not even the row of an empty group.
         """
-        was_empty = self._empty is not None and begun and not self._present()
+        if isinstance(self.table, SumRow):
+            return self.add_row([total_of(value) for value in deltas], begun=begun)
         before, after, _ = self.table.add(words, deltas)
         if len(words) <= _FEW:
-            counts = self._few(words, before, after)
-            if self._empty is not None:
-                sign = int(not self._present()) - int(was_empty)
-                counts[self._empty] = counts.get(self._empty, 0) + sign
-            return self._table({row: count for row, count in counts.items() if count})
-        assert self._empty is None, "without GROUP BY there is one group"
+            return self._table(self._few(words, before, after))
         same = np.logical_and.reduce([(a == b).astype(np.bool_) for a, b in zip(before, after, strict=True)])
         moved = np.flatnonzero(~same)
         return self._many(words[moved], [value[moved] for value in before], [value[moved] for value in after])
+
+    def add_row(self, deltas: Sequence[int], *, begun: bool) -> pa.Table | None:
+        """The same without GROUP BY, where there is one group."""
+        assert isinstance(self.table, SumRow)
+        old = self.table.values
+        new = self.table.add(deltas)
+        counts: dict[tuple[Any, ...], int] = {}
+        if old != new:
+            self._count(counts, {}, old, new)
+        if self._empty is not None:
+            counts[self._empty] = counts.get(self._empty, 0) + int(new[0] <= 0) - int(begun and old[0] <= 0)
+        return self._table(counts)
+
+    def set_row(self, values: Sequence[int], *, begun: bool) -> pa.Table | None:
+        """Make the one group's sums these."""
+        assert isinstance(self.table, SumRow)
+        return self.add_row([new - old for new, old in zip(values, self.table.values, strict=True)], begun=begun)
 
     @property
     def nothing(self) -> tuple[Integers, list[Exact]]:
@@ -74,23 +88,26 @@ class GroupResult:
 
     def standing(self) -> tuple[Integers, list[Exact]]:
         """Every group held and its weight and sums."""
+        assert isinstance(self.table, SumTable)
         slots = self.table.live_slots()
         return self.table.words(slots), self.table.values(slots)
-
-    def _present(self) -> bool:
-        slots = self.table.live_slots()
-        return bool(len(slots)) and bool((self.table.values(slots)[0] > 0).any())
 
     def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> dict[tuple[Any, ...], int]:
         counts: dict[tuple[Any, ...], int] = {}
         olds, news = zip(*(v.tolist() for v in before), strict=True), zip(*(v.tolist() for v in after), strict=True)
         for keys, old, new in zip(self._key_values(words), olds, news, strict=True):
             if old != new:
-                for sums, sign in ((old, -1), (new, 1)):
-                    row = self._row(keys, sums)
-                    if row is not None:
-                        counts[row] = counts.get(row, 0) + sign
+                self._count(counts, keys, old, new)
         return counts
+
+    def _count(
+        self, counts: dict[tuple[Any, ...], int], keys: Mapping[str, Any], old: Sequence[int], new: Sequence[int]
+    ) -> None:
+        """Count the rows that a group of other sums takes from the view and adds to it."""
+        for sums, sign in ((old, -1), (new, 1)):
+            row = self._row(keys, sums)
+            if row is not None:
+                counts[row] = counts.get(row, 0) + sign
 
     def _key_values(self, words: Integers) -> list[dict[str, Any]]:
         """The keys of each row by name; the same groups change in most batches of a view that has few of them."""
@@ -105,25 +122,20 @@ class GroupResult:
     def _row(self, keys: Mapping[str, Any], sums: Sequence[int]) -> tuple[Any, ...] | None:
         if sums[0] <= 0:
             return None
-        row = {**keys, **dict(zip(self._sums, sums, strict=True))}
+        row = self._form
+        row.update(keys)
+        row.update(zip(self._sums, sums, strict=True))
         if self._condition is not None and self._condition(row) is not True:
             return None
-        return tuple(output(row) for output in self._scalars)
+        return tuple([output(row) for output in self._scalars])
 
     def _table(self, counts: Mapping[tuple[Any, ...], int]) -> pa.Table | None:
-        if not counts:
+        weights = [count for count in counts.values() if count]
+        if not weights:
             return None
-        rows, weights = list(counts), list(counts.values())
-        arrays = []
-        for place, column in enumerate(self._columns):
-            values = [row[place] for row in rows]
-            if column.type == "int64" and all(type(v) is int and -_INT64 <= v < _INT64 for v in values):
-                arrays.append(pa.array(values, pa.int64()))
-            elif column.type == "int128":
-                arrays.append(wide_array(values))
-            else:
-                arrays.append(as_column(_narrow(values, column), column))
-        return pa.Table.from_arrays([*arrays, pa.array(weights, pa.int64())], schema=self._schema)
+        columns = zip(*(row for row, count in counts.items() if count), strict=True)
+        arrays = [_column(values, column) for values, column in zip(columns, self._columns, strict=True)]
+        return pa.Table.from_arrays([*arrays, pa.array(weights, _INTEGER)], schema=self._schema)
 
     def _many(self, words: Integers, before: list[Exact], after: list[Exact]) -> pa.Table:
         tables = []
@@ -150,6 +162,18 @@ class GroupResult:
 def _python_values(array: pa.Array) -> list[Any]:
     values: list[Any] = array.to_pylist()
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(array.type) else values
+
+
+def _column(values: Sequence[Any], column: Column) -> pa.Array:
+    """Python values in the type of a view's column; raises `ViewOverflowError` where one does not fit."""
+    if column.type == "int128":
+        return wide_array(values)
+    if column.type == "int64" and {*map(type, values)} == {int}:
+        try:
+            return pa.array(values, _INTEGER)
+        except (OverflowError, pa.ArrowInvalid):
+            pass  # refused below, in words of the view
+    return as_column(_narrow(values, column), column)
 
 
 def _narrow(values: Sequence[Any], column: Column) -> pa.Array:

@@ -1,5 +1,6 @@
 """What statements look things up in: indexes over a map, each kept from the map's deltas alone.
 
+* `Whole`: sums of everything.
 * `Totals`: sums per some of the map's keys.
 * `Ranges`: the same, and in ranges of one more key.
 * `Members`: all keys that match some of them (fan-out).
@@ -18,11 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import ColumnType, Lookup, Range
-from runtime.state import OrderedIndex, SumTable
-from runtime.state.exactsums import Exact, fit, largest
+from runtime.state import OrderedIndex, SumRow, SumTable
+from runtime.state.exactsums import Exact, fit, largest, total_of
 from runtime.views.frames import Delta, Frame, KeyVector, aggregated, integers, nullable_words, plain_words
 
-__all__ = ["IndexSet", "IndexSpec", "Members", "Ranges", "Saved", "Totals", "read"]
+__all__ = ["IndexSet", "IndexSpec", "Members", "Ranges", "Saved", "Totals", "Whole", "read"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -66,6 +67,23 @@ class IndexSpec(msgspec.Struct, frozen=True):
     def code(self) -> str:
         """A stable name."""
         return f"{','.join(self.on)};{self.ordered or ''};{','.join(self.binds)};{int(self.watches_signs)}"
+
+
+class Whole:
+    """Sums of everything."""
+
+    def __init__(self, sums: int) -> None:
+        self.table = SumRow(sums)
+
+    def add(self, delta: Delta) -> None:
+        """Take over a delta of the map."""
+        self.table.add([total_of(value) for value in delta.sums])
+
+    def read(self, frame: Frame, lookup: Lookup) -> list[Exact]:
+        """Per row of the frame, the sums; its rows are taken out while there is nothing."""
+        if not any(self.table.values):
+            frame.take(np.zeros(0, np.int64))
+        return self.table.repeated(frame.rows)
 
 
 class Totals:
@@ -220,7 +238,7 @@ class Members:
         return self.table.values(slots)
 
 
-Index = Totals | Ranges | Members
+Index = Whole | Totals | Ranges | Members
 
 
 class IndexSet:
@@ -241,11 +259,18 @@ class IndexSet:
         if spec not in self.indexes:
             found = self._inherited.get(spec)
             if found is None:
-                made = Members if spec.binds else Ranges if spec.ordered is not None else Totals
-                found = made(spec, self._types, 1 + len(self.sum_names))
+                found = self._made(spec)
                 self._fresh.append(found)
             self.indexes[spec] = found
         return self.indexes[spec]
+
+    def _made(self, spec: IndexSpec) -> Index:
+        sums = 1 + len(self.sum_names)
+        if spec.binds:
+            return Members(spec, self._types, sums)
+        if spec.ordered is not None:
+            return Ranges(spec, self._types, sums)
+        return Totals(spec, self._types, sums) if spec.on else Whole(sums)
 
     def like(self) -> IndexSet:
         """A set over the same map with the same indexes, with nothing in them."""
