@@ -128,7 +128,7 @@ class _Deployment:
         found: Counter[str] = Counter()
         for state in self.states:
             for name, table in state._tables().items():
-                found[name] += len(table)  # type: ignore[arg-type]  # every table of state has a length
+                found[name] += table.save_all().num_rows
         return dict(found)
 
     def _deliveries(self, version: Version, rng: random.Random | None) -> list[Delivery]:
