@@ -52,6 +52,8 @@ def selected_view(
         factor.conditions += free
     keys: dict[str, Lowered] = {}
     for sql, value in group_keys(select, tables):
+        if value.type.nullable:  # an ordered index holds no group whose key is NULL
+            raise NotIncremental("GROUP BY of what may be NULL, with a condition on aggregates")
         keys[sql] = Lowered(_group(value, factors), value.type)
     totals = Totals(select, tables, keys, lambda number: f"sum_{number}", zero=zero)
     for factor in factors.values():
