@@ -26,6 +26,7 @@ __all__ = [
     "narrowed",
     "of_integers",
     "product",
+    "summed",
     "total_of",
 ]
 
@@ -34,19 +35,34 @@ Exact = npt.NDArray[Any]
 
 _ROOM: Final = 2**62
 _MOST: Final = 2**126
+_FEW: Final = 32
+"""Up to so many values are quicker one by one."""
 _WIDE: Final = pa.decimal128(38, 0)
 
 
 def largest(values: Exact) -> int:
     """The largest magnitude."""
-    return max(int(values.max()), -int(values.min())) if values.size else 0
+    if values.size <= _FEW:
+        few = values.tolist()
+        return max(*few, -min(few)) if few else 0
+    return max(int(np.maximum.reduce(values)), -int(np.minimum.reduce(values)))
 
 
 def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
     """The arrays as they are if results up to this magnitude cannot wrap, else all with Python integers."""
-    if bound < _ROOM and all(array.dtype != object for array in arrays):
-        return arrays
+    if bound < _ROOM:
+        for array in arrays:
+            if array.dtype == object:
+                break
+        else:
+            return arrays
     return tuple(array.astype(object) for array in arrays)
+
+
+def summed(left: Exact, right: Exact) -> Exact:
+    """Element by element, exact."""
+    left, right = fit(largest(left) + largest(right), left, right)
+    return left + right
 
 
 def product(left: Exact, right: Exact) -> Exact:

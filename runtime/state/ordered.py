@@ -21,10 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.state.dense import Dense
 from runtime.state.errors import CorruptStateError
 from runtime.state.exactsums import Exact, arrow_of, checked, exact_of
 from runtime.state.keyindex import KeyIndex
-from runtime.state.runs import Dense, Packing, Spine
+from runtime.state.packing import Packing
+from runtime.state.runs import Spine
 from runtime.state.sums import SumTable
 
 __all__ = ["OrderedIndex"]

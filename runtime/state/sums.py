@@ -17,6 +17,7 @@ __all__ = ["SumTable"]
 Integers = npt.NDArray[np.int64]
 
 _FEW: Final = 64
+_ROOM: Final = 2**62
 
 
 class SumTable:
@@ -29,6 +30,7 @@ class SumTable:
         self._width = width
         self._index = KeyIndex(width)
         self._values: list[Exact] = [np.zeros(self._index.capacity, np.int64) for _ in range(sums)]
+        self._bounds = [0] * sums  # no value is further from 0
         self._seen: tuple[Integers, Integers] | None = None
         self._touched: list[Integers] = []
         self._in_flight: list[Integers] = []
@@ -69,21 +71,23 @@ class SumTable:
         """
         slots = self._slots(words)
         before, after = [], []
+        gone = np.True_
         for number, delta in enumerate(deltas):
             value = self._grown(number)
             old = value[slots]
-            old, delta = fit(largest(old) + largest(delta), old, delta)  # noqa: PLW2901 (the same, perhaps wider)
+            self._bounds[number] += largest(delta)
+            if self._bounds[number] >= _ROOM:
+                self._bounds[number] = largest(value) + largest(delta)
+            old, delta = fit(self._bounds[number], old, delta)  # noqa: PLW2901 (the same, perhaps wider)
             new = checked(old + delta)
             if new.dtype == object and value.dtype != object:
                 value = self._values[number] = value.astype(object)
             value[slots] = new
             before.append(old)
             after.append(new)
-        held = np.zeros(len(slots), np.bool_)
-        for new in after:
-            held |= (new != 0).astype(np.bool_)
-        if not held.all():
-            self._index.remove(slots[~held])
+            gone = gone & (new == 0)
+        if gone.any():
+            self._index.remove(slots[gone.astype(np.bool_)])
             self._seen = None
         self._touched.append(words)
         return before, after, slots
@@ -141,6 +145,7 @@ class SumTable:
             if value.dtype == object:
                 self._values[number] = self._values[number].astype(object)
             self._grown(number)[slots] = value[held]
+            self._bounds[number] = max(self._bounds[number], largest(value))
 
     def _grown(self, number: int) -> Exact:
         value = self._values[number]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.compiler.program import Call, Col, Expr, Factor, Nested, Program
-from runtime.state.exactsums import Exact, fit, largest, total_of
+from runtime.state.exactsums import Exact, summed, total_of
 from runtime.views.frames import aggregated
 from runtime.views.scalars import Scalar, scalar
 from runtime.views.stores import IndexSet, IndexSpec, Ranges, Totals, Whole
@@ -113,7 +113,7 @@ class FactorReader:
         total: list[Exact] = [np.zeros(len(groups), np.int64)] * len(self.sums)
         for place, (low, high) in enumerate(intervals):
             part = index.table.between(groups, low, high)
-            total = part if not place else [_plus(a, b) for a, b in zip(total, part, strict=True)]
+            total = part if not place else [summed(a, b) for a, b in zip(total, part, strict=True)]
         return index.table.group_words(groups), total
 
     def read_alone(self, scalars: Mapping[str, Any]) -> Sequence[int]:
@@ -239,8 +239,3 @@ def _turning(low: int, high: int, holds: Callable[[int], bool], near: int | None
         else:
             high = middle
     return high
-
-
-def _plus(left: Exact, right: Exact) -> Exact:
-    left, right = fit(largest(left) + largest(right), left, right)
-    return left + right

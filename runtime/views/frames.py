@@ -5,6 +5,7 @@ A key column is words (as `runtime.state.columns` has them) and where it is NULL
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Call, Col, ColumnType, Expr, Lit, Map
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words
-from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, grouped, largest, product
+from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, grouped, largest, of_integers, product, total_of
 from runtime.views.errors import ViewError
 from runtime.views.payload import payload_sums, payload_weight
 
@@ -25,6 +26,7 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _DENSE: Final = 64
+_FEW: Final = 32
 
 
 class KeyVector(msgspec.Struct, frozen=True):
@@ -98,26 +100,33 @@ def _stacked(parts: Sequence[Integers], rows: int) -> Integers:
 
 def aggregated(words: Integers, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:
     """Rows of equal words added up, in the order of the words."""
-    if not len(words):
+    if len(words) <= _FEW and _is_ascending(words.tolist()):
         return words, list(sums)
     if not words.shape[1]:
-        return words[:1], [grouped(value, np.zeros(1, np.int64)) for value in sums]
-    columns = words.T
-    if all((column[0] == column).all() for column in columns):
-        return words[:1], [grouped(value, np.zeros(1, np.int64)) for value in sums]
-    varying = [column for column in columns if (column[0] != column).any()]
-    if len(varying) == 1 and len(words) >= _DENSE:
-        low, high = int(varying[0].min()), int(varying[0].max())
-        if high - low < 4 * len(words):
-            return _added_up(words, varying[0] - low, high - low + 1, sums)
-    order = np.lexsort(varying[::-1]) if len(varying) > 1 else np.argsort(varying[0], kind="stable")
+        return words[:1], [of_integers([total_of(value)]) for value in sums]
+    columns = [column for column in words.T if (column[1:] != column[0]).any()]
+    if not columns:
+        return words[:1], [of_integers([total_of(value)]) for value in sums]
+    order: Integers | None = None
+    if len(columns) > 1 or not (columns[0][1:] >= columns[0][:-1]).all():
+        if len(columns) == 1 and len(words) >= _DENSE:
+            low, high = int(columns[0].min()), int(columns[0].max())
+            if high - low < 4 * len(words):
+                return _added_up(words, columns[0] - low, high - low + 1, sums)
+        order = np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
     changes = np.zeros(len(words), np.bool_)
     changes[0] = True
-    for column in varying:
-        ordered = column[order]
+    for column in columns:
+        ordered = column if order is None else column[order]
         changes[1:] |= ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(changes)
+    starts = changes.nonzero()[0]
+    if order is None:
+        return words[starts], [grouped(value, starts) for value in sums]
     return words[order[starts]], [grouped(value[order], starts) for value in sums]
+
+
+def _is_ascending(rows: list[list[int]]) -> bool:
+    return all(a < b for a, b in itertools.pairwise(rows))
 
 
 def _added_up(words: Integers, codes: Integers, size: int, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:

@@ -8,6 +8,7 @@ map: so every pair of changes is counted once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from runtime.compiler.program import Auxiliary, Joined, Program, Statement, View
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, fit, largest
+from runtime.state.exactsums import Exact, summed
 from runtime.views.evaluate import mask
 from runtime.views.frames import Delta, Frame, KeyVector, aggregated, nullable_words
 from runtime.views.results import GroupResult
@@ -88,12 +89,15 @@ class JoinedState:
     def changes(self, *, begun: bool) -> pa.Table | None:
         """What the reactions since the last call change in the view."""
         pending, self._pending = self._pending, []
-        if len(pending) < 2:
-            words, sums = pending[0] if pending else self._result.nothing
-        else:
-            words = np.concatenate([part[0] for part in pending])
-            sums = [np.concatenate([part[1][i] for part in pending]) for i in range(1 + len(self._last.sums))]
-            words, sums = aggregated(words, sums)
+        words, sums = pending[0] if pending else self._result.nothing
+        if len(pending) > 1:
+            if all(np.array_equal(words, other) for other, _ in pending[1:]):
+                for _, others in pending[1:]:
+                    sums = [summed(value, other) for value, other in zip(sums, others, strict=True)]
+            else:
+                words = np.concatenate([part[0] for part in pending])
+                sums = [np.concatenate([part[1][i] for part in pending]) for i in range(len(sums))]
+                words, sums = aggregated(words, sums)
         return self._result.add(words, sums, begun=begun)
 
     def tables(self) -> dict[str, Saved]:
@@ -130,20 +134,12 @@ class JoinedState:
     def _apply(self, number: int, auxiliary: Auxiliary, statement: Statement, frame: Frame) -> None:
         vectors = [frame.keys[name] for name in statement.keys]
         weight = frame.term(statement.weight.factor, statement.weight.columns)
-        sums = [weight, *(_total([frame.term(t.factor, t.columns) for t in terms]) for terms in statement.sums)]
+        sums = [weight, *(reduce(summed, [frame.term(t.factor, t.columns) for t in terms]) for terms in statement.sums)]
         words, sums = aggregated(nullable_words(vectors, frame.rows), sums)
         if auxiliary is self._last:
             self._pending.append((words, sums))
         else:
             self._inner[number].add(Delta(_vectors(auxiliary, words), sums))
-
-
-def _total(terms: list[Exact]) -> Exact:
-    total = terms[0]
-    for term in terms[1:]:
-        left, right = fit(largest(total) + largest(term), total, term)
-        total = left + right
-    return total
 
 
 def _vectors(auxiliary: Auxiliary, words: Integers) -> dict[str, KeyVector]:

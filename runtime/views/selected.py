@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Program, Selected, Term, View
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, fit, largest, narrowed, of_integers, product
+from runtime.state.exactsums import Exact, fit, largest, narrowed, of_integers, product, summed
 from runtime.views.factors import FactorReader, Indexes
 from runtime.views.frames import aggregated
 from runtime.views.results import GroupResult
@@ -138,7 +138,5 @@ def _total(named: Mapping[str, Exact], terms: Sequence[Term], rows: int) -> Exac
         factor: Exact = of_integers([term.factor] * (rows if value is None else 1))
         if value is None or term.factor != 1:
             value = factor if value is None else product(value, np.repeat(factor, rows))
-        if total is not None:
-            total, value = fit(largest(total) + largest(value), total, value)
-        total = value if total is None else total + value
+        total = value if total is None else summed(total, value)
     return np.zeros(rows, np.int64) if total is None else narrowed(total)
