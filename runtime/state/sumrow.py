@@ -32,10 +32,14 @@ class SumRow:
         return self._is_touched
 
     def add(self, deltas: Sequence[int]) -> tuple[int, ...]:
-        """Add to each sum; gives the new values. Raises `StateOverflowError` for a sum past 126 bits."""
-        self.values = values = tuple([value + delta for value, delta in zip(self.values, deltas, strict=True)])
+        """Add to each sum; gives the new values. Raises `StateOverflowError` for a sum past 126 bits, and adds nothing.
+
+        What is held can be saved at any time: a view that has failed stays in its shard's checkpoints.
+        """
+        values = tuple([value + delta for value, delta in zip(self.values, deltas, strict=True)])
         if max(values) >= _MOST or min(values) <= -_MOST:
-            raise StateOverflowError(f"expected sums of at most 126 bits, was {values}")
+            raise StateOverflowError(f"expected sums of at most 126 bits, was {max(values, key=abs)}")
+        self.values = values
         self._is_touched = True
         return values
 
