@@ -129,6 +129,8 @@ def is_plain(map_: Map, batch: RelationBatch) -> bool:
 def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> None:
     bounds = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
     for product, place in zip(plan.products, plan.base_of, strict=True):
+        if any(keys[number].dictionary is not None for number in product.keys):
+            raise NotPlainError  # the codes number the values and cannot be multiplied
         if not product.is_plain(keys, bounds[place]):
             raise NotPlainError
 

@@ -52,6 +52,16 @@ def test_parts_combine_to_the_whole(deltas: list[tuple[Row, int]], parts: int) -
     assert totals(combine(BY_K, pieces)) == expected
 
 
+@pytest.mark.parametrize("op", ["floordiv", "mod"])
+def test_a_sum_of_a_key_takes_its_value_and_not_its_number(op: Any) -> None:
+    """A quotient of what may be negative is a key that is only known by the numbers of its values."""
+    key = Call(op, (Col("v"), Lit(10)))
+    by_key = Map(0, "r", None, (Key("k", "int64", key),), (Sum("x", Call("mul", (key, Col("v")))),))
+    found = preaggregate(by_key, delta_table(R, [(("a", -35), 1), (("b", 42), 1), (("c", -7), 2)]))
+    of_key = {"floordiv": {-3: (1, 105), 4: (1, 168), 0: (2, 0)}, "mod": {-5: (1, 175), 2: (1, 84), -7: (2, 98)}}
+    assert totals(found) == of_key[op]
+
+
 def test_an_insertion_and_its_deletion_leave_nothing() -> None:
     assert preaggregate(BY_K, delta_table(R, [(("a", 5), 1), (("a", 5), -1)])).num_rows == 0
 
