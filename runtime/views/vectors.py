@@ -102,7 +102,10 @@ def _division(op: str, left: Vector, right: Vector) -> Vector:
         raise NotPlainError
     if op == "floordiv":
         return Vector(left.values // right.values, left.low // right.low, left.high // right.low)
-    return Vector(left.values % right.values, 0, min(left.high, right.low - 1))
+    values = left.values % right.values
+    if not isinstance(values, np.ndarray):
+        return literal(values)  # whoever groups by it takes different bounds for different values
+    return Vector(values, 0, min(left.high, right.low - 1))
 
 
 def _comparison(op: str, left: Vector, right: Vector) -> Vector:

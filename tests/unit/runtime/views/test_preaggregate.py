@@ -62,6 +62,11 @@ def test_a_sum_of_a_key_takes_its_value_and_not_its_number(op: Any) -> None:
     assert totals(found) == of_key[op]
 
 
+def test_a_constant_remainder_is_a_key() -> None:
+    by_constant = Map(0, "r", None, (Key("k", "int64", Call("mod", (Lit(10), Lit(7)))),), (Sum("x", Col("v")),))
+    assert totals(preaggregate(by_constant, delta_table(R, [(("a", 5), 1), (("b", 6), 2)]))) == {3: (3, 17)}
+
+
 def test_an_insertion_and_its_deletion_leave_nothing() -> None:
     assert preaggregate(BY_K, delta_table(R, [(("a", 5), 1), (("a", 5), -1)])).num_rows == 0
 
