@@ -181,7 +181,8 @@ class Recursion:
                     columns.append(f"{part.join.name}.{part.join.sum_of(inner)}")
             key = tuple(columns)
             totals[key] = totals.get(key, 0) + monomial.coefficient
-        return tuple(Term(bounded(factor), key) for key, factor in totals.items() if factor)
+        terms = tuple(Term(bounded(factor), key) for key, factor in totals.items() if factor)
+        return terms or (Term(0, ()),)  # as of SUM(a - a)
 
     def _factor(self, name: str, product: Product) -> str:
         expr = dict(product).get(name)

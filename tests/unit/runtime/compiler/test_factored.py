@@ -211,6 +211,7 @@ JOINS = [
     "SELECT r.a, q.d, COUNT(*) AS c FROM r, q, p WHERE r.a = q.a AND q.d = p.d AND q.d > 0 GROUP BY r.a, q.d",
     "SELECT r.a, COUNT(*) AS c, SUM(q.d) AS x FROM r, q, n WHERE r.a = q.a AND n.k = q.a AND r.b > q.d GROUP BY r.a",
     "SELECT SUM(x.b) AS c FROM r x, r y WHERE x.b % 2 > y.a // 2 AND x.s = y.s",
+    "SELECT SUM(0) AS x, SUM(r.a - r.a) AS y, COUNT(*) AS c FROM r, q, p WHERE r.a = q.a AND q.d = p.d",
 ]
 
 SELECTIONS = [
