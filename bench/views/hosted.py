@@ -37,7 +37,7 @@ class Hosted:
     def apply(self, tables: Mapping[str, pa.Table]) -> Step:
         """One version; raises `ViewError` if a view fails."""
         found = deliveries_of(self.program, tables, 1)
-        step = self.shard.step((d.part, d.deltas) for d in found)
+        step = self.shard.step((d.part, d.payload) for d in found)
         if step.failed:
             raise ViewError(f"expected every view to go on, was {step.failed}")
         return step

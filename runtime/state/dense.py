@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -34,15 +34,19 @@ class Dense:
         """How many cells are not 0."""
         return int(np.count_nonzero(self._occupied()))
 
-    def add(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
-        """Add deltas; (group, key) may repeat."""
+    def bounds(self) -> list[int]:
+        """See `OrderedIndex.bounds`."""
+        return list(self._magnitudes)
+
+    def add(self, groups: Integers, keys: Integers, values: list[Exact], bounds: Sequence[int] | None = None) -> None:
+        """Add deltas; (group, key) may repeat. ``bounds``: of the magnitudes of each sum."""
         places, touched = keys - self._packing.base, slice(0, 1)
         self._reach(int(np.minimum.reduce(places)), int(np.maximum.reduce(places)) + 1)
         if self.groups > 1:
             places += groups << self._packing.bits
             touched = slice(int(np.minimum.reduce(groups)), int(np.maximum.reduce(groups)) + 1)
         for number, given in enumerate(values):
-            (value,) = self._prepared(number, given)
+            (value,) = self._prepared(number, given, None if bounds is None else bounds[number])
             np.add.at(self._cells[number].reshape(-1), places, value)
             stale = self._stale[number]
             self._stale[number] = touched if stale is None else _both(stale, touched)
@@ -74,10 +78,20 @@ class Dense:
         """See `OrderedIndex.total`."""
         return [self._upto(number).item(0, self._used.stop) for number in numbers]
 
-    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
+    def prefix(self, numbers: Sequence[int], *, inclusive: bool, is_above: bool) -> Callable[[int], list[int]]:
         """See `OrderedIndex.prefix`."""
-        place = self._place(bound, inclusive=inclusive)
-        return [self._upto(number).item(0, place) for number in numbers]
+        last, shift = self._used.stop, inclusive - self._packing.base
+        values = [self._upto(number)[0].item for number in numbers]
+        totals = [value(last) for value in values]
+
+        def read(bound: int) -> list[int]:
+            place = bound + shift
+            place = 0 if place < 0 else min(place, last)
+            if is_above:
+                return [total - value(place) for total, value in zip(totals, values, strict=True)]
+            return [value(place) for value in values]
+
+        return read
 
     def span(self) -> tuple[int, int] | None:
         """See `OrderedIndex.span`."""
@@ -108,10 +122,10 @@ class Dense:
             occupied |= cells != 0
         return occupied
 
-    def _prepared(self, number: int, value: Exact) -> tuple[Exact, ...]:
+    def _prepared(self, number: int, value: Exact, bound: int | None) -> tuple[Exact, ...]:
         """A delta in the type of its column, which is widened first if a running total might not fit any more."""
         cells = self._cells[number]
-        self._magnitudes[number] += largest(value) * value.size
+        self._magnitudes[number] += (largest(value) if bound is None else bound) * value.size
         if cells.dtype != object and self._magnitudes[number] >= _ROOM:
             self._magnitudes[number] = int(np.abs(cells).astype(object).sum()) + largest(value) * value.size
             if self._magnitudes[number] >= _ROOM:

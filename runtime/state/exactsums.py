@@ -78,11 +78,13 @@ def narrowed(values: Exact) -> Exact:
     return values
 
 
-def grouped(values: Exact, starts: npt.NDArray[np.int64]) -> Exact:
-    """Sums of the slices that begin at these places (ascending, the first 0)."""
+def grouped(values: Exact, starts: npt.NDArray[np.int64], bound: int | None = None) -> Exact:
+    """Sums of the slices that begin at these places (ascending, the first 0); ``bound``: of the values' magnitudes."""
     if not len(starts):
         return values[:0]
-    (values,) = fit(largest(values) * len(values), values)
+    if bound is None or bound * len(values) >= _ROOM:
+        bound = largest(values)
+    (values,) = fit(bound * len(values), values)
     sums: Exact = np.add.reduceat(values, starts)
     return sums
 

@@ -14,7 +14,7 @@ every new key), sorted blocks in a matrix (every batch touches most blocks).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -57,6 +57,7 @@ class OrderedIndex:
         self._edits: list[tuple[Integers, Integers, list[Exact]]] = []
         self._in_flight: list[tuple[Integers, Integers, list[Exact]]] = []
         self._edited = 0
+        self._most_edits = _MOST_CELLS
         self._is_rewritten = False  # the edits were too many to keep: the next save writes everything
 
     def __len__(self) -> int:
@@ -82,9 +83,17 @@ class OrderedIndex:
         """Every group that has had entries since the last rebuild."""
         return self._groups.live_slots()
 
-    def add(self, words: Integers, keys: Integers, values: list[Exact]) -> None:
+    def add(
+        self,
+        words: Integers,
+        keys: Integers,
+        values: list[Exact],
+        bounds: Sequence[int] | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
         """Add deltas: group words (n, width), keys (n), and n of each sum; (group, key) pairs must not repeat.
 
+        What is known spares a look at them: ``bounds`` of the magnitudes of each sum, ``span`` of the keys.
         Raises `StateOverflowError` for a sum past 126 bits.
         """
         if not len(keys):
@@ -92,13 +101,19 @@ class OrderedIndex:
         for value in values:
             checked(value)
         groups = self._group_numbers(words)
-        self._make_room(groups, keys)
-        self._layout.add(groups, keys, values)
+        self._make_room(groups, keys, span)
+        self._layout.add(groups, keys, values, bounds)
         self._watch(groups, keys, values)
         self._edits.append((groups, keys, values))
         self._edited += len(keys)
-        if self._edited > _MOST_CELLS and self._edited > 4 * len(self) + _MOST_CELLS:
-            self._edits, self._edited, self._is_rewritten = [], 0, True
+        if self._edited > self._most_edits:
+            self._most_edits = 4 * len(self) + _MOST_CELLS
+            if self._edited > self._most_edits:
+                self._edits, self._edited, self._is_rewritten = [], 0, True
+
+    def bounds(self) -> list[int]:
+        """Per sum, a number that no sum of a range is further from 0 than."""
+        return self._layout.bounds()
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """Per row, the sums of its group's entries below a bound; zeros where the group is -1."""
@@ -119,9 +134,12 @@ class OrderedIndex:
         """Per group, the sums of its entries from ``low`` to ``high``, both inclusive; no group is -1."""
         return self._layout.between(groups, low, high)
 
-    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
-        """The sums of these numbers below one bound, of an index without group words."""
-        return self._layout.prefix(bound, numbers, inclusive=inclusive)
+    def prefix(self, numbers: Sequence[int], *, inclusive: bool, is_above: bool) -> Callable[[int], list[int]]:
+        """From a bound to the sums of these numbers below it, or ``is_above`` of all that is not; until the next `add`.
+
+        Of an index without group words; ``inclusive``: the bound counts as below.
+        """
+        return self._layout.prefix(numbers, inclusive=inclusive, is_above=is_above)
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """The least key up to which (inclusive) one sum is at least ``target``; no entry of it may be negative.
@@ -236,9 +254,12 @@ class OrderedIndex:
             found = self._groups.lookup(words)
         return found
 
-    def _make_room(self, groups: Integers, keys: Integers) -> None:
+    def _make_room(self, groups: Integers, keys: Integers, span: tuple[int, int] | None = None) -> None:
         """See to it that the layout can take these groups and keys; change it where it cannot."""
-        lowest, highest, top = int(keys.min()), int(keys.max()), int(groups.max())
+        top = int(np.maximum.reduce(groups)) if self._width else 0
+        if span is None or not self._packing.holds(*span):
+            span = int(keys.min()), int(keys.max())
+        lowest, highest = span
         if isinstance(self._layout, Spine) and len(self._groups) > 2 * self._layout.known_groups + 1024:
             self._renumber(groups)
             top = int(self._groups.capacity) - 1 if self._width else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -30,6 +30,8 @@ class Run(msgspec.Struct, frozen=True):
     """Per sum, one value per entry."""
     running: list[Exact]
     """Per sum, the totals before each entry, and of all at the end."""
+    bounds: list[int]
+    """Per sum, at least the sum of all magnitudes."""
 
     @classmethod
     def of(cls, packed: Integers, values: list[Exact]) -> Run:
@@ -40,13 +42,14 @@ class Run(msgspec.Struct, frozen=True):
         if not kept.all():
             chosen = kept.nonzero()[0]
             packed, values = packed.take(chosen), [value.take(chosen) for value in values]
-        running = []
+        running, bounds = [], []
         for given in values:
-            (value,) = fit(largest(given) * len(given), given)
+            bounds.append(largest(given) * len(given))
+            (value,) = fit(bounds[-1], given)
             totals = np.zeros(len(value) + 1, value.dtype)
             np.cumsum(value, out=totals[1:])
             running.append(totals)
-        return cls(packed, values, running)
+        return cls(packed, values, running, bounds)
 
     def merged(self, other: Run) -> Run:
         """One run of both."""
@@ -93,8 +96,13 @@ class Spine:
         """Entries in all runs."""
         return sum(len(run.packed) for run in self._runs)
 
-    def add(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
-        """Add deltas; (group, key) may repeat."""
+    def bounds(self) -> list[int]:
+        """See `OrderedIndex.bounds`."""
+        return [sum(run.bounds[number] for run in self._runs) for number in range(self._sums)]
+
+    def add(self, groups: Integers, keys: Integers, values: list[Exact], bounds: Sequence[int] | None = None) -> None:
+        """Add deltas; (group, key) may repeat. ``bounds`` are of no use here."""
+        del bounds
         packed = self._pack(groups, self._packing.offsets(keys))
         if len(packed) > 1 and not (packed[1:] > packed[:-1]).all():
             packed, values = combined(packed, values)
@@ -128,9 +136,10 @@ class Spine:
         if self.total([number])[0] < target:
             return None
         low, high = self._packing.base, self._packing.base + (1 << self._packing.bits) - 2
+        upto = self.prefix([number], inclusive=True, is_above=False)
         while low < high:
             middle = (low + high) // 2
-            if self.prefix(middle, [number], inclusive=True)[0] >= target:
+            if upto(middle)[0] >= target:
                 high = middle
             else:
                 low = middle + 1
@@ -140,13 +149,22 @@ class Spine:
         """See `OrderedIndex.total`."""
         return [sum(int(run.running[number][-1]) for run in self._runs) for number in numbers]
 
-    def prefix(self, bound: int, numbers: Sequence[int], *, inclusive: bool) -> list[int]:
+    def prefix(self, numbers: Sequence[int], *, inclusive: bool, is_above: bool) -> Callable[[int], list[int]]:
         """See `OrderedIndex.prefix`."""
-        place = min(max(bound - self._packing.base + inclusive, 0), (1 << self._packing.bits) - 1)
-        ends = [run.packed.searchsorted(place) for run in self._runs]
-        return [
-            sum(int(run.running[number][end]) for run, end in zip(self._runs, ends, strict=True)) for number in numbers
-        ]
+        last = (1 << self._packing.bits) - 1
+        shift = inclusive - self._packing.base
+
+        def read(bound: int) -> list[int]:
+            place = min(max(bound + shift, 0), last)
+            ends = [int(run.packed.searchsorted(place)) for run in self._runs]
+            found = []
+            for number in numbers:
+                totals = [run.running[number] for run in self._runs]
+                parts = [int(total[end]) for total, end in zip(totals, ends, strict=True)]
+                found.append(sum(int(total[-1]) for total in totals) - sum(parts) if is_above else sum(parts))
+            return found
+
+        return read
 
     def span(self) -> tuple[int, int] | None:
         """See `OrderedIndex.span`."""
@@ -202,7 +220,7 @@ class Spine:
         totals: list[Exact] | None = None
         for run in self._runs:
             low, high = _search(run.packed, starts), np.searchsorted(run.packed, ends)
-            part = [running[high] - running[low] for running in run.running]
+            part = [running.take(high) - running.take(low) for running in run.running]
             totals = part if totals is None else [summed(a, b) for a, b in zip(totals, part, strict=True)]
         return [np.zeros(len(starts), np.int64)] * self._sums if totals is None else totals
 
@@ -225,4 +243,5 @@ def _search(packed: Integers, needles: Integers) -> Integers:
     begins[:1] = True
     np.not_equal(needles[1:], needles[:-1], out=begins[1:])
     firsts = begins.nonzero()[0]
-    return np.repeat(np.searchsorted(packed, needles[firsts]), np.diff(firsts, append=len(needles)))
+    lengths = np.concatenate([firsts[1:], [len(needles)]]) - firsts if len(firsts) else firsts
+    return np.searchsorted(packed, needles[firsts]).repeat(lengths)

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from runtime.compiler.program import Call, Col, Expr, Factor, Nested, Program
 from runtime.state.exactsums import Exact, summed, total_of
-from runtime.views.frames import aggregated
+from runtime.views.deltas import aggregated
+from runtime.views.indexes import IndexSpec, Ranges, Totals, Whole
 from runtime.views.scalars import Scalar, scalar
-from runtime.views.stores import IndexSet, IndexSpec, Ranges, Totals, Whole
+from runtime.views.stores import IndexSet
 
 __all__ = ["FactorReader", "Indexes"]
 
@@ -43,19 +44,18 @@ class _NestedReader:
         self._compare = nested.compare
         self._is_above = nested.compare in ("gt", "ge")
         self._is_inclusive = nested.compare in ("le", "gt")
-        self._nothing = nothing
-        self._totals: list[int] = []
+        self._nothing = dict.fromkeys(self._names, nothing)
+        self._sums: Callable[[int], list[int]] = lambda _: [0]
 
     def begin(self) -> bool:
         """Prepare for reading the index as it is now; gives whether what is read moves one way along the key."""
-        if self._is_above:
-            self._totals = self._table.total(self._numbers)
+        self._sums = self._table.prefix(self._numbers, inclusive=self._is_inclusive, is_above=self._is_above)
         return not self._table.has_negative(self._numbers)
 
     def turn(self, low: int, high: int) -> int | None:
         """The least key after ``low`` from which on its weight is 0, or not 0, as it was not before."""
         if self._is_above:
-            total = self._totals[0]
+            total = self._table.total((0,))[0]
             found = self._table.first_reaching(0, total) if total else None
             past = self._compare == "ge"
         else:
@@ -66,13 +66,13 @@ class _NestedReader:
 
     def bind(self, row: dict[str, Any]) -> bool:
         """Bind the weight and the sums at the key that the row holds; gives whether there is anything."""
-        sums = self._table.prefix(self._value(row), self._numbers, inclusive=self._is_inclusive)
-        if self._is_above:
-            sums = [total - part for total, part in zip(self._totals, sums, strict=True)]
-        weight = row[self._weight] = sums[0]
-        for name, total in zip(self._names, sums[1:], strict=True):
-            row[name] = total if weight else self._nothing
-        return weight != 0
+        sums = self._sums(self._value(row))
+        row[self._weight] = sums[0]
+        if not sums[0]:
+            row.update(self._nothing)
+            return False
+        row.update(zip(self._names, sums[1:], strict=True))
+        return True
 
 
 class FactorReader:

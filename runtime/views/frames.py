@@ -1,146 +1,26 @@
-"""Batches of keyed deltas as numpy columns: what statements bind, look up and add up.
-
-A key column is words (as `runtime.state.columns` has them) and where it is NULL; sums are exact columns.
-"""
+"""The columns that a statement binds, looks up and adds up, row by row."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Call, Col, ColumnType, Expr, Lit, Map
-from runtime.state import KeyColumn, StringPool, decode_words, encode_words
-from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, grouped, largest, of_integers, product, total_of
+from runtime.compiler.program import Call, Col, Expr, Lit, Term
+from runtime.state import StringPool
+from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, largest
+from runtime.views.deltas import Delta, KeyVector
 from runtime.views.errors import ViewError
-from runtime.views.payload import payload_sums, payload_weight
 
-__all__ = ["Delta", "Frame", "KeyVector", "aggregated", "delta_of", "integers", "nullable_words", "plain_words"]
+__all__ = ["Frame", "integers"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_DENSE: Final = 64
-_FEW: Final = 32
-
-
-class KeyVector(msgspec.Struct, frozen=True):
-    """A column of keys."""
-
-    type: ColumnType
-    """Its type."""
-    words: Integers
-    """Shape (n, 1), for int128 (n, 2); 0 where it is NULL."""
-    nulls: Flags | None
-    """Where it is NULL; None for nowhere."""
-
-    def take(self, rows: Integers | Flags) -> KeyVector:
-        """Some of its rows."""
-        return KeyVector(self.type, self.words[rows], None if self.nulls is None else self.nulls[rows])
-
-    def arrow(self, pool: StringPool) -> pa.Array:
-        """As an Arrow column."""
-        column = KeyColumn("key", self.type, nullable=True)
-        flags = np.zeros(len(self.words), np.int64) if self.nulls is None else self.nulls.astype(np.int64)
-        return decode_words([column], np.column_stack([flags, self.words]), pool)[0]
-
-
-class Delta(msgspec.Struct, frozen=True):
-    """Deltas of a map, one row per key."""
-
-    keys: dict[str, KeyVector]
-    """By name."""
-    sums: list[Exact]
-    """The weight first, then the map's sums."""
-
-    def __len__(self) -> int:
-        return len(self.sums[0])
-
-
-def delta_of(map_: Map, deltas: pa.Table, pool: StringPool) -> Delta:
-    """A payload (see `preaggregate.payload_schema`) as a delta."""
-    keys = {}
-    for key in map_.keys:
-        array = deltas[key.name].combine_chunks()
-        if key.type == "int64" and not array.null_count:
-            keys[key.name] = KeyVector(key.type, array.to_numpy()[:, None], None)
-            continue
-        nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-        words = encode_words([KeyColumn(key.name, key.type, nullable=True)], [array], pool)[:, 1:]
-        keys[key.name] = KeyVector(key.type, words, nulls)
-    return Delta(keys, [payload_weight(deltas), *payload_sums(map_, deltas)])
-
-
-def plain_words(vectors: Sequence[KeyVector], rows: int) -> tuple[Integers, Flags | None]:
-    """Words of keys that NULL never equals, shape (rows, width), and the rows in which none is NULL (None: all)."""
-    nulls = [vector.nulls for vector in vectors if vector.nulls is not None]
-    known = ~np.logical_or.reduce(nulls) if nulls else None
-    return _stacked([vector.words for vector in vectors], rows), known
-
-
-def nullable_words(vectors: Sequence[KeyVector], rows: int) -> Integers:
-    """Words of keys of which NULL is one like any other, shape (rows, width): as `KeyColumn` of a nullable column."""
-    parts: list[Integers] = []
-    for vector in vectors:
-        nulls = np.zeros(rows, np.int64) if vector.nulls is None else vector.nulls.astype(np.int64)
-        parts += [nulls[:, None], vector.words]
-    return _stacked(parts, rows)
-
-
-def _stacked(parts: Sequence[Integers], rows: int) -> Integers:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts, axis=1) if parts else np.zeros((rows, 0), np.int64)
-
-
-def aggregated(words: Integers, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:
-    """Rows of equal words added up, in the order of the words."""
-    if len(words) <= _FEW and _is_ascending(words.tolist()):
-        return words, list(sums)
-    if not words.shape[1]:
-        return words[:1], [of_integers([total_of(value)]) for value in sums]
-    columns = [column for column in words.T if (column[1:] != column[0]).any()]
-    if not columns:
-        return words[:1], [of_integers([total_of(value)]) for value in sums]
-    order: Integers | None = None
-    if len(columns) > 1 or not (columns[0][1:] >= columns[0][:-1]).all():
-        if len(columns) == 1 and len(words) >= _DENSE:
-            low, high = int(columns[0].min()), int(columns[0].max())
-            if high - low < 4 * len(words):
-                return _added_up(words, columns[0] - low, high - low + 1, sums)
-        order = np.lexsort(columns[::-1]) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
-    changes = np.zeros(len(words), np.bool_)
-    changes[0] = True
-    for column in columns:
-        ordered = column if order is None else column[order]
-        changes[1:] |= ordered[1:] != ordered[:-1]
-    starts = changes.nonzero()[0]
-    if order is None:
-        return words[starts], [grouped(value, starts) for value in sums]
-    return words[order[starts]], [grouped(value[order], starts) for value in sums]
-
-
-def _is_ascending(rows: list[list[int]]) -> bool:
-    return all(a < b for a, b in itertools.pairwise(rows))
-
-
-def _added_up(words: Integers, codes: Integers, size: int, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:
-    """Rows of equal codes added up in arrays over all codes, which needs no sorting."""
-    example = np.full(size, -1, np.int64)
-    example[codes] = np.arange(len(codes))
-    present = np.flatnonzero(example >= 0)
-    found: list[Exact] = []
-    for given in sums:
-        (value,) = fit(largest(given) * len(given), given)
-        total = np.zeros(size, value.dtype)
-        np.add.at(total, codes, value)
-        found.append(total[present])
-    return words[example[present]], found
+_ROOM: Final = 2**62
 
 
 class Frame:
@@ -150,12 +30,17 @@ class Frame:
         self.rows = len(delta)
         self.keys: dict[str, KeyVector] = {f"{alias}.{name}": vector for name, vector in delta.keys.items()}
         self.values: dict[str, Exact] = {}
-        self.bind_sums(alias, sum_names, delta.sums)
+        self._bounds: dict[str, int] = {}
+        self.bind_sums(alias, sum_names, delta.sums, delta.bounds)
 
-    def bind_sums(self, name: str, sum_names: Sequence[str], sums: Sequence[Exact]) -> None:
-        """Bind a weight and sums of a map as ``name.weight`` and ``name.sum``."""
-        for column, value in zip(("weight", *sum_names), sums, strict=True):
-            self.values[f"{name}.{column}"] = value
+    def bind_sums(
+        self, name: str, sum_names: Sequence[str], sums: Sequence[Exact], bounds: Sequence[int] | None = None
+    ) -> None:
+        """Bind a map's weight and sums as ``name.weight`` and ``name.sum``; ``bounds``: of their magnitudes."""
+        names = [f"{name}.{column}" for column in ("weight", *sum_names)]
+        self.values.update(zip(names, sums, strict=True))
+        if bounds is not None:
+            self._bounds.update(zip(names, bounds, strict=True))
 
     def bind_keys(self, name: str, keys: Mapping[str, KeyVector]) -> None:
         """Bind keys as ``name.key``."""
@@ -178,25 +63,51 @@ class Frame:
             return exact_of(KeyVector("int128", vector.words, None).arrow(StringPool()))
         return vector.words[:, 0]
 
-    def term(self, factor: int, columns: Sequence[str]) -> Exact:
-        """``factor × Π columns``."""
-        result: Exact | None = None
-        for name in columns:
-            value = self.number(name)
-            result = value if result is None else product(result, value)
-        if result is None:
-            return np.full(self.rows, factor, np.int64 if abs(factor) < 2**62 else object)
-        return result if factor == 1 else _scaled(result, factor)
+    def bound(self, name: str) -> int:
+        """No value of a bound column is further from 0."""
+        found = self._bounds.get(name)
+        if found is None:
+            span = self.keys[name].span if name in self.keys else None
+            found = largest(self.number(name)) if span is None else max(-span[0], span[1])
+            self._bounds[name] = found
+        return found
+
+    def term(self, factor: int, columns: Sequence[str]) -> tuple[Exact, int]:
+        """``factor × Π columns``, and a bound of the magnitudes."""
+        if not columns:
+            return np.full(self.rows, factor, np.int64 if abs(factor) < _ROOM else object), abs(factor)
+        result, most = self.number(columns[0]), self.bound(columns[0])
+        for name in columns[1:]:
+            value, other = self.number(name), self.bound(name)
+            if most * other >= _ROOM:
+                most, other = largest(result), largest(value)
+            most *= other
+            result, value = fit(most, result, value)
+            result = result * value
+        if factor != 1:
+            if most * abs(factor) >= _ROOM:
+                most = largest(result)
+            most *= abs(factor)
+            (result,) = fit(max(most, abs(factor)), result)
+            result = result * factor
+        return result, most
+
+    def total(self, terms: Sequence[Term]) -> tuple[Exact, int]:
+        """The sum of terms, of which there is one at least, and a bound of the magnitudes."""
+        total, most = self.term(terms[0].factor, terms[0].columns)
+        for term in terms[1:]:
+            value, other = self.term(term.factor, term.columns)
+            if most + other >= _ROOM:
+                most, other = largest(total), largest(value)
+            most += other
+            total, value = fit(most, total, value)
+            total = total + value
+        return total, most
 
     def arrow(self, pool: StringPool) -> dict[str, pa.Array]:
         """Everything bound, as Arrow columns."""
         named = {name: vector.arrow(pool) for name, vector in self.keys.items()}
         return named | {name: arrow_of(value) for name, value in self.values.items()}
-
-
-def _scaled(values: Exact, factor: int) -> Exact:
-    (values,) = fit(largest(values) * abs(factor), values)
-    return values * factor
 
 
 def _divided(op: str, values: Exact, by: Exact) -> Exact:
@@ -212,25 +123,39 @@ def _divided(op: str, values: Exact, by: Exact) -> Exact:
 
 def integers(expr: Expr, frame: Frame) -> Exact:
     """An integer expression over bound columns, exact; undefined where one is NULL. It divides by constants only."""
+    return _column(_sized(expr, frame)[0], frame.rows)
+
+
+def _column(value: Exact | int, rows: int) -> Exact:
+    return np.full(rows, value, np.int64 if abs(value) < _ROOM else object) if isinstance(value, int) else value
+
+
+def _sized(expr: Expr, frame: Frame) -> tuple[Exact | int, int]:
+    """The value of an expression, a number where it is constant, and a bound of its magnitude."""
     if isinstance(expr, Col):
-        return frame.number(expr.name)
+        return frame.number(expr.name), frame.bound(expr.name)
     if isinstance(expr, Lit):
         assert isinstance(expr.value, int)
-        return np.full(frame.rows, expr.value, np.int64 if abs(expr.value) < 2**62 else object)
+        return int(expr.value), abs(expr.value)
     assert isinstance(expr, Call)
-    args: list[Any] = [integers(argument, frame) for argument in expr.args]
-    if expr.op == "neg":
-        return _scaled(args[0], -1)
-    result = args[0]
-    for value in args[1:]:
-        if expr.op == "mul":
-            result = product(result, value)
-            continue
+    args = [_sized(argument, frame) for argument in expr.args]
+    result, most = args[0] if expr.op != "neg" else _combined("sub", (0, 0), args[0])
+    for other in args[1:]:
         if expr.op in ("floordiv", "mod"):
-            result = _divided(expr.op, result, value)
-            continue
-        if expr.op not in ("add", "sub"):
-            raise ViewError(f"expected arithmetic in a bound, was {expr.op}")
-        result, value = fit(largest(result) + largest(value), result, value)  # noqa: PLW2901 (the same, perhaps wider)
-        result = result + value if expr.op == "add" else result - value
-    return result  # type: ignore[no-any-return]
+            result = _divided(expr.op, _column(result, frame.rows), _column(other[0], frame.rows))
+            most = largest(result)
+        else:
+            result, most = _combined(expr.op, (result, most), other)
+    return result, most
+
+
+def _combined(op: str, left: tuple[Exact | int, int], right: tuple[Exact | int, int]) -> tuple[Exact | int, int]:
+    """A sum, difference or product with a bound of its magnitude, in Python integers where that is too large."""
+    if op not in ("add", "sub", "mul"):
+        raise ViewError(f"expected arithmetic in a bound, was {op}")
+    (a, most), (b, other) = left, right
+    bound = most * other if op == "mul" else most + other
+    if max(bound, most, other) >= _ROOM:
+        a, b = (v if isinstance(v, int) else v.astype(object) for v in (a, b))
+    value: Exact | int = a * b if op == "mul" else a + b if op == "add" else a - b
+    return value, bound

@@ -7,8 +7,7 @@ map: so every pair of changes is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,9 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Auxiliary, Joined, Program, Statement, View
 from runtime.state import StringPool
 from runtime.state.exactsums import Exact, summed
+from runtime.views.deltas import Delta, KeyVector, added_up, aggregated, nullable_words
 from runtime.views.evaluate import mask
-from runtime.views.frames import Delta, Frame, KeyVector, aggregated, nullable_words
+from runtime.views.frames import Frame
 from runtime.views.results import GroupResult
 from runtime.views.stores import IndexSet, Saved, read, spec_of
 
@@ -133,13 +133,25 @@ class JoinedState:
 
     def _apply(self, number: int, auxiliary: Auxiliary, statement: Statement, frame: Frame) -> None:
         vectors = [frame.keys[name] for name in statement.keys]
-        weight = frame.term(statement.weight.factor, statement.weight.columns)
-        sums = [weight, *(reduce(summed, [frame.term(t.factor, t.columns) for t in terms]) for terms in statement.sums)]
-        words, sums = aggregated(nullable_words(vectors, frame.rows), sums)
+        found = [frame.total((statement.weight,)), *map(frame.total, statement.sums)]
+        rows, sums = added_up(_columns(vectors), frame.rows, [v for v, _ in found], [most for _, most in found])
+        if rows is not None:
+            vectors = [vector.take(rows) for vector in vectors]
+        words = nullable_words(vectors, len(sums[0]))
         if auxiliary is self._last:
             self._pending.append((words, sums))
         else:
             self._inner[number].add(Delta(_vectors(auxiliary, words), sums))
+
+
+def _columns(vectors: Sequence[KeyVector]) -> list[Integers]:
+    """Columns in whose order the rows of nullable words are."""
+    columns: list[Integers] = []
+    for vector in vectors:
+        if vector.nulls is not None:
+            columns.append(vector.nulls.astype(np.int64))
+        columns += list(vector.words.T)
+    return columns
 
 
 def _vectors(auxiliary: Auxiliary, words: Integers) -> dict[str, KeyVector]:

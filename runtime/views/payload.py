@@ -1,12 +1,13 @@
 """What a shard is sent of a map: one row per key that changed, with its weight and its sums.
 
-A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits.
+A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits. Within a process a payload
+of plain integers stays arrays of numpy, with what is known of their magnitudes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,20 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Map
 from runtime.state import ARROW_TYPES
 from runtime.views import limbs
+from runtime.views.relationbatch import KeyCodes
 
-__all__ = ["WEIGHT", "add_up", "combine", "payload_keys", "payload_schema", "payload_sums", "payload_weight"]
+__all__ = [
+    "WEIGHT",
+    "Payload",
+    "PlainPayload",
+    "add_up",
+    "combine",
+    "payload_keys",
+    "payload_schema",
+    "payload_sums",
+    "payload_weight",
+    "table_of",
+]
 
 Integers = npt.NDArray[np.int64]
 Objects = npt.NDArray[np.object_]
@@ -48,10 +61,50 @@ def payload_keys(map_: Map, table: pa.Table) -> list[pa.Array]:
     return [_whole(table.column(key.name)) for key in map_.keys]
 
 
-def combine(map_: Map, tables: Sequence[pa.Table]) -> pa.Table:
+class PlainPayload:
+    """A payload all of int64, not yet a table."""
+
+    __slots__ = ("_schema", "_table", "bounds", "keys", "num_rows", "sums")
+
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[KeyCodes], sums: Sequence[Integers], bounds: Sequence[int]
+    ) -> None:
+        """``schema``: see `payload_schema`; ``sums``: the weight first; ``bounds``: none of each is further from 0."""
+        self._schema, self.keys, self.sums, self.bounds = schema, keys, sums, bounds
+        self.num_rows = len(sums[0])
+        self._table: pa.Table | None = None
+
+    def column(self, place: int) -> pa.Array:
+        """A key column."""
+        key, kind = self.keys[place], self._schema.field(place).type
+        if key.dictionary is not None:
+            return key.dictionary.take(pa.array(key.codes))
+        if pa.types.is_int64(kind):
+            return pa.array(key.codes)
+        return pa.array(key.codes.astype(np.int32) if pa.types.is_date(kind) else key.codes).view(kind)
+
+    @property
+    def table(self) -> pa.Table:
+        """The same as a table."""
+        if self._table is None:
+            arrays = [self.column(place) for place in range(len(self.keys))]
+            self._table = pa.Table.from_arrays([*arrays, *map(pa.array, self.sums)], schema=self._schema)
+        return self._table
+
+
+Payload: TypeAlias = PlainPayload | pa.Table
+
+
+def table_of(payload: Payload) -> pa.Table:
+    """A payload as a table."""
+    return payload.table if isinstance(payload, PlainPayload) else payload
+
+
+def combine(map_: Map, payloads: Sequence[Payload]) -> Payload:
     """Several payloads of one map as one; raises `ViewOverflowError`. One alone is given back as it is."""
-    if len(tables) == 1:
-        return tables[0]
+    if len(payloads) == 1:
+        return payloads[0]
+    tables = [table_of(payload) for payload in payloads]
     keys = [pa.concat_arrays([_whole(t.column(key.name)) for t in tables]) for key in map_.keys]
     weight = np.concatenate([payload_weight(t) for t in tables])
     sums = []

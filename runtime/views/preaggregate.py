@@ -14,13 +14,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Call, ColumnType, Expr, Lit, Map
-from runtime.state import ARROW_TYPES
+from runtime.compiler.program import Call, Expr, Lit, Map
 from runtime.views import limbs
 from runtime.views.evaluate import evaluate
 from runtime.views.grouping import Grouping, grouping, is_dense
 from runtime.views.memo import Memo
-from runtime.views.payload import WEIGHT, add_up, combine, payload_schema, payload_sums, payload_weight
+from runtime.views.payload import (
+    WEIGHT,
+    Payload,
+    PlainPayload,
+    add_up,
+    combine,
+    payload_schema,
+    payload_sums,
+    payload_weight,
+    table_of,
+)
 from runtime.views.relationbatch import KeyCodes, RelationBatch, key_array
 from runtime.views.vectors import NotPlainError
 
@@ -29,6 +38,7 @@ __all__ = [
     "combine",
     "has_dense_keys",
     "is_plain",
+    "payload_of",
     "payload_schema",
     "payload_sums",
     "payload_weight",
@@ -59,11 +69,11 @@ class _Product:
         rest.sort(key=repr)  # equal products of several maps are computed once
         self.base = None if not rest else rest[0] if len(rest) == 1 else Call("mul", tuple(rest))
 
-    def is_plain(self, keys: Sequence[KeyCodes], bound: int) -> bool:
-        """Whether it fits 64 bits if the sum of the base is at most ``bound``."""
+    def bound(self, keys: Sequence[KeyCodes], base: int) -> int:
+        """No magnitude, nor one on the way to it, is greater if the sum of the base is at most ``base``."""
         for place in self.keys:
-            bound *= max(-keys[place].low, keys[place].high)
-        return abs(self.constant) <= _MOST and bound * abs(self.constant) <= _MOST
+            base *= max(-keys[place].low, keys[place].high)
+        return max(base * abs(self.constant), abs(self.constant))
 
     def may_vanish(self, keys: Sequence[KeyCodes]) -> bool:
         """Whether it may be 0 where the sum of the base is not."""
@@ -95,12 +105,17 @@ _plan = Memo(_Plan)
 
 
 def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
+    """What `payload_of` gives, as a table."""
+    return table_of(payload_of(map_, deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)))
+
+
+def payload_of(map_: Map, batch: RelationBatch) -> Payload:
     """The deltas of a map, from those of its relation (columns and ``weight``); one row per key, none without effect.
 
     Raises `ViewError` for a value that does not fit its column.
     """
-    batch = deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)
-    batch = batch.where(map_.where)
+    if map_.where is not None:
+        batch = batch.where(map_.where)
     plan = _plan(map_)
     if not batch.rows:
         return plan.schema.empty_table()
@@ -126,35 +141,38 @@ def is_plain(map_: Map, batch: RelationBatch) -> bool:
     return True
 
 
-def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> None:
-    bounds = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
+def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> list[int]:
+    """Bounds of the magnitudes of the weight and each sum; raises `NotPlainError` for one past 64 bits."""
+    bases = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
+    bounds = [bases[0]]
     for product, place in zip(plan.products, plan.base_of, strict=True):
         if any(keys[number].dictionary is not None for number in product.keys):
             raise NotPlainError  # the codes number the values and cannot be multiplied
-        if not product.is_plain(keys, bounds[place]):
+        bounds.append(product.bound(keys, bases[place]))
+        if bounds[-1] > _MOST:
             raise NotPlainError
+    return bounds
 
 
-def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
+def _plain(plan: _Plan, batch: RelationBatch) -> PlainPayload:
     """All in int64; raises `NotPlainError` where that may not be enough."""
     keys = [batch.key(key) for key in plan.map.keys]
-    _require_plain(plan, keys, batch)
+    bounds = _require_plain(plan, keys, batch)
     groups: Grouping = batch.kept(plan.grouping) or batch.keep(plan.grouping, grouping(keys, batch.rows))
     bases = [_total(plan, place, groups, batch) for place in range(len(plan.bases))]
     chosen = _effective(bases)
     if chosen is not None:
-        bases = [total[chosen] for total in bases]
-    codes = groups.codes(chosen)
+        bases = [total.take(chosen) for total in bases]
+    codes = groups.codes(chosen) if keys else []
     totals = [bases[0]]
     for product, place in zip(plan.products, plan.base_of, strict=True):
         totals.append(product.of(bases[place], codes))
-    if any(product.may_vanish(keys) for product in plan.products):
+    if any([product.may_vanish(keys) for product in plan.products]):  # noqa: C419 (a list is quicker)
         chosen = _effective(totals)
         if chosen is not None:
             codes, totals = [part[chosen] for part in codes], [total[chosen] for total in totals]
-    arrays = [_key_column(k, part, key.type) for k, part, key in zip(keys, codes, plan.map.keys, strict=True)]
-    arrays += [pa.array(total) for total in totals]
-    return pa.Table.from_arrays(arrays, schema=plan.schema)
+    columns = [KeyCodes(part, k.low, k.high, k.dictionary) for k, part in zip(keys, codes, strict=True)]
+    return PlainPayload(plan.schema, columns, totals, bounds)
 
 
 def _total(plan: _Plan, place: int, groups: Grouping, batch: RelationBatch) -> Integers:
@@ -175,14 +193,6 @@ def _effective(totals: Sequence[Integers]) -> Integers | None:
         mask |= total != 0
     chosen = mask.nonzero()[0]
     return None if len(chosen) == len(mask) else chosen
-
-
-def _key_column(key: KeyCodes, codes: Integers, kind: ColumnType) -> pa.Array:
-    if key.dictionary is not None:
-        return key.dictionary.take(pa.array(codes))
-    if kind == "int64":
-        return pa.array(codes)
-    return pa.array(codes.astype(np.int32) if kind == "date" else codes).view(ARROW_TYPES[kind])
 
 
 def _factors(expr: Expr) -> list[Expr]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.program import Column, ColumnType, Joined, Selected, View
+from runtime.compiler.program import Col, Column, ColumnType, Expr, Joined, Selected, View
 from runtime.state import ARROW_TYPES, KeyColumn, StringPool, SumRow, SumTable, decode_words, width_of
 from runtime.state.exactsums import Exact, arrow_of, total_of
 from runtime.views.evaluate import evaluate, mask, wide_array
@@ -42,13 +43,13 @@ class GroupResult:
         self._keys = tuple(KeyColumn(name, kind, nullable=True) for name, kind in keys)
         self._sums = ("weight", *sums)
         self._outputs, self._having, self._empty = body.outputs, body.having, body.empty
-        self._scalars = [scalar(output) for output in body.outputs]
+        self._names = (*(name for name, _ in keys), *self._sums)
         self._condition = None if body.having is None else scalar(body.having)
+        self._output = _output(body.outputs, self._names)
         self._pool = pool
         self._seen_words = b""
-        self._seen_keys: list[dict[str, Any]] = []
+        self._seen_keys: list[tuple[Any, ...]] = []
         self.table = SumTable(width_of(self._keys), len(self._sums)) if self._keys else SumRow(len(self._sums))
-        self._form: dict[str, Any] = {}  # a row's values by name, filled in anew for each
 
     def add(self, words: Integers, deltas: list[Exact], *, begun: bool) -> pa.Table | None:
         """Add deltas to groups that do not repeat (words as of nullable columns); gives what changes in the view.
@@ -71,7 +72,7 @@ class GroupResult:
         new = self.table.add(deltas)
         counts: dict[tuple[Any, ...], int] = {}
         if old != new:
-            self._count(counts, {}, old, new)
+            self._count(counts, (), old, new)
         if self._empty is not None:
             counts[self._empty] = counts.get(self._empty, 0) + int(new[0] <= 0) - int(begun and old[0] <= 0)
         return self._table(counts)
@@ -101,7 +102,7 @@ class GroupResult:
         return counts
 
     def _count(
-        self, counts: dict[tuple[Any, ...], int], keys: Mapping[str, Any], old: Sequence[int], new: Sequence[int]
+        self, counts: dict[tuple[Any, ...], int], keys: tuple[Any, ...], old: tuple[int, ...], new: tuple[int, ...]
     ) -> None:
         """Count the rows that a group of other sums takes from the view and adds to it."""
         for sums, sign in ((old, -1), (new, 1)):
@@ -109,25 +110,21 @@ class GroupResult:
             if row is not None:
                 counts[row] = counts.get(row, 0) + sign
 
-    def _key_values(self, words: Integers) -> list[dict[str, Any]]:
-        """The keys of each row by name; the same groups change in most batches of a view that has few of them."""
+    def _key_values(self, words: Integers) -> list[tuple[Any, ...]]:
+        """The keys of each row; the same groups change in most batches of a view that has few of them."""
         raw = words.tobytes()
-        if raw != self._seen_words or not self._keys:
+        if raw != self._seen_words:
             columns = [_python_values(array) for array in self._decoded(words)]
-            names = [key.name for key in self._keys]
-            rows = zip(*columns, strict=True) if columns else [()] * len(words)
-            self._seen_words, self._seen_keys = raw, [dict(zip(names, row, strict=True)) for row in rows]
+            self._seen_words, self._seen_keys = raw, list(zip(*columns, strict=True))
         return self._seen_keys
 
-    def _row(self, keys: Mapping[str, Any], sums: Sequence[int]) -> tuple[Any, ...] | None:
+    def _row(self, keys: tuple[Any, ...], sums: tuple[int, ...]) -> tuple[Any, ...] | None:
         if sums[0] <= 0:
             return None
-        row = self._form
-        row.update(keys)
-        row.update(zip(self._sums, sums, strict=True))
-        if self._condition is not None and self._condition(row) is not True:
+        values = (*keys, *sums)
+        if self._condition is not None and self._condition(dict(zip(self._names, values, strict=True))) is not True:
             return None
-        return tuple([output(row) for output in self._scalars])
+        return self._output(values)
 
     def _table(self, counts: Mapping[tuple[Any, ...], int]) -> pa.Table | None:
         weights = [count for count in counts.values() if count]
@@ -157,6 +154,20 @@ class GroupResult:
 
     def _decoded(self, words: Integers) -> list[pa.Array]:
         return decode_words(self._keys, words, self._pool)
+
+
+def _output(outputs: Sequence[Expr], names: Sequence[str]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """From a group's keys and sums to the view's row."""
+    if all(isinstance(output, Col) for output in outputs) and len(outputs) > 1:
+        places = {name: place for place, name in enumerate(names)}
+        return operator.itemgetter(*(places[output.name] for output in outputs if isinstance(output, Col)))
+    functions = [scalar(output) for output in outputs]
+
+    def row(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        named = dict(zip(names, values, strict=True))
+        return tuple([function(named) for function in functions])
+
+    return row
 
 
 def _python_values(array: pa.Array) -> list[Any]:

@@ -13,8 +13,9 @@ from runtime.epochs import Segment
 from runtime.views.cancellation import consolidated
 from runtime.views.errors import ViewError
 from runtime.views.memo import Memo
+from runtime.views.payload import Payload, table_of
 from runtime.views.placement import Part, parts_of_map
-from runtime.views.preaggregate import preaggregate, shard_of
+from runtime.views.preaggregate import payload_of, shard_of
 from runtime.views.relationbatch import RelationBatch
 
 __all__ = ["Delivery", "deliveries", "deliveries_of"]
@@ -27,10 +28,15 @@ class Delivery(msgspec.Struct, frozen=True):
     """Number of the shard."""
     part: Part
     """Which map, and whether the shard keeps all of it."""
-    deltas: pa.Table | str
-    """One row per key, see `preaggregate.payload_schema`; or why there are none: the views over the part fail."""
+    payload: Payload | str
+    """One row per key; or why there are none: the views over the part fail."""
     view: str | None = None
     """Set: everything that the part holds before the version, for this view, which is new; None: the version's own."""
+
+    @property
+    def deltas(self) -> pa.Table | str:
+        """The payload as a table (see `payload.payload_schema`), or why there is none."""
+        return self.payload if isinstance(self.payload, str) else table_of(self.payload)
 
 
 def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> Iterator[Delivery]:
@@ -84,18 +90,18 @@ def _of_map(
     map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], batch: RelationBatch, shards: int
 ) -> Iterator[Delivery]:
     try:
-        deltas = preaggregate(map_, batch)
+        payload = payload_of(map_, batch)
     except ViewError as error:
         for part, keepers in homes:
             yield from (Delivery(shard, part, str(error)) for shard in keepers)
         return
-    if not deltas.num_rows:
+    if not payload.num_rows:
         return
     for part, keepers in homes:
         if part.whole or shards == 1:
-            yield from (Delivery(shard, part, deltas) for shard in keepers)
+            yield from (Delivery(shard, part, payload) for shard in keepers)
         else:
-            yield from _spread(map_, part, deltas, shards)
+            yield from _spread(map_, part, table_of(payload), shards)
 
 
 def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[Delivery]:

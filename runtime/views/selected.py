@@ -13,10 +13,11 @@ import pyarrow as pa
 from runtime.compiler.program import Program, Selected, Term, View
 from runtime.state import StringPool
 from runtime.state.exactsums import Exact, fit, largest, narrowed, of_integers, product, summed
+from runtime.views.deltas import aggregated
 from runtime.views.factors import FactorReader, Indexes
-from runtime.views.frames import aggregated
+from runtime.views.indexes import IndexSpec, Whole
 from runtime.views.results import GroupResult
-from runtime.views.stores import IndexSpec, Saved, Whole
+from runtime.views.stores import Saved
 
 __all__ = ["SelectedState"]
 

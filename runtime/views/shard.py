@@ -17,23 +17,24 @@ from runtime.compiler import maps_of
 from runtime.compiler.catalogue import map_identity
 from runtime.compiler.program import Joined, Linear, Program, Reevaluated, Selected, View
 from runtime.state import CorruptStateError, StateError, StringPool, decode_run, encode_run
+from runtime.views.deltas import Delta, delta_of
 from runtime.views.errors import ViewError
 from runtime.views.flow import FlowState
-from runtime.views.frames import Delta, delta_of
+from runtime.views.indexes import Index, IndexSpec
 from runtime.views.joined import JoinedState
 from runtime.views.linear import branch_changes, change_schema, consolidate, empty_row
 from runtime.views.maps import MapChange, MapState
-from runtime.views.payload import combine
+from runtime.views.payload import Payload, combine, table_of
 from runtime.views.placement import Part, part_of, parts_of_shard, views_of_shard
 from runtime.views.reevaluated import LastResult, evaluate_query
 from runtime.views.selected import SelectedState
-from runtime.views.stores import Index, IndexSet, IndexSpec, Saved
+from runtime.views.stores import IndexSet, Saved
 
 __all__ = ["ShardState", "Step"]
 
 _RUN_FORMAT: Final = 3
 _ViewState = JoinedState | SelectedState | FlowState
-_Given = Iterable[tuple[Part, pa.Table | str]]
+_Given = Iterable[tuple[Part, Payload | str]]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class _Version(msgspec.Struct, frozen=True):
     """What a version brings."""
 
     changed: dict[Part, MapChange]
-    payloads: dict[Part, pa.Table]
+    payloads: dict[Part, Payload]
     broken: dict[Part, str]
     earlier: dict[str, pa.Table]
     """View that is new → what it would have said before the version."""
@@ -162,17 +163,17 @@ class ShardState:
         """
         step = Step({}, {})
         earlier = self._fill(backfill or {}, step)
-        by_part: dict[Part, list[pa.Table]] = {}
+        by_part: dict[Part, list[Payload]] = {}
         broken: dict[Part, str] = {}
         _sort(delivered, by_part, broken)
         changed: dict[Part, MapChange] = {}
         deltas: dict[Part, Delta] = {}
-        payloads: dict[Part, pa.Table] = {}
+        payloads: dict[Part, Payload] = {}
         for part, tables in sorted(by_part.items()):
             try:
                 payloads[part] = payload = combine(self._program.maps[part.map], tables)
                 if payload.num_rows and part in self._maps:
-                    changed[part] = self._maps[part].merge(payload)
+                    changed[part] = self._maps[part].merge(table_of(payload))
                 if part in self._sets and self._sets[part].indexes:
                     deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
             except ViewError as error:
@@ -192,7 +193,7 @@ class ShardState:
         earlier: dict[str, pa.Table] = {}
         for name, given in backfill.items():
             view = next(view for view in self._views if view.name == name)
-            held: dict[Part, list[pa.Table]] = {}
+            held: dict[Part, list[Payload]] = {}
             broken: dict[Part, str] = {}
             _sort(given, held, broken)
             try:
@@ -207,19 +208,19 @@ class ShardState:
         self._unfilled = set()
         return earlier
 
-    def _fill_maps(self, held: Mapping[Part, list[pa.Table]]) -> None:
+    def _fill_maps(self, held: Mapping[Part, list[Payload]]) -> None:
         for part, tables in held.items():
             if part in self._unfilled:
-                self._maps[part].merge(combine(self._program.maps[part.map], tables))
+                self._maps[part].merge(table_of(combine(self._program.maps[part.map], tables)))
                 self._unfilled.discard(part)
 
-    def _begin(self, view: View, held: Mapping[Part, list[pa.Table]]) -> pa.Table | None:
+    def _begin(self, view: View, held: Mapping[Part, list[Payload]]) -> pa.Table | None:
         """Take a new view through all that its maps hold, as if it were one version, with indexes of its own."""
         payloads = {part: combine(self._program.maps[part.map], tables) for part, tables in held.items()}
         state = self._states[view.name]
         self._begun.add(view.name)
         if isinstance(state, FlowState):
-            return state.step({part.map: payload for part, payload in payloads.items()})
+            return state.step({part.map: table_of(payload) for part, payload in payloads.items()})
         deltas = {part: delta_of(self._program.maps[part.map], p, self._pool) for part, p in payloads.items()}
         if isinstance(state, JoinedState):
             state.build({part.map: delta for part, delta in deltas.items()})
@@ -275,10 +276,10 @@ class ShardState:
         if changes is not None and changes.num_rows:
             step.changes[view.name] = changes
 
-    def _changes(self, view: View, payloads: Mapping[Part, pa.Table]) -> pa.Table | None:
+    def _changes(self, view: View, payloads: Mapping[Part, Payload]) -> pa.Table | None:
         state = self._states[view.name]
         if isinstance(state, FlowState):
-            return state.step({n: payloads[p] for n in state.maps if (p := Part(n, True)) in payloads})
+            return state.step({n: table_of(payloads[p]) for n in state.maps if (p := Part(n, True)) in payloads})
         return state.changes(begun=view.name in self._begun)
 
     def _linear(self, view: View, body: Linear, changed: dict[Part, MapChange]) -> pa.Table | None:
@@ -360,7 +361,7 @@ class ShardState:
         return msgspec.msgpack.encode(_Run(_RUN_FORMAT, first_string, strings, runs, self._failed, sorted(self._begun)))
 
 
-def _sort(given: _Given, by_part: dict[Part, list[pa.Table]], broken: dict[Part, str]) -> None:
+def _sort(given: _Given, by_part: dict[Part, list[Payload]], broken: dict[Part, str]) -> None:
     for part, deltas in given:
         if isinstance(deltas, str):
             broken[part] = deltas
