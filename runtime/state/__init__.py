@@ -4,6 +4,7 @@
 operator, view ──put, delete, lookup (batches)──▶ KeyedTable ──save──▶ run of edits ──commit──▶ Store
                                                      │                                   (memory, SQLite;
                        KeyIndex: key words → slots ◀─┘       Spark's state store takes the same runs)
+SumTable, SumRow, OrderedIndex, Arrangement: batches are added; saved by the same runs    exactsums: int64 or wider
 columns.py: Arrow columns ↔ key words, StringPool      space.py: the names, and one transaction for all of them
 ```
 """

@@ -1,10 +1,13 @@
 """Executes a view program, whatever hosts it.
 
 ```
-segment ──▶ preaggregate ──▶ routing ──deliveries──▶ ShardState.step ──▶ changes per view (rows -/+)
- deltas      per map, key     per shard                 │  MapState (sums in limbs)
-                                                        │  linear: changed keys → rows
-                                                        └─ reevaluated: DuckDB over maps, difference to LastResult
+segment ──▶ cancellation ──▶ preaggregate ──▶ routing ──deliveries──▶ ShardState.step ──▶ changes per view (rows -/+)
+ deltas                       per map, key     per shard    │
+                                                            ├─ linear       changed keys of MapState → rows
+                                                            ├─ joined       look up in shared IndexSets, GroupResult
+                                                            ├─ selected     ranges of ordered indexes, GroupResult
+                                                            ├─ flow         a graph of operators
+                                                            └─ reevaluated  DuckDB over MapState, LastResult
 ShardState.save ──▶ run of edits ──▶ the host's store (Spark's state store)
 ```
 """
