@@ -56,7 +56,7 @@ class Dense:
         flat = np.minimum(self._packing.places(bounds, inclusive=inclusive), self._used.stop)
         if self.groups > 1:
             flat += groups * ((1 << self._packing.bits) + 1)
-        return [self._upto(number).reshape(-1)[flat] for number in range(len(self._cells))]
+        return [self._upto(number).reshape(-1).take(flat) for number in range(len(self._cells))]
 
     def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
         """See `OrderedIndex.between`."""
@@ -66,7 +66,7 @@ class Dense:
 
     def totals(self, groups: Integers) -> list[Exact]:
         """See `OrderedIndex.totals`."""
-        return [self._upto(number)[groups, self._used.stop] for number in range(len(self._cells))]
+        return [self._upto(number)[:, self._used.stop].take(groups) for number in range(len(self._cells))]
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """See `OrderedIndex.first_reaching`."""

@@ -114,8 +114,9 @@ class Spine:
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.below`."""
-        ends = self._pack(groups, self._packing.places(bounds, inclusive=inclusive))
-        return self._between(self._pack(groups, np.zeros(len(groups), np.int64)), ends)
+        firsts, lengths = _repeated(groups)
+        starts = self._pack(groups[firsts], np.zeros(len(firsts), np.int64))
+        return self._between(starts, self._pack(groups, self._packing.places(bounds, inclusive=inclusive)), lengths)
 
     def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
         """See `OrderedIndex.between`."""
@@ -128,8 +129,11 @@ class Spine:
 
     def totals(self, groups: Integers) -> list[Exact]:
         """See `OrderedIndex.totals`."""
+        firsts, lengths = _repeated(groups)
+        groups = groups[firsts]
         nothing = np.zeros(len(groups), np.int64)
-        return self._between(self._pack(groups, nothing), self._pack(groups + 1, nothing))
+        found = self._between(self._pack(groups, nothing), self._pack(groups + 1, nothing))
+        return [value.repeat(lengths) for value in found]
 
     def first_reaching(self, number: int, target: int) -> int | None:
         """See `OrderedIndex.first_reaching`."""
@@ -216,13 +220,17 @@ class Spine:
             found.append(self._packing.keys(run.packed[low:high] & ((1 << self._packing.bits) - 1)))
         return found[0] if len(found) == 1 else np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
 
-    def _between(self, starts: Integers, ends: Integers) -> list[Exact]:
+    def _between(self, starts: Integers, ends: Integers, lengths: Integers | None = None) -> list[Exact]:
+        """Per end the sums from its start; with ``lengths`` each start stands for so many ends."""
         totals: list[Exact] | None = None
         for run in self._runs:
-            low, high = _search(run.packed, starts), np.searchsorted(run.packed, ends)
-            part = [running.take(high) - running.take(low) for running in run.running]
+            low, high = np.searchsorted(run.packed, starts), np.searchsorted(run.packed, ends)
+            part = []
+            for running in run.running:
+                before = running.take(low)
+                part.append(running.take(high) - (before if lengths is None else before.repeat(lengths)))
             totals = part if totals is None else [summed(a, b) for a, b in zip(totals, part, strict=True)]
-        return [np.zeros(len(starts), np.int64)] * self._sums if totals is None else totals
+        return [np.zeros(len(ends), np.int64)] * self._sums if totals is None else totals
 
     def _pack(self, groups: Integers, places: Exact) -> Integers:
         if self._packing.is_wide or (len(groups) and int(groups.max()).bit_length() + self._packing.bits > WORD):
@@ -237,11 +245,10 @@ class Spine:
                 assert (np.diff(running) == value).all()
 
 
-def _search(packed: Integers, needles: Integers) -> Integers:
-    """Places of needles of which neighbours are often equal, as the starts of groups are."""
-    begins = np.empty(len(needles), np.bool_)
+def _repeated(values: Integers) -> tuple[Integers, Integers]:
+    """Where values differ from the ones before them, and how often each stands there."""
+    begins = np.empty(len(values), np.bool_)
     begins[:1] = True
-    np.not_equal(needles[1:], needles[:-1], out=begins[1:])
+    np.not_equal(values[1:], values[:-1], out=begins[1:])
     firsts = begins.nonzero()[0]
-    lengths = np.concatenate([firsts[1:], [len(needles)]]) - firsts if len(firsts) else firsts
-    return np.searchsorted(packed, needles[firsts]).repeat(lengths)
+    return firsts, np.concatenate([firsts[1:], [len(values)]]) - firsts if len(firsts) else firsts

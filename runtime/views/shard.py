@@ -110,6 +110,14 @@ class ShardState:
             else:
                 self._states[view.name] = FlowState(view, body, program, self._pool)
         self._unfilled = {part for part in self._maps if part not in maps}
+        self._joined = {
+            part: [
+                (name, state)
+                for name, state in self._states.items()
+                if isinstance(state, JoinedState) and self._parts[name].get(part.map) == part
+            ]
+            for part in self._sets
+        }
 
     def _set_of(self, view: View) -> Callable[[int], IndexSet]:
         return lambda number: self._sets[self._parts[view.name][number]]
@@ -231,19 +239,13 @@ class ShardState:
     def _react(self, deltas: Mapping[Part, Delta], broken: Mapping[Part, str], step: Step) -> None:
         """Let joins take in the deltas, map by map, and add each to its indexes in between."""
         for part, delta in sorted(deltas.items()):
-            readers = [
-                (view, state)
-                for view in self._views
-                if isinstance(state := self._states.get(view.name), JoinedState)
-                and self._parts[view.name].get(part.map) == part
-            ]
             for turn in (0, 1):
-                for view, state in readers:
-                    if view.name not in self._failed and turn < state.turns(part.map):
+                for name, state in self._joined[part]:
+                    if name not in self._failed and turn < state.turns(part.map):
                         try:
                             state.react(part.map, turn, delta)
                         except (ViewError, StateError) as error:
-                            self._failed[view.name] = step.failed[view.name] = str(error)
+                            self._failed[name] = step.failed[name] = str(error)
                 if turn == 0:
                     self._add(part, delta, step)
 

@@ -49,7 +49,9 @@ class Vector(msgspec.Struct, frozen=True):
 
 def bounded(numbers: Integers) -> Vector:
     """Integers with their bounds."""
-    return Vector(numbers, int(numbers.min()), int(numbers.max())) if len(numbers) else Vector(numbers, 0, 0)
+    if not len(numbers):
+        return Vector(numbers, 0, 0)
+    return Vector(numbers, int(np.minimum.reduce(numbers)), int(np.maximum.reduce(numbers)))
 
 
 def literal(value: object) -> Vector:
