@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import sys
 import tempfile
 import urllib.parse
@@ -199,7 +200,9 @@ def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[N
         script = parse_script(sql, name=_NO_FILE, base_dir=Path.cwd())
     where = file or "--sql"
     if script.streams:
-        raise ConfigurationError(f"expected views over the runtime's relations in {where}, was CREATE STREAM")
+        raise ConfigurationError(
+            f"expected views over the runtime's relations in {where}, was CREATE STREAM; see `query run`"
+        )
     selects = list(script.selects)
     if not selects:
         raise ConfigurationError(f"expected at least one SELECT in {where}, was none")
@@ -298,7 +301,8 @@ def list_(results: str | None, as_json: bool) -> None:
             click.echo(msgspec.json.encode(view).decode())
         else:
             names = ", ".join(column["name"] for column in view["columns"])
-            click.echo(f"{view['name']}({names}): {view['class']}, {view['rows']} rows at epoch {view['epoch']}")
+            state = f"failed: {view['failed']}" if view["failed"] else f"{view['rows']} rows at epoch {view['epoch']}"
+            click.echo(f"{view['name']}({names}): {view['class']}, {state}")
 
 
 @command.command()
@@ -311,7 +315,7 @@ def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: 
     seen = 0
     decoder = FrameDecoder()
     with open_results(given(results), f"/v1/changes?views={','.join(names)}", timeout=None) as response:
-        while data := response.read1(_FLOW_BYTES):
+        while data := _more(response, given(results)):
             for frame in decoder.feed(data):
                 if frame.header.kind == "heartbeat":
                     continue
@@ -319,6 +323,13 @@ def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: 
                 seen += 1
                 if versions and seen >= versions:
                     return
+
+
+def _more(response: http.client.HTTPResponse, results: str) -> bytes:
+    try:
+        return response.read1(_FLOW_BYTES)
+    except (http.client.HTTPException, OSError) as error:
+        raise ConfigurationError(f"the runtime at {results} has closed the connection or is gone") from error
 
 
 def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool) -> None:
