@@ -16,6 +16,8 @@ __all__ = ["Dense"]
 Integers = npt.NDArray[np.int64]
 
 _ROOM: Final = 2**62
+_LOOSE: Final = 2**58
+"""Magnitudes that are added up are found anew from here on: what reads the index needs room for sums of several."""
 
 
 class Dense:
@@ -126,7 +128,7 @@ class Dense:
         """A delta in the type of its column, which is widened first if a running total might not fit any more."""
         cells = self._cells[number]
         self._magnitudes[number] += (largest(value) if bound is None else bound) * value.size
-        if cells.dtype != object and self._magnitudes[number] >= _ROOM:
+        if cells.dtype != object and self._magnitudes[number] >= _LOOSE:
             self._magnitudes[number] = int(np.abs(cells).astype(object).sum()) + largest(value) * value.size
             if self._magnitudes[number] >= _ROOM:
                 self._cells[number] = cells = cells.astype(object)

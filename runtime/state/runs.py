@@ -19,6 +19,9 @@ Integers = npt.NDArray[np.int64]
 _SMALL: Final = 1 << 15
 """Runs up to this many entries are merged with any batch: a rewrite of them costs no more than looking into two."""
 _FACTOR: Final = 4
+_ROOM: Final = 2**62
+_LOOSE: Final = 2**58
+"""A bound that is added up is found anew from here on: what reads the index needs room for sums of several."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -34,22 +37,26 @@ class Run(msgspec.Struct, frozen=True):
     """Per sum, at least the sum of all magnitudes."""
 
     @classmethod
-    def of(cls, packed: Integers, values: list[Exact]) -> Run:
-        """A run of these entries, which are in order and without repetition; those of zeros alone are left out."""
+    def of(cls, packed: Integers, values: list[Exact], bounds: Sequence[int] | None = None) -> Run:
+        """A run of these entries, which are in order and without repetition; those of zeros alone are left out.
+
+        ``bounds``: per sum, at least the sum of all magnitudes, if it is known.
+        """
         kept = (values[0] != 0).astype(np.bool_)
         for value in values[1:]:
             kept |= (value != 0).astype(np.bool_)
         if not kept.all():
             chosen = kept.nonzero()[0]
             packed, values = packed.take(chosen), [value.take(chosen) for value in values]
-        running, bounds = [], []
-        for given in values:
-            bounds.append(largest(given) * len(given))
-            (value,) = fit(bounds[-1], given)
+        running, found = [], []
+        for number, given in enumerate(values):
+            bound = _LOOSE if bounds is None else bounds[number]
+            found.append(bound if bound < _LOOSE else largest(given) * len(given))
+            (value,) = fit(found[-1], given)
             totals = np.zeros(len(value) + 1, value.dtype)
             np.cumsum(value, out=totals[1:])
             running.append(totals)
-        return cls(packed, values, running, bounds)
+        return cls(packed, values, running, found)
 
     def merged(self, other: Run) -> Run:
         """One run of both."""
@@ -57,15 +64,16 @@ class Run(msgspec.Struct, frozen=True):
         order = np.argsort(packed, kind="stable")  # two sorted halves are merged, which is linear
         packed = packed.take(order)
         values = [np.concatenate(pair).take(order) for pair in zip(self.values, other.values, strict=True)]
+        bounds = [a + b for a, b in zip(self.bounds, other.bounds, strict=True)]
         twice = (packed[1:] == packed[:-1]).nonzero()[0]
         if len(twice):  # an entry stands in each run once at most
-            values = [_folded(value, twice) for value in values]
-        return Run.of(packed, values)
+            values = [_folded(value, twice, bound) for value, bound in zip(values, bounds, strict=True)]
+        return Run.of(packed, values, bounds)
 
 
-def _folded(values: Exact, twice: Integers) -> Exact:
+def _folded(values: Exact, twice: Integers, bound: int) -> Exact:
     """Values whose successors, at these places plus one, are added to them and become 0."""
-    (values,) = fit(2 * largest(values), values)
+    (values,) = fit(bound if bound < _ROOM else 2 * largest(values), values)
     values[twice] += values[twice + 1]
     values[twice + 1] = 0
     return values
@@ -101,12 +109,13 @@ class Spine:
         return [sum(run.bounds[number] for run in self._runs) for number in range(self._sums)]
 
     def add(self, groups: Integers, keys: Integers, values: list[Exact], bounds: Sequence[int] | None = None) -> None:
-        """Add deltas; (group, key) may repeat. ``bounds`` are of no use here."""
-        del bounds
+        """Add deltas; (group, key) may repeat. ``bounds``: of the magnitudes of each sum."""
+        if bounds is not None:
+            bounds = [bound * len(keys) for bound in bounds]
         packed = self._pack(groups, self._packing.offsets(keys))
         if len(packed) > 1 and not (packed[1:] > packed[:-1]).all():
             packed, values = combined(packed, values)
-        run = Run.of(packed, values)
+        run = Run.of(packed, values, bounds)
         while self._runs and len(self._runs[-1].packed) <= max(_SMALL, _FACTOR * len(run.packed)):
             run = self._runs.pop().merged(run)
         if len(run.packed):
@@ -175,29 +184,6 @@ class Spine:
         if not self._packing.bits:
             return None
         return max(self._packing.base, -(2**63)), min(self._packing.base + (1 << self._packing.bits) - 2, 2**63 - 1)
-
-    def members(self, groups: Integers) -> tuple[Integers, Integers]:
-        """See `OrderedIndex.members`."""
-        rows, keys, counts = [], [], []
-        for run in self._runs:
-            starts = np.searchsorted(run.packed, self._pack(groups, np.zeros(len(groups), np.int64)))
-            ends = np.searchsorted(run.packed, self._pack(groups + 1, np.zeros(len(groups), np.int64)))
-            length = np.where(groups >= 0, ends - starts, 0)
-            row = np.repeat(np.arange(len(groups)), length)
-            place = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length) + np.repeat(starts, length)
-            rows.append(row)
-            keys.append((run.packed[place] & ((1 << self._packing.bits) - 1)).astype(np.int64))
-            counts.append(run.values[0][place])
-        if not rows:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        row, key, count = np.concatenate(rows), np.concatenate(keys), np.concatenate(counts)
-        if len(self._runs) > 1 and len(row):
-            order = np.lexsort((key, row))
-            row, key, count = row[order], key[order], count[order]
-            starts = np.flatnonzero(np.r_[True, (row[1:] != row[:-1]) | (key[1:] != key[:-1])])
-            row, key, count = row[starts], key[starts], grouped(count, starts)
-        held = count > 0
-        return row[held], self._packing.keys(key[held])
 
     def content(self) -> tuple[Integers, Integers, list[Exact]]:
         """See `OrderedIndex.entries`; merges all runs."""
