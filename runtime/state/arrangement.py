@@ -18,15 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.state.errors import StateError
 from runtime.state.keyindex import KeyIndex
 from runtime.state.table import KeyedTable
 
-__all__ = ["Arrangement", "CountedTable", "groups_of", "ranges"]
+__all__ = ["MOST_MATCHES", "Arrangement", "CountedTable", "groups_of", "ranges"]
 
 Words = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
 
 _SMALLEST: Final = 64
+MOST_MATCHES: Final = 20_000_000
+"""A batch whose rows match more rows would take gigabytes to say so."""
 _SLACK: Final = 4
 """Extents are laid out anew when they take up more than this many places per row."""
 
@@ -126,6 +129,20 @@ class Arrangement(CountedTable):
         self._key_of = np.full(_SMALLEST, -1, np.int64)  # row slot → key slot
         self._place_of = np.zeros(_SMALLEST, np.int64)  # row slot → place
 
+    def apply_run(self, run: pa.RecordBatch) -> None:
+        """Take over a run; extents that are there follow the rows that come and go, which costs the run alone."""
+        if self.restored or not len(self):
+            super().apply_run(run)
+            return
+        keys, held = self._rows_of(run)
+        slots = self._index.lookup(keys)
+        self._unlink(slots[(slots >= 0) & ~held])
+        KeyedTable.apply_run(self, run)
+        made = keys[held & (slots < 0)]
+        self._key_of = _grown(self._key_of, self._index.capacity, -1)
+        self._place_of = _grown(self._place_of, self._index.capacity, 0)
+        self._link(self._index.lookup(made), made)
+
     def key_words(self, rows: Words) -> Words:
         """The keys of rows, shape (n, words of the key)."""
         words = np.empty((len(rows), len(self._key)), np.int64)
@@ -153,6 +170,11 @@ class Arrangement(CountedTable):
         found = np.flatnonzero(key_slots >= 0)
         key_slots = key_slots[found]
         lengths = self._length[key_slots]
+        if int(lengths.sum()) > MOST_MATCHES:
+            raise StateError(
+                f"expected at most {MOST_MATCHES:,} matching rows in a batch, was {int(lengths.sum()):,}: "
+                "join by more columns, or sum over the join"
+            )
         return np.repeat(found, lengths), self._items[ranges(self._start[key_slots], lengths)]
 
     def weights(self, slots: Slots) -> Words:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from runtime.state.dense import Dense
 from runtime.state.errors import CorruptStateError
-from runtime.state.exactsums import Exact, arrow_of, checked, exact_of
+from runtime.state.exactsums import Exact, arrow_of, checked, exact_of, grouped
 from runtime.state.keyindex import KeyIndex
 from runtime.state.packing import Packing
 from runtime.state.runs import Spine
@@ -43,11 +43,10 @@ class OrderedIndex:
     Not thread-safe: one owner at a time.
     """
 
-    def __init__(self, width: int, sums: int, *, is_sparse: bool = False, watches_signs: bool = False) -> None:
-        """``is_sparse``: never lay it out densely, as `members` needs; ``watches_signs``: `has_negative` is asked."""
+    def __init__(self, width: int, sums: int, *, watches_signs: bool = False) -> None:
+        """``watches_signs``: `has_negative` is asked."""
         self._width = width
         self._sums = sums
-        self._is_sparse = is_sparse
         self._watches_signs = watches_signs
         self._net: SumTable | None = None  # while runs hide what an entry's sums are: the sums that are negative
         self._negative = 0
@@ -164,11 +163,6 @@ class OrderedIndex:
         """Bounds between which all keys lie, not always tight; None while no entry was ever there."""
         return self._layout.span()
 
-    def members(self, groups: Integers) -> tuple[Integers, Integers]:
-        """Per row, all keys of its group whose first sum is positive: row numbers and keys; needs ``is_sparse``."""
-        assert isinstance(self._layout, Spine)
-        return self._layout.members(groups)
-
     def entries(self) -> tuple[Integers, Integers, list[Exact]]:
         """All entries by group and key: group numbers, keys, sums."""
         return self._layout.content()
@@ -222,12 +216,16 @@ class OrderedIndex:
             groups = self._group_numbers(words)
             self._make_room(groups, keys)
             self._layout.add(groups, keys, values)
-            if self._watches_signs and isinstance(self._layout, Spine):
+            if not self._watches_signs or not isinstance(self._layout, Spine):
+                return
+            if self._net is None:
                 self._net, self._negative = SumTable(2, self._sums), 0
                 self._watch(*self._layout.content())
+            else:
+                self._watch(*_distinct(groups, keys, values))
 
     def _empty(self) -> Dense | Spine:
-        return Spine(self._sums, self._packing) if self._is_sparse else Dense(self._sums, 1, self._packing)
+        return Dense(self._sums, 1, self._packing)
 
     def _watch(self, groups: Integers, keys: Integers, values: list[Exact]) -> None:
         """Count the entries that have a negative sum, where the layout does not show them."""
@@ -310,3 +308,11 @@ class OrderedIndex:
         order = np.lexsort((keys, groups))
         assert (order == np.arange(len(order))).all(), "entries stand by group and key"
         assert not len(keys) or any((value != 0).any() for value in values)
+
+
+def _distinct(groups: Integers, keys: Integers, values: list[Exact]) -> tuple[Integers, Integers, list[Exact]]:
+    """Entries that may repeat, each once with the sum of what it has."""
+    order = np.lexsort((keys, groups))
+    groups, keys = groups[order], keys[order]
+    starts = np.flatnonzero(np.append(True, (groups[1:] != groups[:-1]) | (keys[1:] != keys[:-1])))
+    return groups[starts], keys[starts], [grouped(value[order], starts) for value in values]

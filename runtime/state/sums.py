@@ -32,6 +32,8 @@ class SumTable:
         self._values: list[Exact] = [np.zeros(self._index.capacity, np.int64) for _ in range(sums)]
         self._bounds = [0] * sums  # no value is further from 0
         self._seen: tuple[Integers, Integers] | None = None
+        self.restored = False
+        """Whether runs were applied: whoever builds something from the table builds it anew and resets this."""
         self._touched: list[Integers] = []
         self._in_flight: list[Integers] = []
 
@@ -133,6 +135,7 @@ class SumTable:
         values = [exact_of(run.column(self._width + i)) for i in range(len(self._values))]
         slots = self.lookup(words)
         self._seen = None
+        self.restored = True
         known = slots[slots >= 0]
         self._index.remove(known)
         for value in self._values:

@@ -45,6 +45,11 @@ class KeyedTable:
         return self._names
 
     @property
+    def width(self) -> int:
+        """Words per key."""
+        return self._width
+
+    @property
     def dirty(self) -> bool:
         """Whether anything was touched since the last save."""
         return bool(self._touched)
@@ -106,19 +111,26 @@ class KeyedTable:
         self._touched = self._in_flight + self._touched
         self._in_flight = []
 
+    def forget_edits(self) -> None:
+        """What changed need not be saved, as the table follows from another."""
+        self._touched = []
+
     def apply_run(self, run: pa.RecordBatch) -> None:
         """Take over a run written by `save`; leaves nothing dirty."""
-        expected = self._schema()
-        if not run.schema.equals(expected):
-            raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")
-        keys = _matrix(run, self._width)
-        held = run.column(self._width).to_numpy(zero_copy_only=False)
+        keys, held = self._rows_of(run)
         values = np.stack([c.to_numpy() for c in run.columns[self._width + 1 :]] or [np.zeros(len(keys), np.int64)])
         gone = self._index.lookup(keys[~held])
         self._index.remove(gone[gone >= 0])
         slots, _ = self._index.insert(keys[held])
         self._grow()
         self._values[:, slots] = values[: len(self._names), held]
+
+    def _rows_of(self, run: pa.RecordBatch) -> tuple[Words, npt.NDArray[np.bool_]]:
+        """The keys of a run, and which of them are held after it."""
+        expected = self._schema()
+        if not run.schema.equals(expected):
+            raise CorruptStateError(f"expected a run of {expected.names}, was {run.schema.names}")
+        return _matrix(run, self._width), run.column(self._width).to_numpy(zero_copy_only=False)
 
     def _schema(self) -> pa.Schema:
         names = [f"k{i}" for i in range(self._width)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["ViewError", "ViewOverflowError"]
+from runtime.state import StateError
+
+__all__ = ["ViewError", "ViewOverflowError", "reason_of"]
 
 
 class ViewError(RuntimeError):
@@ -11,3 +13,16 @@ class ViewError(RuntimeError):
 
 class ViewOverflowError(ViewError, ArithmeticError):
     """An exact result needs more bits than its column has; never wrapped, never rounded."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why a view cannot go on, in a line; raises again what is no fault of a view: no memory, no disk.
+
+    A defect that one view meets must not end the others, nor meet them again after every restart: so whatever its
+    computation raises, which the next attempt would raise again, is the view's own failure.
+    """
+    if isinstance(error, (MemoryError, OSError)):
+        raise error
+    if isinstance(error, (ViewError, StateError)):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {' '.join(str(error).split())[:300]}"

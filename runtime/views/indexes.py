@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from runtime.compiler.program import ColumnType, Lookup, Range
 from runtime.state import OrderedIndex, SumRow, SumTable
+from runtime.state.arrangement import Arrangement
 from runtime.state.exactsums import Exact, fit, total_of
 from runtime.views.deltas import Delta, KeyVector, added_up, aggregated, nullable_words, plain_words
 from runtime.views.frames import Frame, integers
@@ -175,41 +176,41 @@ class Members:
         self._on_width = _width(types[name] for name in spec.on)
         width = self._on_width + _width(types[name] for name in spec.binds) + len(spec.binds)
         self.table = SumTable(width, sums)
-        self._places = OrderedIndex(self._on_width, 1, is_sparse=True)
+        self._rows = Arrangement(width, [(place, False) for place in range(self._on_width)])
 
     def add(self, delta: Delta) -> None:
         """Take over a delta of the map."""
+        self._refresh()
         given, known = plain_words([delta.keys[name] for name in self._on], len(delta))
         words = np.concatenate([given, nullable_words([delta.keys[name] for name in self._binds], len(delta))], axis=1)
         sums = delta.sums
         if known is not None:
             words, sums = words[known], [value[known] for value in sums]
-        before, after, slots = self.table.add(words, sums)
+        before, after, _ = self.table.add(words, sums)
         was = np.logical_or.reduce([(value != 0).astype(np.bool_) for value in before])
         holds = np.logical_or.reduce([(value != 0).astype(np.bool_) for value in after])
-        self._place(words, slots, holds.astype(np.int64) - was)
+        self._arrange(words, holds.astype(np.int64) - was)
 
-    def rebuild(self) -> None:
-        """Find all places again, after runs were taken over."""
-        self._places = OrderedIndex(self._on_width, 1, is_sparse=True)
-        slots = self.table.live_slots()
-        self._place(self.table.words(slots), slots, np.ones(len(slots), np.int64))
+    def _refresh(self) -> None:
+        """Arrange all rows again, if runs were taken over."""
+        if self.table.restored:
+            self.table.restored = False
+            self._rows = Arrangement(self._rows.width, [(place, False) for place in range(self._on_width)])
+            words = self.table.words(self.table.live_slots())
+            self._arrange(words, np.ones(len(words), np.int64))
 
-    def _place(self, words: Integers, slots: Integers, change: Integers) -> None:
+    def _arrange(self, words: Integers, change: Integers) -> None:
         moved = change != 0
-        self._places.add(np.ascontiguousarray(words[moved, : self._on_width]), slots[moved], [change[moved]])
-        self._places.save()  # never stored: it follows from the table
-        self._places.on_saved()
+        self._rows.change(words[moved], change[moved])
+        self._rows.forget_edits()  # never stored: the rows follow from the table
 
     def read(self, frame: Frame, lookup: Lookup) -> Found:
         """Per row of the frame, one row for every key that matches; its keys are bound."""
+        self._refresh()
         words, known = plain_words([frame.keys[bound] for _, bound in lookup.on], frame.rows)
-        groups = self._places.groups(words)
-        if known is not None:
-            groups = np.where(known, groups, -1)
-        rows, slots = self._places.members(groups)
-        frame.take(rows)
-        found = self.table.words(slots)
+        rows, slots = self._rows.probe(words if known is None else words[known])
+        frame.take(rows if known is None else np.flatnonzero(known)[rows])
+        found = self._rows.keys_of(slots)
         place = self._on_width
         vectors: dict[str, KeyVector] = {}
         for name in self._binds:
@@ -219,7 +220,7 @@ class Members:
             vectors[name] = KeyVector(self._types[name], part, nulls if nulls.any() else None)
             place += 1 + width
         frame.bind_keys(lookup.name, vectors)
-        return self.table.values(slots), None
+        return self.table.values(self.table.lookup(found)), None
 
 
 Index = Whole | Totals | Ranges | Members

@@ -109,8 +109,6 @@ class JoinedState:
 
     def resume(self) -> None:
         """All runs are applied."""
-        for indexes in self._inner:
-            indexes.restored()
 
     @property
     def _last(self) -> Auxiliary:

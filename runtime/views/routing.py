@@ -11,7 +11,7 @@ import pyarrow as pa
 from runtime.compiler.program import Map, Program
 from runtime.epochs import Segment
 from runtime.views.cancellation import consolidated
-from runtime.views.errors import ViewError
+from runtime.views.errors import reason_of
 from runtime.views.memo import Memo
 from runtime.views.payload import Payload, table_of
 from runtime.views.placement import Part, parts_of_map
@@ -91,9 +91,10 @@ def _of_map(
 ) -> Iterator[Delivery]:
     try:
         payload = payload_of(map_, batch)
-    except ViewError as error:
+    except Exception as error:  # noqa: BLE001 (see reason_of)
+        reason = reason_of(error)
         for part, keepers in homes:
-            yield from (Delivery(shard, part, str(error)) for shard in keepers)
+            yield from (Delivery(shard, part, reason) for shard in keepers)
         return
     if not payload.num_rows:
         return

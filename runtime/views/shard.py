@@ -16,9 +16,9 @@ import pyarrow as pa
 from runtime.compiler import maps_of
 from runtime.compiler.catalogue import map_identity
 from runtime.compiler.program import Joined, Linear, Program, Reevaluated, Selected, View
-from runtime.state import CorruptStateError, StateError, StringPool, decode_run, encode_run
+from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
 from runtime.views.deltas import Delta, delta_of
-from runtime.views.errors import ViewError
+from runtime.views.errors import ViewError, reason_of
 from runtime.views.flow import FlowState
 from runtime.views.indexes import Index, IndexSpec
 from runtime.views.joined import JoinedState
@@ -178,14 +178,16 @@ class ShardState:
         deltas: dict[Part, Delta] = {}
         payloads: dict[Part, Payload] = {}
         for part, tables in sorted(by_part.items()):
+            if not self._is_read(part):
+                continue
             try:
                 payloads[part] = payload = combine(self._program.maps[part.map], tables)
                 if payload.num_rows and part in self._maps:
                     changed[part] = self._maps[part].merge(table_of(payload))
                 if part in self._sets and self._sets[part].indexes:
                     deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
-            except ViewError as error:
-                broken[part] = str(error)
+            except Exception as error:  # noqa: BLE001 (see reason_of)
+                broken[part] = reason_of(error)
         self._react(deltas, broken, step)
         for view in self._views:
             if view.name not in self._failed:
@@ -211,8 +213,8 @@ class ShardState:
                     self._fill_maps(held)
                 elif (changes := self._begin(view, held)) is not None:
                     earlier[name] = changes
-            except (ViewError, StateError) as error:
-                self._failed[name] = step.failed[name] = str(error)
+            except Exception as error:  # noqa: BLE001 (see reason_of)
+                self._failed[name] = step.failed[name] = reason_of(error)
         self._unfilled = set()
         return earlier
 
@@ -244,18 +246,18 @@ class ShardState:
                     if name not in self._failed and turn < state.turns(part.map):
                         try:
                             state.react(part.map, turn, delta)
-                        except (ViewError, StateError) as error:
-                            self._failed[name] = step.failed[name] = str(error)
+                        except Exception as error:  # noqa: BLE001 (see reason_of)
+                            self._failed[name] = step.failed[name] = reason_of(error)
                 if turn == 0:
                     self._add(part, delta, step)
 
     def _add(self, part: Part, delta: Delta, step: Step) -> None:
         try:
             self._sets[part].add(delta)
-        except (ViewError, StateError) as error:
+        except Exception as error:  # noqa: BLE001 (see reason_of)
             for view in self._views:
                 if self._parts[view.name].get(part.map) == part:
-                    self._failed[view.name] = step.failed[view.name] = str(error)
+                    self._failed[view.name] = step.failed[view.name] = reason_of(error)
 
     def _update(self, view: View, version: _Version, step: Step) -> None:
         try:
@@ -272,8 +274,8 @@ class ShardState:
                 if earlier is not None:
                     both = [earlier] if changes is None else [earlier, changes]
                     changes = consolidate(pa.concat_tables(both), change_schema(view.columns))
-        except (ViewError, StateError) as error:
-            self._failed[view.name] = step.failed[view.name] = str(error)
+        except Exception as error:  # noqa: BLE001 (see reason_of)
+            self._failed[view.name] = step.failed[view.name] = reason_of(error)
             return
         if changes is not None and changes.num_rows:
             step.changes[view.name] = changes
@@ -320,19 +322,39 @@ class ShardState:
             tables |= {f"view/{name}/{inner}": table for inner, table in state.tables().items()}
         return tables
 
+    def _needed(self) -> dict[str, Saved]:
+        """The tables that some view can still use: what a failure left behind is never read again, so not kept."""
+        if not self._failed:
+            return self._tables()
+        unread = {part.code for part in self._sets if not self._is_read(part)}
+        found = {}
+        for name, table in self._tables().items():
+            kind, owner = name.split("/")[:2]
+            if (int(owner) not in unread) if kind in ("map", "index") else (owner not in self._failed):
+                found[name] = table
+        return found
+
+    def _is_read(self, part: Part) -> bool:
+        """Whether a view that has not failed reads it."""
+        return not self._failed or any(
+            own.get(part.map) == part for name, own in self._parts.items() if name not in self._failed
+        )
+
     def save(self) -> bytes:
         """Everything that changed since the last save, as a run; nothing is dirty afterwards."""
-        runs = {name: encode_run(table.save()) for name, table in self._tables().items() if table.dirty}
-        for table in self._tables().values():
+        tables = self._needed()
+        runs = {name: encode_run(table.save()) for name, table in tables.items() if table.dirty}
+        for table in tables.values():
             table.on_saved()
         return self._encode(runs, self._saved_strings)
 
     def save_all(self) -> bytes:
         """Everything held, as a run that stands alone."""
-        for table in self._tables().values():
+        tables = self._needed()
+        for table in tables.values():
             table.save()
             table.on_saved()
-        return self._encode({name: encode_run(table.save_all()) for name, table in self._tables().items()}, 0)
+        return self._encode({name: encode_run(table.save_all()) for name, table in tables.items()}, 0)
 
     def apply_run(self, data: bytes) -> None:
         """Take over a run written by `save` or `save_all`; raises `CorruptStateError`."""
@@ -350,8 +372,6 @@ class ShardState:
         tables = self._tables()
         for name, table_run in run.tables.items():
             tables[name].apply_run(decode_run(table_run, name))
-        for indexes in self._sets.values():
-            indexes.restored()
         self._failed = run.failed
         self._begun = set(run.begun)
         for name in self._begun & self._states.keys():

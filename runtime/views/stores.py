@@ -91,12 +91,6 @@ class IndexSet:
         for index in self.indexes.values():
             index.add(delta)
 
-    def restored(self) -> None:
-        """All runs are applied."""
-        for index in self.indexes.values():
-            if isinstance(index, Members):
-                index.rebuild()
-
 
 def spec_of(lookup: Lookup) -> IndexSpec:
     """The index that a lookup reads."""
