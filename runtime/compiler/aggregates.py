@@ -109,8 +109,8 @@ def _may_be_empty(node: exp.Expr, scope: Scope) -> bool:
 
 def _filter(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> Value:
     value = rewriter.rewrite(node.this, scope)
-    if isinstance(node.this, exp.Avg):
-        return value
+    if isinstance(node.this, exp.Avg) and isinstance(value.sql, exp.Paren):
+        return value  # of integers: a quotient, both parts of which have the condition already
     sql = exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope))
     done = Value(sql, value.type, value.raw)
     return _nothing_is_zero(rewriter, node, done) if isinstance(node.this, exp.Sum) else done

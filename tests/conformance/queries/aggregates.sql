@@ -206,3 +206,7 @@ SELECT weight, COUNT(*) AS n, SUM(weight) AS w FROM visits GROUP BY weight;
 -- name: mixed_kinds
 -- class: ordered
 SELECT broker_id, SUM(volume) AS v, MAX(price) AS p, COUNT(DISTINCT t) AS ts, AVG(volume) AS a FROM bids GROUP BY broker_id;
+
+-- name: float_average_with_filter
+-- class: reevaluated
+SELECT channel, AVG(rating) FILTER (WHERE quantity > 2) AS a FROM sales GROUP BY channel;
