@@ -138,3 +138,45 @@ def test_a_sum_table_is_a_dictionary(largest: int) -> None:
         values = table.values(live)
         found = {tuple(w): [int(v[i]) for v in values] for i, w in enumerate(table.words(live).tolist())}
         assert found == {entry: sums for entry, sums in held.items() if any(sums)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_said_of_deltas_changes_nothing_however_loose_it_is(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    span = (4096, 2**40)[seed % 2]  # dense, runs
+    said, alone = OrderedIndex(1, 2), OrderedIndex(1, 2)
+    for _ in range(12):
+        size = int(rng.integers(1, 60))
+        keys = rng.choice(np.arange(0, span, span // 512), size, replace=False)
+        words = rng.integers(0, 3, size)[:, None]
+        values = [rng.integers(-5, 6, size), rng.integers(-(2**40), 2**40, size)]
+        alone.add(words, keys, values)
+        said.add(words, keys, values, [2 ** int(rng.integers(40, 63))] * 2, (0, span - 1))
+        said._check()
+        *places, sums = said.entries()
+        *other_places, other_sums = alone.entries()
+        for found, expected in zip([*places, *sums], [*other_places, *other_sums], strict=True):
+            assert found.tolist() == expected.tolist()
+        groups = said.groups(np.arange(3)[:, None])
+        others = alone.groups(np.arange(3)[:, None])
+        for bounds in (np.zeros(3, np.int64), rng.integers(-1, span + 1, 3)):
+            found_sums = said.below(groups, bounds, inclusive=True)
+            for found, expected in zip(found_sums, alone.below(others, bounds, inclusive=True), strict=True):
+                assert found.tolist() == expected.tolist()
+        part = said.between(groups[groups >= 0], 3, span // 2)
+        for found, expected in zip(part, alone.between(others[others >= 0], 3, span // 2), strict=True):
+            assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("ends", [(-(2**63),), (2**63 - 1,), (-(2**63), -(2**63) + 9), (-(2**63), 2**63 - 1)])
+def test_keys_may_stand_at_the_ends_of_int64(ends: tuple[int, ...]) -> None:
+    index = OrderedIndex(0, 1)
+    for key in ends:
+        index.add(np.zeros((1, 0), np.int64), np.array([key], np.int64), [np.ones(1, np.int64)])
+    for key in ends:
+        for inclusive in (False, True):
+            below = sum(other < key or (inclusive and other == key) for other in ends)
+            asked = index.below(np.zeros(1, np.int64), np.array([key], np.int64), inclusive=inclusive)
+            assert asked[0].tolist() == [below]
+            assert index.prefix([0], inclusive=inclusive, is_above=False)(key) == [below]
+            assert index.prefix([0], inclusive=inclusive, is_above=True)(key) == [len(ends) - below]
