@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from queries import QUERIES_DIR
 from runtime.compiler import Column, FileSource, MissingFileError, Script, SocketSource, SqlError, read_script
 from runtime.compiler import parse_script as parse
+from tests.generators.traces import trace
 
 BIDS = """CREATE STREAM bids(t FLOAT, id INT, broker_id INT, volume FLOAT, price FLOAT)
   FROM FILE 'trace.csv' LINE DELIMITED orderbook (book := 'bids', brokers := '10', deterministic := 'yes');
@@ -134,3 +136,7 @@ def test_errors_say_where_and_what(text: str, message: str, tmp_path: Path) -> N
     with pytest.raises(SqlError) as error:
         script(text, tmp_path)
     assert str(error.value).startswith(message)
+
+
+def test_the_trace_beside_the_finance_queries_is_made_from_a_seed() -> None:
+    assert (QUERIES_DIR / "trace-5000.csv").read_text() == "".join(f"{line}\n" for line in trace(7, 5000))
