@@ -109,6 +109,8 @@ class ShardState:
                 self._states[view.name] = SelectedState(view, body, program, self._set_of(view), self._pool)
             else:
                 self._states[view.name] = FlowState(view, body, program, self._pool)
+        for indexes_of_part in self._sets.values():
+            indexes_of_part.forget_inherited()
         self._unfilled = {part for part in self._maps if part not in maps}
         self._joined = {
             part: [

@@ -72,6 +72,10 @@ class IndexSet:
             return Ranges(spec, self._types, sums)
         return Totals(spec, self._types, sums) if spec.on else Whole(sums)
 
+    def forget_inherited(self) -> None:
+        """All that will be asked for has been: what is left of another program's indexes may go."""
+        self._inherited = {}
+
     def like(self) -> IndexSet:
         """A set over the same map with the same indexes, with nothing in them."""
         alike = IndexSet(self._types, self.sum_names)
@@ -81,9 +85,9 @@ class IndexSet:
 
     def fill(self, delta: Delta) -> None:
         """Give what the map holds to the indexes that were made since the last `fill` or `add`."""
-        fresh, self._fresh = self._fresh, []
-        for index in fresh:
-            index.add(delta)
+        while self._fresh:
+            self._fresh[-1].add(delta)
+            self._fresh.pop()
 
     def add(self, delta: Delta) -> None:
         """Take over a delta of the map."""
