@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Call, Col, Expr, Lit
 from runtime.views.errors import ViewError
 
-__all__ = ["evaluate", "exact_value", "mask"]
+__all__ = ["EXACT_OPERATIONS", "evaluate", "exact_value", "mask"]
 
 _TYPED: Final[dict[str, Callable[..., pa.Array]]] = {
     "add": pc.add_checked,
@@ -194,7 +194,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 _FLOAT_EXACT: Final = 2**53
 _WIDE: Final = pa.decimal128(38, 0)
-_EXACT: Final[dict[str, Callable[..., Any]]] = {
+EXACT_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -266,7 +266,7 @@ def exact_value(op: str, args: tuple[Any, ...]) -> Any:
         return _exact_quotient(op, args[0], args[1])
     value = args[0]
     for argument in args[1:]:
-        value = _EXACT[op](value, argument)
+        value = EXACT_OPERATIONS[op](value, argument)
     return value
 
 

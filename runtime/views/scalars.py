@@ -9,24 +9,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from runtime.compiler.program import Call, Col, Expr, Lit
-from runtime.views.evaluate import evaluate, exact_value
+from runtime.views.evaluate import EXACT_OPERATIONS, evaluate, exact_value
 
 __all__ = ["Scalar", "scalar"]
 
 Scalar = Callable[[Mapping[str, Any]], Any]
 """From a row's values by name to the expression's value; NULL is None."""
-
-_PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
 
 
 def scalar(expr: Expr) -> Scalar:
@@ -37,8 +25,8 @@ def scalar(expr: Expr) -> Scalar:
     if isinstance(expr, Col):
         return operator.itemgetter(expr.name)
     op, args = expr.op, [scalar(argument) for argument in expr.args]
-    if op in _PLAIN and len(args) == 2:
-        return _binary(_PLAIN[op], *args)
+    if op in EXACT_OPERATIONS and len(args) == 2:
+        return _binary(EXACT_OPERATIONS[op], *args)
     if op in _CHOICES:
         choose = _CHOICES[op]
         return lambda row: choose([argument(row) for argument in args])
@@ -78,7 +66,7 @@ def _present(choose: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     return of_present
 
 
-_STRICT: Final = frozenset({"and", "or", "not", "neg", "floordiv", "mod", "div", *_PLAIN})
+_STRICT: Final = frozenset({"and", "or", "not", "neg", "floordiv", "mod", "div", *EXACT_OPERATIONS})
 _CHOICES: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "is_null": lambda values: values[0] is None,
     "case": _case,
