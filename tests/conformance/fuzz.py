@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import click
 
@@ -27,6 +26,7 @@ from tests.conformance.harness import Question, case_stream, check, compiled, ex
 from tests.conformance.oracle import Oracle
 from tests.conformance.schema import RELATIONS
 from tests.conformance.streams import random_stream
+from tests.generators.database import kept
 
 __all__ = ["Report", "question_of", "run_seed", "run_seeds"]
 
@@ -71,7 +71,7 @@ class Report:
                 f"{self.skipped} skipped, {len(self.failures)} failed")  # fmt: skip
 
 
-@cache
+@kept
 def _oracle() -> Oracle:
     return Oracle(RELATIONS)
 

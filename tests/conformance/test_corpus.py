@@ -11,9 +11,10 @@ from tests.conformance.corpus import cases
 from tests.conformance.harness import case_stream, check, compiled, explain_failure
 from tests.conformance.oracle import Oracle
 from tests.conformance.schema import RELATIONS
+from tests.generators.database import kept
 
 
-@cache
+@kept
 def oracle() -> Oracle:
     return Oracle(RELATIONS)
 

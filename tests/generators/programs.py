@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import duckdb
@@ -28,6 +27,7 @@ from runtime.compiler.program import (
     Selected,
     View,
 )
+from tests.generators.database import kept
 
 Row = tuple[Any, ...]
 PARTS = ("year", "month", "day", "hour", "minute", "second")
@@ -143,7 +143,7 @@ def run_view(program: Program, view: View, data: Mapping[str, Sequence[Row]]) ->
     return Counter(normal(row) for row in connection.execute(view.body.query).fetchall())
 
 
-@cache
+@kept
 def views_connection() -> duckdb.DuckDBPyConnection:
     """One DuckDB for all re-evaluated views: to open one takes longer than any of their queries."""
     return duckdb.connect(config={"threads": 1})

@@ -28,6 +28,7 @@ from runtime.compiler import (
     encode_program,
     read_script,
 )
+from tests.generators.database import kept
 from tests.generators.programs import fill, normal, run_view
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64"), Column("s", "string")))
@@ -231,7 +232,7 @@ SMALL = st.integers(-4, 5)
 HUGE = st.one_of(SMALL, st.integers(2**62 - 3, 2**62 + 3), st.integers(-(2**62) - 3, -(2**62) + 3))
 
 
-@cache
+@kept
 def _oracle_connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from queries import QUERIES_DIR, query_path
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, Relation, compile_program, read_script
+from tests.generators.database import kept
 from tests.generators.deltas import Row, Shards, market_rows
 from tests.generators.programs import fill, normal
 from tests.property.test_compiler import CASES, HUGE, RELATIONS, SMALL, Case, finance
@@ -26,7 +27,7 @@ LIVE = ("best_quote", "book_depth", "broker_volume", "imbalance", "trades_1s", "
 FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
 
 
-@cache
+@kept
 def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
