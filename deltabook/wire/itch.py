@@ -1,0 +1,250 @@
+"""NASDAQ TotalView-ITCH 5.0: the table of all its messages, and single messages as bytes and back.
+
+Integers are big-endian and unsigned, alphas are ASCII, left-justified and padded with blanks, times are nanoseconds
+since midnight in six bytes. Prices stay the integers of the wire: four or eight of their decimals are implied. Whoever
+decodes many messages at once takes `MESSAGES` and reads whole columns by `ItchField.offset` and `ItchField.width`.
+
+>>> delete = encode_message("D", stock_locate=7, timestamp=34_200_000_000_000, order_reference_number=1001)
+>>> len(delete), frame(delete)[:3]
+(19, b'\\x00\\x13D')
+>>> decode_message(delete).fields["order_reference_number"]
+1001
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = [
+    "LONGEST",
+    "MESSAGES",
+    "DecodedMessage",
+    "ItchError",
+    "ItchField",
+    "ItchMessage",
+    "Kind",
+    "decode_message",
+    "encode_message",
+    "frame",
+    "frames",
+]
+
+Value = int | str
+
+_LENGTH: Final = struct.Struct(">H")
+_COMMON: Final = ("stock_locate", "tracking_number", "timestamp")
+
+
+class ItchError(ValueError):
+    """Bytes or values do not follow ITCH 5.0; the message says what was expected and what was there."""
+
+
+class Kind(StrEnum):
+    """What the bytes of a field are."""
+
+    ALPHA = "alpha"
+    UINT = "uint"
+    PRICE4 = "price4"
+    PRICE8 = "price8"
+    TIMESTAMP = "timestamp"
+
+
+class ItchField(msgspec.Struct, frozen=True):
+    """One field of a message."""
+
+    name: str
+    """Its name; the same name means the same in every message."""
+    offset: int
+    """Where it starts; the message's type byte is at 0."""
+    width: int
+    """Its bytes."""
+    kind: Kind
+    """What they are."""
+
+
+class ItchMessage(msgspec.Struct, frozen=True):
+    """One type of message."""
+
+    type: str
+    """Its letter."""
+    name: str
+    """Its name in the specification."""
+    length: int
+    """Its bytes, the type byte included and the length prefix not."""
+    fields: tuple[ItchField, ...]
+    """All but the type byte, in order, without holes."""
+
+
+class DecodedMessage(msgspec.Struct, frozen=True):
+    """One message as values."""
+
+    type: str
+    """Its letter."""
+    fields: dict[str, Value]
+    """By name, in order; alphas without the blanks at their end."""
+
+
+# Behind the 11 bytes that all messages share, "name:width" for an alpha, "name:uN" for an integer of N bytes, "name:p4"
+# and "name:p8" for prices. NASDAQ TotalView-ITCH 5.0, April 2023.
+_TABLE: Final = """
+S  System Event                            event_code:1
+R  Stock Directory                         stock:8 market_category:1 financial_status_indicator:1 round_lot_size:u4 \
+round_lots_only:1 issue_classification:1 issue_sub_type:2 authenticity:1 short_sale_threshold_indicator:1 ipo_flag:1 \
+luld_reference_price_tier:1 etp_flag:1 etp_leverage_factor:u4 inverse_indicator:1
+H  Stock Trading Action                    stock:8 trading_state:1 reserved:1 reason_code:4
+Y  Reg SHO Restriction                     stock:8 reg_sho_action:1
+L  Market Participant Position             mpid:4 stock:8 primary_market_maker:1 market_maker_mode:1 \
+market_participant_state:1
+V  MWCB Decline Level                      level_1:p8 level_2:p8 level_3:p8
+W  MWCB Status                             breached_level:1
+K  IPO Quoting Period Update               stock:8 ipo_quotation_release_time:u4 ipo_quotation_release_qualifier:1 \
+ipo_price:p4
+J  LULD Auction Collar                     stock:8 auction_collar_reference_price:p4 upper_auction_collar_price:p4 \
+lower_auction_collar_price:p4 auction_collar_extension:u4
+h  Operational Halt                        stock:8 market_code:1 operational_halt_action:1
+A  Add Order, No MPID Attribution          order_reference_number:u8 buy_sell_indicator:1 shares:u4 stock:8 price:p4
+F  Add Order, MPID Attribution             order_reference_number:u8 buy_sell_indicator:1 shares:u4 stock:8 price:p4 \
+attribution:4
+E  Order Executed                          order_reference_number:u8 executed_shares:u4 match_number:u8
+C  Order Executed With Price               order_reference_number:u8 executed_shares:u4 match_number:u8 printable:1 \
+execution_price:p4
+X  Order Cancel                            order_reference_number:u8 canceled_shares:u4
+D  Order Delete                            order_reference_number:u8
+U  Order Replace                           order_reference_number:u8 new_order_reference_number:u8 shares:u4 price:p4
+P  Trade, Non-Cross                        order_reference_number:u8 buy_sell_indicator:1 shares:u4 stock:8 price:p4 \
+match_number:u8
+Q  Cross Trade                             cross_shares:u8 stock:8 cross_price:p4 match_number:u8 cross_type:1
+B  Broken Trade                            match_number:u8
+I  Net Order Imbalance Indicator           paired_shares:u8 imbalance_shares:u8 imbalance_direction:1 stock:8 \
+far_price:p4 near_price:p4 current_reference_price:p4 cross_type:1 price_variation_indicator:1
+N  Retail Price Improvement Indicator      stock:8 interest_flag:1
+O  Direct Listing With Capital Raise       stock:8 open_eligibility_status:1 minimum_allowable_price:p4 \
+maximum_allowable_price:p4 near_execution_price:p4 near_execution_time:u8 lower_price_range_collar:p4 \
+upper_price_range_collar:p4
+"""
+_KINDS: Final = {"u": Kind.UINT, "p": Kind.PRICE4}
+
+
+def _field(text: str, offset: int) -> ItchField:
+    name, _, width = text.partition(":")
+    if width.isdigit():
+        return ItchField(name, offset, int(width), Kind.ALPHA)
+    return ItchField(name, offset, int(width[1:]), Kind.PRICE8 if width == "p8" else _KINDS[width[0]])
+
+
+def _message(line: str) -> ItchMessage:
+    words = line[43:].split()
+    fields = [
+        ItchField("stock_locate", 1, 2, Kind.UINT),
+        ItchField("tracking_number", 3, 2, Kind.UINT),
+        ItchField("timestamp", 5, 6, Kind.TIMESTAMP),
+    ]
+    for word in words:
+        fields.append(_field(word, fields[-1].offset + fields[-1].width))
+    return ItchMessage(line[0], line[3:43].strip(), fields[-1].offset + fields[-1].width, tuple(fields))
+
+
+MESSAGES: Final[Mapping[str, ItchMessage]] = {
+    message.type: message for message in map(_message, _TABLE.strip().splitlines())
+}
+"""All 23 messages by their letter."""
+LONGEST: Final = max(message.length for message in MESSAGES.values())
+"""The length of the longest message."""
+
+
+def _layout(message: ItchMessage) -> struct.Struct:
+    letters = {1: "B", 2: "H", 4: "I", 6: "HI", 8: "Q"}
+    return struct.Struct(
+        ">c" + "".join(f"{f.width}s" if f.kind is Kind.ALPHA else letters[f.width] for f in message.fields)
+    )
+
+
+_LAYOUTS: Final = {letter: _layout(message) for letter, message in MESSAGES.items()}
+
+
+def encode_message(type_: str, /, **values: Value) -> bytes:
+    """A message without length prefix.
+
+    Names are those of `MESSAGES`; the three fields that all messages share are 0 if they are not given, and
+    ``reserved`` is blank. Raises `ItchError` for an unknown type, a name that is missing or that the type lacks, and
+    a value that does not fit.
+    """
+    message = MESSAGES.get(type_)
+    if message is None:
+        raise ItchError(f"expected a type out of {' '.join(MESSAGES)}, was {type_!r}")
+    packed: list[int | bytes] = [type_.encode("ascii")]
+    given = len(values)
+    for field in message.fields:
+        value = values.get(field.name)
+        if value is None:
+            if field.name not in _COMMON and field.name != "reserved":
+                raise ItchError(f"expected {field.name} in a message {type_}, was not given")
+            given += 1
+            value = " " if field.kind is Kind.ALPHA else 0
+        if field.kind is Kind.ALPHA:
+            packed.append(_alpha(field, value, type_))
+        elif field.kind is Kind.TIMESTAMP:
+            number = _number(field, value, type_)
+            packed += (number >> 32, number & 0xFFFFFFFF)
+        else:
+            packed.append(_number(field, value, type_))
+    if given != len(message.fields):
+        unknown = ", ".join(sorted(set(values) - {field.name for field in message.fields}))
+        raise ItchError(f"expected fields of a message {type_}, was {unknown}")
+    return _LAYOUTS[type_].pack(*packed)
+
+
+def decode_message(data: bytes) -> DecodedMessage:
+    """A message without its length prefix as values; raises `ItchError` for an unknown type or a wrong length."""
+    letter = data[:1].decode("latin-1")
+    message = MESSAGES.get(letter)
+    if message is None:
+        raise ItchError(f"expected a type out of {' '.join(MESSAGES)}, was {letter!r} in {data[:64]!r}")
+    if len(data) != message.length:
+        raise ItchError(f"expected {message.length} bytes for a message {letter}, was {len(data)} in {data[:64]!r}")
+    unpacked = iter(_LAYOUTS[letter].unpack(data)[1:])
+    fields: dict[str, Value] = {}
+    for field in message.fields:
+        value = next(unpacked)
+        if field.kind is Kind.ALPHA:
+            fields[field.name] = value.decode("latin-1").rstrip(" ")
+        elif field.kind is Kind.TIMESTAMP:
+            fields[field.name] = value << 32 | next(unpacked)
+        else:
+            fields[field.name] = value
+    return DecodedMessage(letter, fields)
+
+
+def frame(message: bytes) -> bytes:
+    """The message behind its length, as NASDAQ's daily files and MoldUDP64 hold it."""
+    return _LENGTH.pack(len(message)) + message
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """The messages of framed bytes; raises `ItchError` if they end inside one."""
+    at = 0
+    while at < len(data):
+        stop = at + 2 + _LENGTH.unpack_from(data, at)[0] if at + 2 <= len(data) else at + 2
+        if stop > len(data):
+            raise ItchError(f"expected a whole message at byte {at}, was {data[at : at + 64]!r}")
+        yield data[at + 2 : stop]
+        at = stop
+
+
+def _number(field: ItchField, value: Value, letter: str) -> int:
+    if isinstance(value, str) or not 0 <= value < 1 << 8 * field.width:
+        raise ItchError(
+            f"expected an integer of 0 to {(1 << 8 * field.width) - 1} for {field.name} of {letter}, was {value!r}"
+        )
+    return value
+
+
+def _alpha(field: ItchField, value: Value, letter: str) -> bytes:
+    if not isinstance(value, str) or not value.isascii() or len(value) > field.width:
+        raise ItchError(f"expected at most {field.width} ASCII characters for {field.name} of {letter}, was {value!r}")
+    return value.encode("ascii").ljust(field.width)
