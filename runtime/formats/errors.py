@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CodecError",
     "DuplicateSequenceError",
     "FormatError",
     "MalformedTupleError",
@@ -18,6 +19,10 @@ class FormatError(ValueError):
 
 class SchemaError(FormatError):
     """A schema contradicts itself or names what nobody registered."""
+
+
+class CodecError(FormatError):
+    """Bytes are not of the codec that they should be, or decode to more than its limits allow."""
 
 
 class MalformedTupleError(FormatError):
