@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from deltabook.wire.errors import WireError
+
 __all__ = [
     "INTERACTIVE",
     "LINE_LIMIT_BYTES",
@@ -44,10 +46,6 @@ LINE_LIMIT_BYTES: Final = 1024
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
-
-
-class WireError(ValueError):
-    """A line does not follow the text protocol; the message says what was expected and what was there."""
 
 
 class Action(StrEnum):
