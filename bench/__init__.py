@@ -1,8 +1,9 @@
 """Benchmarks: how fast the parts are, each against a named reference in the same run.
 
 ```
-python -m bench [NAME...] ──▶ bench/NAME.py: run(quick) ──▶ a table, and bench/out/NAME.json
-flow.py makes the input      report.py: records, medians, the machine
+python -m bench [NAME...] ──▶ bench/NAME: run(quick) ──▶ a table, and bench/out/NAME.json
+ingest/: formats, sources, memory   flowthrough.py: file to Spark views   views/: the views alone
+flow.py makes feed lines            report.py: records, medians, the machine
 ```
 """
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.report import print_table, write_records
 
-NAMES: Final = ("ingest", "views")
+NAMES: Final = ("ingest", "flowthrough", "views")
 GRID: Final = ".batch_"
 """In the names of figures that the benchmark has shown in a table of its own."""
 OUT: Final = Path(__file__).resolve().parent / "out"

@@ -1,4 +1,4 @@
-"""File → formatter → epochs → Spark views: messages a second of each stage."""
+"""File → formatter → epochs → Spark views: what a message goes through on its whole way, in messages a second."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program, encode_program, read_script
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import EpochLogReader, ResultLog
-from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
+from runtime.formats import FEED_SCHEMA
 from runtime.relations import FeedAdaptor, Retention
 from runtime.sources import FileSource, Position
 from runtime.spark.lane import SparkLane
@@ -39,22 +38,22 @@ _PATIENCE_SECONDS: Final = 600.0
 def run(quick: bool) -> list[Record]:
     """All stages on the same generated file; with ``quick`` on a tenth of it."""
     messages = 500_000 if quick else 5_000_000
-    runs = 2 if quick else 5
+    runs = 2 if quick else 3
     epoch_messages = messages // 10
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         path = folder / "feed.csv"
-        size = write_feed(path, messages, _LIVE_ORDERS)
-        records = _csv(path, messages, size, runs)
+        write_feed(path, messages, _LIVE_ORDERS)
         epochs: list[float] = []
-        for number in range(min(runs, 3)):
+        reference: list[float] = []
+        for number in range(runs):
             seconds = _timed(lambda n=number: _ingest(path, folder / f"run{n}", epoch_messages, _VIEWS))  # type: ignore[misc]
             epochs.append(messages / seconds)
-        pyarrow_rate = [messages / _timed(lambda: _read_csv(path, threads=True)) for _ in range(runs)]
-        records.append(
-            record("ingest.epochs.messages_per_s", epochs, "messages/s", "pyarrow.csv.read_csv, threads", pyarrow_rate)
+            reference.append(messages / _timed(lambda: _read_csv(path)))
+        sealed = record(
+            "flowthrough.epochs.messages_per_s", epochs, "messages/s", "pyarrow.csv.read_csv, threads", reference
         )
-        return records + _views(folder, path, messages, epoch_messages, min(runs, 3))
+        return [sealed, *_views(folder, path, messages, epoch_messages, runs)]
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -63,53 +62,10 @@ def _timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _read_csv(path: Path, *, threads: bool) -> int:
-    options = pyarrow.csv.ReadOptions(column_names=list(FEED_SCHEMA.names), use_threads=threads)
+def _read_csv(path: Path) -> int:
+    options = pyarrow.csv.ReadOptions(column_names=list(FEED_SCHEMA.names), use_threads=True)
     types = pyarrow.csv.ConvertOptions(column_types=FEED_SCHEMA.arrow_schema())
     return int(pyarrow.csv.read_csv(path, read_options=options, convert_options=types).num_rows)
-
-
-def _format(path: Path, workers: int) -> int:
-    """Buffers of the file through one formatter, by so many threads."""
-    formatter = InputFormatter(FEED_SCHEMA)
-    data = path.read_bytes()
-    raws = [
-        RawBuffer(0, number + 1, data[start : start + _BUFFER_BYTES], start)
-        for number, start in enumerate(range(0, len(data), _BUFFER_BYTES))
-    ]
-
-    def one(raw: RawBuffer) -> int:
-        while (batches := formatter.format(raw)) is None:
-            pass
-        return sum(int(batch.rows.num_rows) for batch in batches)
-
-    with ThreadPoolExecutor(workers) as pool:
-        rows = sum(pool.map(one, raws))
-    return rows + sum(int(batch.rows.num_rows) for batch in formatter.finish(0))
-
-
-def _csv(path: Path, messages: int, size: int, runs: int) -> list[Record]:
-    """The formatter against Arrow's reader on the same bytes, in turn."""
-    ours: list[float] = []
-    one_thread: list[float] = []
-    theirs: list[float] = []
-    theirs_one: list[float] = []
-    for _ in range(runs + 1):  # the first round warms up
-        ours.append(messages / _timed(lambda: _format(path, _WORKERS)))
-        theirs.append(messages / _timed(lambda: _read_csv(path, threads=True)))
-        one_thread.append(messages / _timed(lambda: _format(path, 1)))
-        theirs_one.append(messages / _timed(lambda: _read_csv(path, threads=False)))
-    ours, theirs, one_thread, theirs_one = ours[1:], theirs[1:], one_thread[1:], theirs_one[1:]
-    reference = "pyarrow.csv.read_csv, threads"
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    ratios_one = [a / b for a, b in zip(one_thread, theirs_one, strict=True)]
-    return [
-        record("ingest.csv.messages_per_s", ours, "messages/s", reference, theirs),
-        record("ingest.csv.ratio_pyarrow", ratios, "ratio", reference),
-        record("ingest.csv.bytes_per_s", [v * size / messages for v in ours], "bytes/s"),
-        record("ingest.csv.one_thread.messages_per_s", one_thread, "messages/s", "the same, one thread", theirs_one),
-        record("ingest.csv.one_thread.ratio_pyarrow", ratios_one, "ratio", "the same, one thread"),
-    ]
 
 
 class _Done(IngestListener):
@@ -166,7 +122,7 @@ def _views(folder: Path, path: Path, messages: int, epoch_messages: int, runs: i
     try:
         return [
             _through_spark(session, config, _Case(what, names, folder / what, messages, runs), path, epoch_messages)
-            for what, names in (("views.spark", _VIEWS), ("views.spark.linear", _LINEAR))
+            for what, names in (("flowthrough.spark", _VIEWS), ("flowthrough.spark.linear", _LINEAR))
         ]
     finally:
         session.stop()
