@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.formats.buffers import LEAD, FormattedBatch
+import msgspec
+
+from runtime.formats.buffers import DeadLetter, FormattedBatch
 from runtime.formats.errors import DuplicateSequenceError, OrderCapacityError
 
 __all__ = ["InOrder"]
@@ -11,65 +13,91 @@ __all__ = ["InOrder"]
 class InOrder:
     """Holds the batches of one origin that came too early; not thread-safe, the caller has a lock.
 
-    In stream order the `LEAD` of a buffer stands before its `BODY`; a body without delimiter has no lead. At most
-    ``capacity`` batches wait, more raise `OrderCapacityError`.
+    What leaves has its place: offset, number of its first tuple, and dead letters that name both absolutely. At most
+    ``capacity`` batches wait, more raise `OrderCapacityError`. Behind a batch with a failure nothing leaves any more.
     """
 
-    def __init__(self, capacity: int, highest_sequence: int = 2**63 - 1) -> None:
+    def __init__(self, capacity: int, *, offset: int = 0) -> None:
+        """``offset``: where the stream starts, for batches that do not know their own."""
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least 1, was {capacity}")
         self._capacity = capacity
-        self._highest_sequence = highest_sequence
-        self._leads: dict[int, FormattedBatch] = {}  # by the buffer in which the tuple starts: unique, 0 is the start
-        self._bodies: dict[int, FormattedBatch] = {}
-        self._start = 0  # the last buffer with a delimiter among those that left
-        self._next = 1  # the buffer that leaves next
+        self._waiting: dict[int, FormattedBatch] = {}
+        self._place = 0
+        self._offset = offset
+        self._tuples = 0
+        self._failed = False
         self.last_sequence = 0
-        """The last raw buffer whose whole tuples have all left; 0 for none."""
+        """The last raw buffer behind whose last delimiter the next batch starts; 0 for none."""
 
     @property
     def waiting(self) -> int:
         """How many batches wait for an earlier one."""
-        return len(self._leads) + len(self._bodies)
+        return len(self._waiting)
+
+    @property
+    def tuples(self) -> int:
+        """How many tuples have left."""
+        return self._tuples
+
+    @property
+    def end_offset(self) -> int:
+        """Byte offset in the stream behind what has left."""
+        return self._offset
 
     def add(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
         """Take batches, return those that are now next in the stream, in stream order; work linear in both.
 
         Raises `DuplicateSequenceError` and `OrderCapacityError`.
         """
+        if self._failed:
+            return []
+        waiting = self._waiting
         for batch in batches:
-            waiting, key = (
-                (self._leads, batch.first_sequence) if batch.part == LEAD else (self._bodies, batch.last_sequence)
-            )
-            if key in waiting:
-                raise DuplicateSequenceError(f"expected one batch of part {batch.part} at {key}, was a second")
-            waiting[key] = batch
-        ready = self._ready()
-        if self.waiting > self._capacity:
+            place = batch.from_place
+            if place in waiting or place < self._place:
+                raise DuplicateSequenceError(f"expected one batch at place {place}, was a second")
+            waiting[place] = batch
+        ready: list[FormattedBatch] = []
+        while self._place in waiting:
+            batch = waiting.pop(self._place)
+            ready.append(self._placed(batch))
+            if batch.failure is not None:
+                self._failed = True
+                waiting.clear()
+                return ready
+        if len(waiting) > self._capacity:
             raise OrderCapacityError(
-                f"expected at most {self._capacity} batches waiting, was {self.waiting}: buffer {self._next} is missing"
+                f"expected at most {self._capacity} batches waiting, was {len(waiting)}: the one behind place "
+                f"{self._place} (buffer {self.last_sequence}) is missing"
             )
         return ready
 
-    def _ready(self) -> list[FormattedBatch]:
-        ready: list[FormattedBatch] = []
-        while True:
-            lead, body = self._leads.get(self._start), self._bodies.get(self._next)
-            if body is not None and not body.delimited:
-                ready.append(self._bodies.pop(self._next))
-            elif body is not None and lead is not None and lead.last_sequence == self._next:
-                ready += (self._leads.pop(self._start), self._bodies.pop(self._next))
-                self._start = self._next
-            elif lead is not None and lead.last_sequence == self.last_sequence:
-                ready.append(self._leads.pop(self._start))  # the end of the stream: it ends in a buffer that has left
-                return ready
-            else:
-                return ready
-            self.last_sequence = self._next
-            self._next = self._next + 1 if self._next < self._highest_sequence else 1
+    def _placed(self, batch: FormattedBatch) -> FormattedBatch:
+        known = batch.offset >= 0
+        offset, first = (batch.offset if known else self._offset), self._tuples
+        shift = 0 if known else offset
+        self._place = batch.to_place
+        self._offset = offset + batch.length
+        self._tuples = first + batch.tuples
+        if not batch.to_place & 1:
+            self.last_sequence = batch.last_sequence
+        if not batch.dead and batch.failure is None:
+            return msgspec.structs.replace(batch, offset=offset, first_tuple=first)
+        return msgspec.structs.replace(
+            batch,
+            offset=offset,
+            first_tuple=first,
+            dead=tuple([_moved(letter, shift, first) for letter in batch.dead]),
+            failure=None if batch.failure is None else _moved(batch.failure, shift, first),
+        )
 
     def _check(self) -> None:
         """Assert every invariant."""
-        assert all(batch.first_sequence == key for key, batch in self._leads.items())
-        assert all(batch.last_sequence == key for key, batch in self._bodies.items())
-        assert self.waiting <= self._capacity
+        assert all(batch.from_place == place > self._place for place, batch in self._waiting.items())
+        assert all(batch.from_place < batch.to_place for batch in self._waiting.values())
+        assert len(self._waiting) <= self._capacity
+
+
+def _moved(letter: DeadLetter, offset: int, row: int) -> DeadLetter:
+    return msgspec.structs.replace(letter, byte_offset=letter.byte_offset + offset, row=letter.row + row)
