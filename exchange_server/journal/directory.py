@@ -12,7 +12,7 @@ from typing import Final
 from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
 from exchange_server.inputs import JOURNAL_VERSION, MarketRules
 from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog, JournalHead
-from exchange_server.journal.line_file import LineFile
+from exchange_server.journal.numbered_file import LineFile
 
 __all__ = ["Journal"]
 

@@ -3,7 +3,7 @@
 ```
 sockets ──lines──▶ connection.py ──logins, requests──▶ server.py ──batch──▶ Exchange
    ▲                                                       │
-   └── tail.py ◀──one burst for all, gaps from disk────────┘
+   └─ ../tail.py ◀──one burst for all, gaps from disk──────┘
 ```
 """
 

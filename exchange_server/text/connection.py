@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from deltabook.wire import text
-from exchange_server.text.tail import Tail
+from exchange_server.tail import Tail
 
 if TYPE_CHECKING:
     from exchange_server.text.server import TextServer

@@ -15,8 +15,8 @@ from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.inputs import CLIENT, Input
 from exchange_server.journal import LineFile
+from exchange_server.tail import Tail
 from exchange_server.text.connection import TextConnection
-from exchange_server.text.tail import Tail
 
 __all__ = ["Limits", "TextServer"]
 

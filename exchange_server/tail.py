@@ -1,11 +1,11 @@
-"""One reader of a line file over a transport that may be slower than the market."""
+"""One reader of a numbered file over a transport that may be slower than the market."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from exchange_server.journal import LineFile
+from exchange_server.journal import NumberedFile
 
 __all__ = ["CHUNK_BYTES", "Sink", "Tail"]
 
@@ -21,7 +21,7 @@ class Sink(Protocol):
 
 
 class Tail:
-    """Sends lines from a number on: the gap from disk in chunks, then bursts as they happen.
+    """Sends records from a number on: the gap from disk in chunks, then bursts as they happen.
 
     Nothing is queued for a reader that is slow: while its transport wants a pause, the tail only remembers where it
     is, and reads on from the disk afterwards. What waits in memory is at most one burst or chunk. A heartbeat follows
@@ -33,17 +33,17 @@ class Tail:
         "_heartbeat",
         "_lag_limit_bytes",
         "_sink",
-        "lines",
         "offset",
         "paused",
+        "records",
         "written_s",
     )
 
     def __init__(
-        self, lines: LineFile, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
+        self, records: NumberedFile, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
     ) -> None:
-        self.lines = lines
-        self.offset = lines.offset_of(number)
+        self.records = records
+        self.offset = records.offset_of(number)
         self.paused = False
         self.written_s = 0.0
         """When the transport last took something (the server's monotonic seconds)."""
@@ -55,7 +55,7 @@ class Tail:
     @property
     def lag_bytes(self) -> int:
         """Bytes that exist and that the transport has not taken yet."""
-        return self.lines.size_bytes - self.offset
+        return self.records.size_bytes - self.offset
 
     @property
     def too_slow(self) -> bool:
@@ -69,14 +69,14 @@ class Tail:
         if self.offset != start:
             self.pump(now_s)
             return
-        self.offset = self.lines.size_bytes
+        self.offset = self.records.size_bytes
         self.written_s = now_s
         self._sink.write(data)
 
     def pump(self, now_s: float) -> None:
         """Read on from the disk until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
-            chunk = self.lines.read(self.offset, CHUNK_BYTES)
+            chunk = self.records.read(self.offset, CHUNK_BYTES)
             self.offset += len(chunk)
             self.written_s = now_s
             # Within the allowance of where it now is: a reader that catches up is not cut for where it came from.
