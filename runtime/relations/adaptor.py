@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import Relation
-from runtime.formats import Schema
+from runtime.formats import FormattedBatch, Schema
 
 __all__ = ["Adaptor", "Prepared"]
 
@@ -49,6 +49,17 @@ class Adaptor(ABC):
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
         """The relations that it changes."""
+
+    def opened(self, sequence: int) -> None:
+        """The source begins anew: the next message that counts has this number. Called before `received`."""
+
+    def received(self, batch: FormattedBatch) -> pa.RecordBatch:
+        """The rows of a batch as `prepare` takes them; called once for every batch, in stream order, empty ones too.
+
+        Whose messages have no number of their own gives them a column ``sequence`` here.
+        """
+        rows: pa.RecordBatch = batch.rows
+        return rows
 
     @abstractmethod
     def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
