@@ -1,0 +1,37 @@
+"""All figures of the ingest, one after another."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from pathlib import Path
+
+from bench.ingest.material import material_of, wide_material
+from bench.ingest.plan import FORMATS, Plan, plan_of
+from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates
+from bench.ingest.tables import print_rates
+from bench.report import Record
+
+__all__ = ["run"]
+
+
+def run(quick: bool) -> list[Record]:
+    """Formats, projections, sources, memory; raises `WrongCountError` if anything is lost on the way."""
+    plan = plan_of(quick)
+    records: list[Record] = []
+    for name in FORMATS:
+        records += _format(name, plan)
+    records += [measure_projection(wide_material(name, plan), plan) for name in ("csv", "json")]
+    return records
+
+
+def _format(name: str, plan: Plan) -> list[Record]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        material = material_of(name, plan, Path(folder))
+        records = measure_rates(material, plan)
+        if name == "itch":
+            records += measure_itchfeed(material, plan, records)
+    print_rates(name, records)
+    del material
+    gc.collect()
+    return records

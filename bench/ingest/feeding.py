@@ -1,0 +1,115 @@
+"""Raw buffers in a shuffled order through one formatter, by a number of worker threads."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from bench.ingest.plan import WINDOW
+from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pending, Pushdown, RawBuffer, Schema
+
+__all__ = ["Fed", "WrongCountError", "cut", "feed"]
+
+_AHEAD_BYTES: Final = 1 << 21
+"""How much waits for the workers, for each of them, before more is fed."""
+_IN_ORDER: Final = 4096
+
+
+class WrongCountError(AssertionError):
+    """What came out is not what went in."""
+
+
+class Fed(msgspec.Struct, frozen=True):
+    """What went through, and how long it took."""
+
+    rows: int
+    """Rows that came out, in stream order."""
+    seconds: float
+    """From the first buffer fed until the last row was in order."""
+
+
+def cut(data: bytes, size: int, seed: int) -> list[RawBuffer]:
+    """The bytes as raw buffers of this size, in the order of their arrival: shuffled within windows."""
+    raws = [RawBuffer(0, number + 1, data[at : at + size], at) for number, at in enumerate(range(0, len(data), size))]
+    rng = random.Random(seed)
+    for start in range(0, len(raws), WINDOW):
+        window = raws[start : start + WINDOW]
+        rng.shuffle(window)
+        raws[start : start + WINDOW] = window
+    return raws
+
+
+class _Run:
+    """One pass of buffers through a new formatter."""
+
+    def __init__(self, schema: Schema, pushdown: Pushdown, raws: list[RawBuffer], workers: int) -> None:
+        self._formatter = InputFormatter(schema, pushdown)
+        self._pending = Pending()
+        self._order = InOrder(_IN_ORDER)
+        self._arrivals: Iterator[RawBuffer] = iter(raws)
+        self._ahead = _AHEAD_BYTES * workers
+        self._at_once = max(1, (1 << 20) // len(raws[0].data))
+        self._feed_lock = threading.Lock()
+        self._order_lock = threading.Lock()
+        self._exhausted = False
+        self._rows = 0
+        self._bad = 0
+
+    def work(self) -> None:
+        """What a worker does until nothing is left."""
+        while (raws := self._next()) is not None:
+            formatted = self._formatter.format(raws)
+            if formatted.again:
+                self._pending.put_back(formatted.again)
+            with self._order_lock:
+                self._count(self._order.add(formatted.batches))
+
+    def end(self, buffers: int, size: int) -> int:
+        """Flush, and see that nothing is missing; gives the rows."""
+        self._count(self._order.add(self._formatter.finish(0)))
+        if self._bad or self._order.waiting or self._order.last_sequence != buffers:
+            raise WrongCountError(
+                f"expected {buffers} buffers of {size} bytes in order and no bad tuple, was buffer "
+                f"{self._order.last_sequence}, {self._order.waiting} batches waiting, {self._bad} bad tuples"
+            )
+        return self._rows
+
+    def _next(self) -> list[RawBuffer] | None:
+        while True:
+            self._feed()
+            if raws := self._pending.take():
+                return raws
+            if self._exhausted and not len(self._pending):
+                return None
+
+    def _feed(self) -> None:
+        while self._pending.bytes < self._ahead and not self._exhausted:
+            with self._feed_lock:
+                raw = None
+                for raw in islice(self._arrivals, self._at_once):
+                    self._pending.add(raw)
+                self._exhausted = raw is None
+
+    def _count(self, batches: list[FormattedBatch]) -> None:
+        for batch in batches:
+            self._rows += batch.rows.num_rows
+            self._bad += batch.bad
+
+
+def feed(schema: Schema, raws: list[RawBuffer], workers: int, pushdown: Pushdown | None = None) -> Fed:
+    """All buffers through a new formatter: fed to what is pending, formatted, put in order, counted and dropped."""
+    run = _Run(schema, pushdown or Pushdown(), raws, workers)
+    with ThreadPoolExecutor(workers) as pool:
+        start = time.perf_counter()
+        for working in [pool.submit(run.work) for _ in range(workers)]:
+            working.result()
+        rows = run.end(len(raws), len(raws[0].data))
+        seconds = time.perf_counter() - start
+    return Fed(rows, seconds)

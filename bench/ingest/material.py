@@ -1,0 +1,143 @@
+"""What each format is measured on: its bytes, its schema, and who reads the same bytes in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from bench.flow import feed_table
+from bench.ingest import references
+from bench.ingest.itchflow import itch_block
+from bench.ingest.plan import Plan
+from bench.ingest.references import Reading
+from bench.ingest.texts import csv_lines, json_lines, wide_table
+from runtime.formats import FEED_SCHEMA, ItchFormat, JsonFormat, NativeFormat, Schema, itch_schema
+
+__all__ = ["Material", "material_of", "wide_material"]
+
+_SEED: Final = 1
+_LIVE_ORDERS: Final = 20_000
+_ROW_BYTES: Final = {"csv": 52, "json": 137, "native": 52}
+_TYPES: Final = {"int64": "int64", "double": "float64", "string": "string"}
+_WIDE_BYTES: Final = {"csv": 145, "json": 285}
+
+
+class Material(msgspec.Struct, frozen=True):
+    """One format's input."""
+
+    format: str
+    """Its name, as the figures carry it."""
+    schema: Schema
+    """How the formatter reads it."""
+    data: bytes
+    """All of it: a generated block, repeated."""
+    rows: int
+    """How many tuples it holds."""
+    reference: str
+    """Who reads the same in one piece."""
+    read: Callable[[int], Reading]
+    """That reader with so many threads."""
+
+
+def material_of(name: str, plan: Plan, folder: Path) -> Material:
+    """The input of a format; an ITCH file also lies in the folder, for the reader that takes only files."""
+    makers = {"csv": _csv, "json": _json, "native": _native, "itch": _itch}
+    return makers[name](plan, folder)
+
+
+def wide_material(name: str, plan: Plan) -> Material:
+    """20 columns as CSV or JSON, for the projection."""
+    rows = plan.block_bytes // _WIDE_BYTES[name]
+    table = wide_table(rows, _SEED)
+    block = csv_lines(table) if name == "csv" else json_lines(table)
+    data, times = _repeated(block, plan.wide_bytes)
+    schema = _schema(table.schema, name)
+    return _text(name, schema, data, rows * times, table.schema)
+
+
+def _csv(plan: Plan, folder: Path) -> Material:
+    del folder
+    table = _flow("csv", plan)
+    data, times = _repeated(csv_lines(table), plan.input_bytes)
+    return _text("csv", _schema(table.schema, "csv"), data, table.num_rows * times, table.schema)
+
+
+def _json(plan: Plan, folder: Path) -> Material:
+    del folder
+    table = _flow("json", plan)
+    data, times = _repeated(json_lines(table), plan.input_bytes)
+    return _text("json", _schema(table.schema, "json"), data, table.num_rows * times, table.schema)
+
+
+def _native(plan: Plan, folder: Path) -> Material:
+    del folder
+    table = _flow("native", plan)
+    records = np.zeros(table.num_rows, _RECORD)
+    for name in _RECORD.names or ():
+        records[name] = table.column(name).to_numpy()
+    data, times = _repeated(records.tobytes(), plan.input_bytes)
+    fields = tuple(Field(name, kind) for name, kind in _NATIVE_TYPES.items())
+    schema = Schema(fields, format=NativeFormat())
+    return Material(
+        "native",
+        schema,
+        data,
+        len(records) * times,
+        "a numpy structured array, copied into columns",
+        lambda threads: references.numpy_records(data, _RECORD, threads),
+    )
+
+
+def _itch(plan: Plan, folder: Path) -> Material:
+    block, messages = itch_block(plan.block_bytes, _SEED)
+    data, times = _repeated(block, plan.input_bytes)
+    path = folder / "messages.itch"
+    path.write_bytes(data)
+    return Material(
+        "itch",
+        ITCH_SCHEMA,
+        data,
+        messages * times,
+        "itch-book (C++, one thread)",
+        lambda threads: references.itch_book(path),
+    )
+
+
+def _flow(name: str, plan: Plan) -> pa.Table:
+    return feed_table(plan.block_bytes // _ROW_BYTES[name], _LIVE_ORDERS, _SEED)
+
+
+def _repeated(block: bytes, size: int) -> tuple[bytes, int]:
+    """The block as often as it takes to reach the size, and how often that is."""
+    times = -(-size // len(block))
+    return block * times, times
+
+
+def _schema(types: pa.Schema, name: str) -> Schema:
+    fields = tuple(Field(column.name, _TYPES[str(column.type)]) for column in types)
+    return Schema(fields, format=JsonFormat() if name == "json" else CsvFormat())
+
+
+def _text(name: str, schema: Schema, data: bytes, rows: int, types: pa.Schema) -> Material:
+    if name == "csv":
+        return Material(
+            name,
+            schema,
+            data,
+            rows,
+            "pyarrow.csv.read_csv",
+            lambda threads: references.pyarrow_csv(data, types, threads),
+        )
+    return Material(
+        name,
+        schema,
+        data,
+        rows,
+        "pyarrow.json.read_json",
+        lambda threads: references.pyarrow_json(data, types, threads),
+    )

@@ -1,0 +1,140 @@
+"""Bytes and messages a second of each format, for sizes of buffers and numbers of workers, beside its reference."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections import defaultdict
+from typing import Final
+
+from bench.ingest import references
+from bench.ingest.feeding import WrongCountError, cut, feed
+from bench.ingest.material import Material
+from bench.ingest.plan import BUFFERS, WORKERS, Plan
+from bench.report import Record, record
+from runtime.formats import Pushdown, RawBuffer
+
+__all__ = ["SCALING_BUFFER", "measure_itchfeed", "measure_projection", "measure_rates"]
+
+SCALING_BUFFER: Final = "256k"
+"""The size of buffers whose rates by one and two workers give `scaling_2_1`."""
+_PROJECTION_WORKERS: Final = 2
+_PROJECTION_BUFFER: Final = 1 << 18
+
+
+class _Rates:
+    """Bytes a second, round by round."""
+
+    def __init__(self, material: Material) -> None:
+        self._material = material
+        self.ours: dict[tuple[str, int], list[float]] = defaultdict(list)
+        self.theirs: dict[int, list[float]] = defaultdict(list)
+
+    def once(self, cuttings: dict[str, list[RawBuffer]]) -> None:
+        """One round: the reference before and after the formatter with each size of buffer, by each number of workers."""
+        material = self._material
+        for workers in WORKERS:
+            before = self._read(workers)
+            for buffer, raws in cuttings.items():
+                fed = feed(material.schema, raws, workers)
+                _expect(material, fed.rows)
+                self.ours[buffer, workers].append(len(material.data) / fed.seconds)
+            self.theirs[workers].append(statistics.mean((before, self._read(workers))))
+
+    def _read(self, threads: int) -> float:
+        rows, seconds = self._material.read(threads)
+        _expect(self._material, rows)
+        return len(self._material.data) / seconds
+
+    def forget(self) -> None:
+        """What was measured so far was for warming up."""
+        self.ours.clear()
+        self.theirs.clear()
+
+
+def measure_rates(material: Material, plan: Plan) -> list[Record]:
+    """The figures of one format."""
+    cuttings = {name: cut(material.data, size, seed=size) for name, size in BUFFERS.items()}
+    gc.collect()
+    gc.freeze()  # a real source does not hold a million buffers: the collector shall not go through them again and again
+    rates = _Rates(material)
+    for number in range(plan.rounds + 1):
+        rates.once(cuttings)
+        if number == 0:
+            rates.forget()
+    gc.unfreeze()
+    return _records(material, rates)
+
+
+def _records(material: Material, rates: _Rates) -> list[Record]:
+    name = f"ingest.{material.format}"
+    messages = material.rows / len(material.data)
+    records = []
+    for buffer in BUFFERS:
+        for workers in WORKERS:
+            ours, theirs = rates.ours[buffer, workers], rates.theirs[workers]
+            reference = f"{material.reference}, {workers} threads" if workers > 1 else f"{material.reference}, 1 thread"
+            key = f"{name}.{buffer}.{workers}"
+            ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+            records += [
+                record(f"{key}.ratio", ratios, "ratio", reference),
+                record(f"{key}.bytes_per_s", ours, "bytes/s", reference, theirs),
+                record(
+                    f"{key}.messages_per_s",
+                    [rate * messages for rate in ours],
+                    "messages/s",
+                    reference,
+                    [rate * messages for rate in theirs],
+                ),
+            ]
+    one, two = rates.ours[SCALING_BUFFER, 1], rates.ours[SCALING_BUFFER, 2]
+    scaling = [b / a for a, b in zip(one, two, strict=True)]
+    theirs_scaling = [b / a for a, b in zip(rates.theirs[1], rates.theirs[2], strict=True)]
+    records.append(record(f"{name}.scaling_2_1", scaling, "ratio", f"{material.reference}: the same", theirs_scaling))
+    return records
+
+
+def measure_projection(material: Material, plan: Plan) -> Record:
+    """How much faster it goes if two of the columns are wanted."""
+    names = material.schema.names
+    wanted = Pushdown(columns=(names[2], names[-2]))
+    raws = cut(material.data, _PROJECTION_BUFFER, seed=1)
+    gains = []
+    for number in range(plan.rounds + 1):
+        everything = feed(material.schema, raws, _PROJECTION_WORKERS)
+        few = feed(material.schema, raws, _PROJECTION_WORKERS, wanted)
+        _expect(material, everything.rows)
+        _expect(material, few.rows)
+        if number:
+            gains.append(everything.seconds / few.seconds)
+    return record(f"ingest.{material.format}.projection_gain", gains, "ratio", f"all {len(names)} columns")
+
+
+def measure_itchfeed(material: Material, plan: Plan, records: list[Record]) -> list[Record]:
+    """`itchfeed` on a slice, and how many times faster the formatter was with one worker, as `records` say."""
+    block = material.data[: _messages_end(material.data, plan.slice_messages)]
+    theirs = []
+    for _ in range(plan.rounds):
+        messages, seconds = references.itchfeed(block)
+        theirs.append(messages / seconds)
+    ours = next(r for r in records if r.what == f"ingest.itch.{SCALING_BUFFER}.1.messages_per_s")
+    ratios = [ours.value / rate for rate in theirs]
+    return [
+        record("ingest.itch.itchfeed.ratio", ratios, "ratio", "itchfeed (Python), one object a message"),
+        record("ingest.itch.itchfeed.messages_per_s", theirs, "messages/s"),
+    ]
+
+
+def _messages_end(data: bytes, messages: int) -> int:
+    """Offset behind so many length-prefixed messages, or behind all."""
+    at = 0
+    for _ in range(messages):
+        if at >= len(data):
+            break
+        at += 2 + int.from_bytes(data[at : at + 2], "big")
+    return at
+
+
+def _expect(material: Material, rows: int) -> None:
+    if rows != material.rows:
+        raise WrongCountError(f"expected {material.rows} rows of {material.format}, was {rows}")
