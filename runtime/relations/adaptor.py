@@ -52,6 +52,7 @@ class Adaptor(ABC):
 
     def opened(self, sequence: int) -> None:
         """The source begins anew: the next message that counts has this number. Called before `received`."""
+        del sequence
 
     def received(self, batch: FormattedBatch) -> pa.RecordBatch:
         """The rows of a batch as `prepare` takes them; called once for every batch, in stream order, empty ones too.
