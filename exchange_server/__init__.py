@@ -9,6 +9,8 @@
                                     │ feed lines, private lines
                                     ▼
                          journal/ feed.lines, private/ ──▶ text/ ──▶ listeners, clients
+                                    │                       (tail.py: one reader of a numbered file)
+                                    └─ the same as ITCH ──▶ nasdaq/ ──▶ SoupBinTCP listeners
  config.py  settings      app.py  the process      clock.py  market time
 ```
 """
@@ -22,6 +24,7 @@ from exchange_server.exchange import Exchange
 from exchange_server.inputs import Input, MarketRules
 from exchange_server.journal import Journal
 from exchange_server.market import Market
+from exchange_server.nasdaq import ItchFeed, ItchServer, SoupLimits
 from exchange_server.text import Limits, TextServer
 
 __all__ = [
@@ -32,6 +35,8 @@ __all__ = [
     "ExchangeConfig",
     "ExchangeError",
     "Input",
+    "ItchFeed",
+    "ItchServer",
     "Journal",
     "Limits",
     "Market",
@@ -39,6 +44,7 @@ __all__ = [
     "MarketRules",
     "Order",
     "ReplayConfig",
+    "SoupLimits",
     "TextServer",
     "run",
 ]

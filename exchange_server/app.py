@@ -21,6 +21,7 @@ from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
 from exchange_server.errors import ExchangeError, ListenError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
+from exchange_server.nasdaq import ItchFeed, ItchServer
 from exchange_server.replay import BitstampLoader, DbtoasterLoader, Loader, Player
 from exchange_server.text import TextServer
 
@@ -50,18 +51,22 @@ class App:
         self._failure = ""
         self._reason = ""
         self._flows: list[AgentFlow | Player] = []
+        self._itch: ItchServer | None = None
         rules = rules_of(config)
         journal = Journal(Path(config.directory), rules, lambda: config.session or _random_session(), config.fsync)
         try:
             self.clock = self._market_clock()
-            self.exchange = Exchange(journal, self.clock)
+            feed = None if config.itch_port is None else ItchFeed(Path(config.directory) / "feed.itch", rules)
+            self.exchange = Exchange(journal, self.clock, feed.take if feed else None)
             self.server = TextServer(self.exchange, reactor, config.limits, self.fail)
+            if feed is not None:
+                self._itch = ItchServer(feed, self.exchange.session, reactor, config.soup_limits)
             self._make_flows()
         except BaseException:
             journal.close()
             raise
         self._status = Reporter("exchange", stdout, reactor, config.status_interval_s, self.figures)
-        self._port: Any = None
+        self._ports: dict[str, Any] = {}
 
     def _market_clock(self) -> MarketClock:
         """The wall clock, or a replay's: recorded start + elapsed × speed, standing until the flow starts."""
@@ -102,36 +107,50 @@ class App:
     def figures(self) -> dict[str, int | float | str | None]:
         """Of the moment, for status lines."""
         market = self.exchange.market
-        return {
+        figures: dict[str, int | float | str | None] = {
             "sequence": market.next_sequence - 1,
             "orders": market.orders,
             "trades": market.trades,
-            "listeners": self.server.listeners,
+            "listeners": self._listeners,
             "clients": self.server.clients,
             "live_orders": market.live_orders,
             "session": self.exchange.session,
         }
+        if self._itch is not None:
+            figures["itch_sequence"] = self._itch.feed.next_sequence - 1
+            figures["itch_listeners"] = self._itch.listeners
+            figures["itch_undisplayed"] = self._itch.feed.undisplayed
+        return figures
 
-    def start(self) -> int:
-        """Open the port and begin; returns the port. Raises `ListenError`."""
+    @property
+    def _listeners(self) -> int:
+        """Of the feed, in whatever form."""
+        return self.server.listeners + (self._itch.listeners if self._itch is not None else 0)
+
+    def start(self) -> dict[str, int]:
+        """Open the ports and begin; returns them by purpose. Raises `ListenError`."""
         config = self._config
-        try:
-            self._port = self._reactor.listenTCP(config.port, self.server, interface=config.interface)
-        except CannotListenError as error:
-            raise ListenError(
-                f"expected a free port, was {config.interface}:{config.port}: {error.socketError}"
-            ) from error
-        port: int = self._port.getHost().port
-        self._status.ready({"text": port})
+        self._listen("text", config.port, self.server)
+        if self._itch is not None:
+            self._listen("itch", config.itch_port or 0, self._itch)
+        ports: dict[str, int] = {purpose: port.getHost().port for purpose, port in self._ports.items()}
+        self._status.ready(ports)
         self._begin_flow()
         if config.fsync == "interval":
             self._reactor.callLater(_SYNC_S, self._sync)
-        return port
+        return ports
+
+    def _listen(self, purpose: str, port: int, server: TextServer | ItchServer) -> None:
+        where = self._config.interface
+        try:
+            self._ports[purpose] = self._reactor.listenTCP(port, server, interface=where)
+        except CannotListenError as error:
+            raise ListenError(f"expected a free port, was {where}:{port}: {error.socketError}") from error
 
     def _begin_flow(self) -> None:
         """Start the flow once those it waits for are there; it goes on when they leave."""
         config = self._config
-        if self.server.listeners < config.start_on_listeners or self.server.clients < config.start_on_brokers:
+        if self._listeners < config.start_on_listeners or self.server.clients < config.start_on_brokers:
             self._reactor.callLater(_START_CHECK_S, self._begin_flow)
             return
         if not self._reason:
@@ -159,16 +178,20 @@ class App:
         self._reason = reason
         for flow in self._flows:
             flow.stop()
-        if self._port is not None:
-            self._port.stopListening()
+        for port in self._ports.values():
+            port.stopListening()
         if not self._failure:
             self.server.close()
+            if self._itch is not None:
+                self._itch.close()
         # One more turn, so that what was written last leaves.
         self._reactor.callLater(0.05, self._reactor.stop)
 
     def finish(self) -> None:
         """After the reactor: close the journal; raises `ExchangeError` if the end was a failure."""
         self.exchange.close()
+        if self._itch is not None:
+            self._itch.feed.close()
         if self._failure:
             self._status.failed(self._failure)
             raise ExchangeError(self._failure)

@@ -10,6 +10,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.inputs import MarketRules, ReplayMode
 from exchange_server.journal import FsyncPolicy
+from exchange_server.nasdaq import SoupLimits
 from exchange_server.text import Limits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "ReplayFormat", "rules_of"]
@@ -49,6 +50,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Of the journal; a new one begins a new session."""
     port: int = 0
     """TCP port of the text protocol, 0 for any free one."""
+    itch_port: int | None = None
+    """TCP port of the ITCH feed over SoupBinTCP, 0 for any free one; None for no such feed."""
     interface: str = "127.0.0.1"
     """Address to listen at."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
@@ -74,7 +77,9 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     exit_with_stdin: bool = False
     """Stop when standard input ends."""
     limits: Limits = Limits()
-    """What the server puts up with."""
+    """What the server of the text protocol puts up with."""
+    soup_limits: SoupLimits = SoupLimits()
+    """What the server of the ITCH feed puts up with."""
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:

@@ -12,10 +12,13 @@ from exchange_server.inputs import Input
 from exchange_server.journal import Journal
 from exchange_server.market import Market
 
-__all__ = ["Exchange", "Output"]
+__all__ = ["Derive", "Exchange", "Output"]
 
 Output = Callable[[bytes, dict[int, bytes]], None]
 """Takes the feed lines and each broker's private lines of one batch."""
+
+Derive = Callable[[Sequence[str]], None]
+"""Takes all feed lines of the session in order, those that recovery brings about again included."""
 
 _RECOVERY_INPUTS: Final = 2_000
 
@@ -29,8 +32,10 @@ class Exchange:
 
     _log = Logger()
 
-    def __init__(self, journal: Journal, clock: MarketClock) -> None:
+    def __init__(self, journal: Journal, clock: MarketClock, derive: Derive | None = None) -> None:
+        """``derive`` makes another form of the feed, kept beside that of the lines."""
         self.journal = journal
+        self._derive = derive
         self.clock = clock
         self.market = Market(journal.inputs.head.rules)
         self.output: Output = _nobody
@@ -50,9 +55,9 @@ class Exchange:
                 self.market.apply(item)
             unwritten += len(batch)
             if unwritten >= _RECOVERY_INPUTS:
-                self.journal.write_output(*self.market.take_output())
+                self._write_output()
                 unwritten = 0
-        self.journal.write_output(*self.market.take_output())
+        self._write_output()
         if self.journal.inputs.cut_bytes:
             self._log.warn(
                 "journal: cut a torn tail of {bytes} bytes, which nobody had been told of",
@@ -65,6 +70,12 @@ class Exchange:
                 inputs=self.market.inputs,
                 sequence=self.market.next_sequence,
             )
+
+    def _write_output(self) -> tuple[bytes, dict[int, bytes]]:
+        feed, private = self.market.take_output()
+        if self._derive is not None:
+            self._derive(feed)
+        return self.journal.write_output(feed, private)
 
     def next_time_ns(self, at_least_ns: int = 0) -> int:
         """The time of the next input: now (or a recorded time), and later than every time given before."""
@@ -85,8 +96,7 @@ class Exchange:
         self.journal.inputs.append(batch)
         apply = self.market.apply
         resting = [apply(item) for item in batch]
-        feed, private = self.journal.write_output(*self.market.take_output())
-        self.output(feed, private)
+        self.output(*self._write_output())
         return resting
 
     def close(self) -> None:

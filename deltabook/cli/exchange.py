@@ -45,6 +45,12 @@ def _instruments(agents: str) -> tuple[Instrument, ...]:
 @click.command("exchange")
 @click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory of the journal.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the text protocol, 0: any.")
+@click.option(
+    "--itch-port",
+    default=None,
+    type=click.IntRange(0, 65535),
+    help="Port of the feed as ITCH 5.0 over SoupBinTCP, 0: any.",
+)
 @click.option("--interface", default="127.0.0.1", help="Address to listen at.")
 @click.option(
     "--agents",
@@ -76,7 +82,8 @@ def _instruments(agents: str) -> tuple[Instrument, ...]:
 def command(agents: str | None, replay_file: str | None, replay_format: str, replay_mode: str, **settings: Any) -> None:
     """Run the simulated exchange.
 
-    Serves the text protocol; standard output carries one JSON object a line: ready, status, stopped.
+    Serves the text protocol, and the feed as ITCH too if --itch-port is given; standard output carries one JSON object
+    a line: ready, status, stopped.
     """
     from exchange_server.app import run
 

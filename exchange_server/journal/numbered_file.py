@@ -89,8 +89,9 @@ class NumberedFile(ABC):
         """How long the first whole records of a chunk are, at most so many of them, and how many they are."""
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
-        """Bytes from an offset on, as many as there are within the limit."""
-        return os.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+        """Whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
+        chunk = os.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+        return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def release(self) -> None:
         """Give the descriptor back; the next use opens the file again."""
@@ -102,7 +103,7 @@ class NumberedFile(ABC):
 
 
 class LineFile(NumberedFile):
-    """Records are lines; they are read as whole ones."""
+    """Records are lines."""
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         lines = chunk.count(b"\n")
@@ -112,11 +113,6 @@ class LineFile(NumberedFile):
         for _ in range(most):
             end = chunk.index(b"\n", end) + 1
         return end, most
-
-    def read(self, offset: int, limit_bytes: int) -> bytes:
-        """Whole lines from an offset on, as many as fit into the limit (which must hold any one line)."""
-        chunk = super().read(offset, limit_bytes)
-        return chunk[: chunk.rfind(b"\n") + 1]
 
 
 class PacketFile(NumberedFile):
