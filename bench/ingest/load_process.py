@@ -1,8 +1,8 @@
 """``python -m bench.ingest.load_process``: listens on loopback and sends feed lines to a number of connections.
 
 Prints its port; waits for all connections; then, on a line of standard input, sends in turns at a total rate, and at
-the end closes the connections and prints what it sent as one line of JSON. Sockets and a selector by hand: it shares the
-machine with what it feeds, and takes a third of a core at 10,000 writes a second.
+the end closes the connections and prints what it sent as one line of JSON. Sockets and a selector by hand: it shares
+the machine with what it feeds, and takes a third of a core at 10,000 writes a second.
 """
 
 from __future__ import annotations

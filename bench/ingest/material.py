@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -16,7 +16,8 @@ from bench.ingest.itchflow import itch_block
 from bench.ingest.plan import Plan
 from bench.ingest.references import Reading
 from bench.ingest.texts import csv_lines, json_lines, wide_table
-from runtime.formats import FEED_SCHEMA, ItchFormat, JsonFormat, NativeFormat, Schema, itch_schema
+from runtime.formats import CsvFormat, Field, JsonFormat, NativeFormat, Schema
+from runtime.formats.itch import ITCH_SCHEMA
 
 __all__ = ["Material", "material_of", "wide_material"]
 
@@ -24,6 +25,26 @@ _SEED: Final = 1
 _LIVE_ORDERS: Final = 20_000
 _ROW_BYTES: Final = {"csv": 52, "json": 137, "native": 52}
 _TYPES: Final = {"int64": "int64", "double": "float64", "string": "string"}
+_RECORD: Final = np.dtype(
+    [
+        ("sequence", "<i8"),
+        ("time_ns", "<i8"),
+        ("order_id", "<i8"),
+        ("broker_id", "<i4"),
+        ("action", "S1"),
+        ("volume", "<i4"),
+        ("price", "<i8"),
+    ]
+)
+_NATIVE_TYPES: Final = {
+    "sequence": "int64",
+    "time_ns": "int64",
+    "order_id": "int64",
+    "broker_id": "int32",
+    "action": "char",
+    "volume": "int32",
+    "price": "int64",
+}
 _WIDE_BYTES: Final = {"csv": 145, "json": 285}
 
 

@@ -31,7 +31,8 @@ class _Rates:
         self.theirs: dict[int, list[float]] = defaultdict(list)
 
     def once(self, cuttings: dict[str, list[RawBuffer]]) -> None:
-        """One round: the reference before and after the formatter with each size of buffer, by each number of workers."""
+        """One round: the formatter with each size of buffer, between two readings of the reference, for each number of
+        workers."""
         material = self._material
         for workers in WORKERS:
             before = self._read(workers)
@@ -56,7 +57,7 @@ def measure_rates(material: Material, plan: Plan) -> list[Record]:
     """The figures of one format."""
     cuttings = {name: cut(material.data, size, seed=size) for name, size in BUFFERS.items()}
     gc.collect()
-    gc.freeze()  # a real source does not hold a million buffers: the collector shall not go through them again and again
+    gc.freeze()  # no source holds so many buffers: the collector shall not go through them again and again
     rates = _Rates(material)
     for number in range(plan.rounds + 1):
         rates.once(cuttings)

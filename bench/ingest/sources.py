@@ -1,0 +1,107 @@
+"""Many TCP sources at once, and much from one: what they cost, and whether memory stays."""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+from typing import Any
+
+import msgspec
+
+from bench.ingest.feeding import WrongCountError
+from bench.ingest.plan import Plan
+from bench.ingest.talk import BenchProcess
+from bench.report import Record, record
+
+__all__ = ["measure_memory", "measure_sources"]
+
+_FILES_BESIDE = 200
+_PIECE_SECONDS = 10_000
+"""Writes a second, over all connections."""
+_BULK_PIECE = 1 << 20
+
+
+class _Passed(msgspec.Struct, frozen=True):
+    """What an ingest process said of what went through it."""
+
+    before: int
+    """Its memory without sources, in bytes."""
+    idle: int
+    """The same with all connected and nothing sent."""
+    samples: tuple[tuple[int, int], ...]
+    """While they sent: bytes so far, and memory."""
+    bytes: int
+    """All that came in."""
+    rows: int
+    """Rows of that."""
+    seconds: float
+    """From the first byte to the end of all streams."""
+    cpu_seconds: float
+    """Processor time of all its threads meanwhile."""
+
+
+def measure_sources(count: int, plan: Plan) -> list[Record]:
+    """So many sources that send at the plan's total rate."""
+    rate = plan.sources_bytes_per_s
+    each = int(rate * plan.sources_seconds / count)
+    piece = max(1, rate // _PIECE_SECONDS)
+    passed = _pass(count, each, min(piece, each), rate)
+    name = f"ingest.sources.{count}"
+    most = max(resident for _, resident in passed.samples)
+    reference = "the same process without sources"
+    return [
+        record(f"{name}.bytes_per_source", [(most - passed.before) / count], "bytes", reference),
+        record(f"{name}.idle_bytes_per_source", [(passed.idle - passed.before) / count], "bytes", reference),
+        record(f"{name}.cpu_s_per_source_s", [passed.cpu_seconds / passed.seconds / count], "s/s"),
+        record(f"{name}.bytes_per_s", [passed.bytes / passed.seconds], "bytes/s", "as sent", [float(rate)]),
+        record(f"{name}.messages_per_s", [passed.rows / passed.seconds], "messages/s"),
+    ]
+
+
+def measure_memory(plan: Plan) -> list[Record]:
+    """One source as fast as it is taken: the process's memory over the whole of its input."""
+    passed = _pass(1, plan.memory_bytes, _BULK_PIECE, 0)
+    watched = [resident for done, resident in passed.samples if done >= plan.memory_from_bytes]
+    reference = "the lowest"
+    return [
+        record("ingest.memory.growth", [max(watched) / min(watched)], "ratio", reference),
+        record("ingest.memory.resident_bytes", [float(resident) for resident in watched], "bytes"),
+        record("ingest.memory.bytes_per_s", [passed.bytes / passed.seconds], "bytes/s"),
+    ]
+
+
+def _pass(connections: int, each: int, piece: int, rate: float) -> _Passed:
+    """Have a load sent to an ingest, each in a process of its own; raises `WrongCountError` if anything is missing."""
+    _allow_files(connections)
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as directory,
+        BenchProcess("load_process", connections=connections, bytes=each, piece=piece, bytes_per_second=rate) as load,
+    ):
+        port = load.hear()["port"]
+        with BenchProcess("ingest_process", port=port, sources=connections, directory=directory) as ingest:
+            before = ingest.hear()["resident"]
+            load.hear()
+            ingest.say("connected")
+            idle = ingest.hear()["resident"]
+            load.say("go")
+            sent, found = load.hear(), ingest.hear()
+    _compare(sent, found)
+    return _Passed(
+        before=before, idle=idle, samples=tuple((done, resident) for done, resident in found["samples"]),
+        bytes=found["bytes"], rows=found["rows"], seconds=found["seconds"], cpu_seconds=found["cpu_seconds"],
+    )  # fmt: skip
+
+
+def _compare(sent: dict[str, Any], found: dict[str, Any]) -> None:
+    expected, was = (sent["bytes"], sent["rows"], 0), (found["bytes"], found["rows"], found["bad"])
+    if was != expected:
+        raise WrongCountError(f"expected {expected} bytes, rows and bad tuples, was {was}")
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files as far as needed, for the processes that are started from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _FILES_BESIDE
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
