@@ -8,6 +8,7 @@ input that ends in the middle of a frame cannot be told from one whose next byte
 
 from __future__ import annotations
 
+import gzip
 import sys
 import zlib
 from typing import Any, Final, Literal
@@ -63,6 +64,11 @@ class Codec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def decoder(self) -> Decoder:
         """A decoder for one stream from its beginning."""
         return Decoder(self)
+
+    def encode_buffer(self, data: bytes) -> bytes:
+        """A buffer of one frame that `decode_buffer` takes."""
+        frame = bytes(_COMPRESS[self.name](data))
+        return len(data).to_bytes(_SIZE_BYTES, "little") + frame if self.is_sized else frame
 
     def decode_buffer(self, data: bytes) -> bytes:
         """The bytes of a buffer that holds whole frames; raises `CodecError`."""
@@ -223,4 +229,5 @@ def _lz4_frame(codec: Codec) -> _HoldingFrame:
     return _HoldingFrame(lz4.frame.LZ4FrameDecompressor())
 
 
+_COMPRESS: Final[dict[str, Any]] = {"gzip": gzip.compress, "zstd": zstd.compress, "lz4": lz4.frame.compress}
 _FRAMES: Final[dict[str, Any]] = {"gzip": _GzipFrame, "zstd": _zstd_frame, "lz4": _lz4_frame}

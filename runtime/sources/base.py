@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from runtime.formats import RawBuffer
+from runtime.formats.codecs import Codec
 
 __all__ = ["BufferSink", "Position", "Source"]
 
@@ -46,12 +47,14 @@ class BufferSink(Protocol):
 
 
 class Source(ABC):
-    """Brings bytes in and does nothing else: no formatting, no parsing, no waiting.
+    """Brings bytes in and does nothing else: no decoding, no formatting, no waiting.
 
     Raw buffers carry the source's origin id and numbers from 1 without holes, anew after each `open` or reconnection.
     A source on the reactor never blocks it: when the sink refuses a buffer it pauses its transport. It holds a bounded
     number of bytes. `resume` and `close` may be called from any thread; after `close` the sink hears nothing more.
     """
+
+    __slots__ = ()
 
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:
@@ -64,3 +67,8 @@ class Source(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop reading and release everything; may be called twice."""
+
+    def codec_at(self, position: Position) -> Codec | None:
+        """How the buffers are compressed that come after an `open` at this position; None if they are not."""
+        del position
+        return None

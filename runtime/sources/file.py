@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from threading import Condition, Thread
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Literal
+
+import msgspec
 
 from runtime.formats import RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.formats.errors import CodecError
 from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.errors import SourceStateError
 
-__all__ = ["FileSource"]
+__all__ = ["FileSource", "codec_by_suffix"]
 
 BUFFER_BYTES: Final = 1 << 18
+_COMPRESSED_BYTES: Final = 1 << 16  # a buffer of text decodes to some ten times as much
+_LENGTH_BYTES: Final = 4
+_SUFFIXES: Final[dict[str, Literal["gzip", "zstd", "lz4"]]] = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
+
+
+def codec_by_suffix(path: Path) -> Codec | None:
+    """What the name of a file says of its codec: ``.gz``, ``.zst`` and ``.lz4`` are streams compressed as a whole."""
+    name = _SUFFIXES.get(path.suffix.lower())
+    return Codec(name) if name else None
 
 
 class FileSource(Source):
-    """Reads a file, plain or gzip by its suffix ``.gz``, from a byte offset to its end.
+    """Reads a file from a byte offset to its end: plain, compressed as a whole, or of frames.
 
-    Offsets of a compressed file count its uncompressed bytes. The file is taken as it is when its end is reached: one
-    that grows is not followed. At most one buffer is held while the sink refuses.
+    Offsets of a compressed file count its decoded bytes. One compressed as a whole is read from its beginning, and its
+    decoder leaves out what stands before the offset. A file of frames, for a codec per buffer, is a row of ``compressed
+    length (4 bytes, little-endian), decoded length (4 bytes), frame``; each frame is a buffer. Buffers are decoded by
+    whoever formats them, see `codec_at`. The file is taken as it is when its end is reached: one that grows is not
+    followed. At most one buffer is held while the sink refuses.
     """
 
-    def __init__(self, path: Path, origin_id: int, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(
+        self, path: Path, origin_id: int, *, buffer_bytes: int = BUFFER_BYTES, codec: Codec | None = None
+    ) -> None:
+        """Without a codec the file's suffix says which."""
         if buffer_bytes < 1:
             raise ValueError(f"expected buffers of at least 1 byte, was {buffer_bytes}")
         self._path = path
         self._origin_id = origin_id
-        self._buffer_bytes = buffer_bytes
+        codec = codec or codec_by_suffix(path)
+        if codec is not None and not codec.is_sequential:
+            codec = msgspec.structs.replace(codec, is_sized=True)
+        self._codec = codec
+        self._buffer_bytes = min(buffer_bytes, _COMPRESSED_BYTES) if codec is not None else buffer_bytes
         self._condition = Condition()
         self._resumed = 0
         self._closed = False
         self._thread: Thread | None = None
+
+    def codec_at(self, position: Position) -> Codec | None:
+        """See `Source`."""
+        if self._codec is None or not self._codec.is_sequential:
+            return self._codec
+        return msgspec.structs.replace(self._codec, skip_bytes=position.offset)
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """Start the thread; what goes wrong with the file is a failure that the sink hears."""
@@ -65,36 +93,63 @@ class FileSource(Source):
 
     def _run(self, sink: BufferSink, offset: int) -> None:
         try:
-            with self._open_file() as file:
-                self._skip(file, offset)
-                if not self._read(file, sink, offset):
-                    return
-        except (OSError, EOFError) as error:
+            with self._path.open("rb") as file:
+                if self._codec is None:
+                    self._skip(file, offset)
+                    self._read(file, sink, offset)
+                elif self._codec.is_sequential:
+                    self._read(file, sink, -1)
+                else:
+                    self._read_frames(file, sink, offset, self._codec)
+        except (OSError, CodecError) as error:
             if not self._closed:
                 sink.failed(self._origin_id, f"expected a readable file, was {self._path}: {error}")
             return
-        sink.end_of_stream(self._origin_id)
+        if not self._closed:
+            sink.end_of_stream(self._origin_id)
 
-    def _open_file(self) -> BinaryIO | gzip.GzipFile:
-        if self._path.suffix == ".gz":
-            return gzip.open(self._path, "rb")
-        return self._path.open("rb")
+    def _skip(self, file: BinaryIO, offset: int) -> None:
+        size = self._path.stat().st_size
+        if size < offset:
+            raise OSError(f"expected at least {offset} bytes, was {size}")
+        file.seek(offset)
 
-    def _skip(self, file: BinaryIO | gzip.GzipFile, offset: int) -> None:
-        reached = file.seek(offset)
-        size = self._path.stat().st_size if self._path.suffix != ".gz" else reached
-        if min(size, reached) < offset:
-            raise OSError(f"expected at least {offset} bytes, was {min(size, reached)}")
-
-    def _read(self, file: BinaryIO | gzip.GzipFile, sink: BufferSink, offset: int) -> bool:
-        """Offer the file's buffers one after another; False when the source was closed meanwhile."""
+    def _read(self, file: BinaryIO, sink: BufferSink, offset: int) -> None:
+        """Offer the file's buffers one after another; the offset is -1 if they are compressed."""
         number = 1
         while data := file.read(self._buffer_bytes):
             if not self._offer(sink, RawBuffer(self._origin_id, number, data, offset)):
-                return False
+                return
             number += 1
-            offset += len(data)
-        return not self._closed
+            if offset >= 0:
+                offset += len(data)
+
+    def _read_frames(self, file: BinaryIO, sink: BufferSink, offset: int, codec: Codec) -> None:
+        """Offer frames; the one in which the offset lies is cut and compressed again."""
+        number, place = 1, 0
+        while head := file.read(2 * _LENGTH_BYTES):
+            length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+            size = int.from_bytes(head[_LENGTH_BYTES:], "little")
+            if max(length, size) > 2 * codec.limit_bytes:
+                raise CodecError(
+                    f"expected frames of at most {codec.limit_bytes} bytes, was a length of {max(length, size)} "
+                    f"before byte {file.tell()}"
+                )
+            data = head[_LENGTH_BYTES:] + file.read(length)
+            if len(data) < _LENGTH_BYTES + length:
+                raise CodecError(f"expected a frame of {length} bytes, was the end of the file behind {len(data)}")
+            if place + size <= offset:
+                place += size
+                continue
+            if place < offset:
+                rest = codec.decode_buffer(data)[offset - place :]
+                data, place, size = codec.encode_buffer(rest), offset, len(rest)
+            if not self._offer(sink, RawBuffer(self._origin_id, number, data, place)):
+                return
+            number += 1
+            place += size
+        if place < offset:
+            raise OSError(f"expected at least {offset} bytes, was {place}")
 
     def _offer(self, sink: BufferSink, raw: RawBuffer) -> bool:
         """Offer until taken; False when the source was closed."""

@@ -1,57 +1,31 @@
-"""A feed over TCP: logs in as a passive listener and turns what arrives into raw buffers."""
+"""Plain byte streams over TCP, of any format and without a login: thousands of them in one reactor thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections import deque
+from typing import Any
 
-import msgspec
-from twisted.internet.protocol import ClientFactory, Protocol, connectionDone
-from twisted.python.failure import Failure
+from twisted.internet.protocol import ServerFactory
 
-from deltabook.wire.text import (
-    LINE_LIMIT_BYTES,
-    Accepted,
-    PassiveLogin,
-    Refused,
-    WireError,
-    encode_login,
-    parse_login_reply,
-)
 from runtime.formats import RawBuffer
+from runtime.formats.codecs import Codec
 from runtime.sources.base import BufferSink, Position, Source
+from runtime.sources.connecting import Backoff, ConnectingSource
+from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
 from runtime.sources.errors import SourceStateError
 
-__all__ = ["Backoff", "TextFeedSource"]
-
-BUFFER_BYTES: Final = 1 << 18
+__all__ = ["TcpListener", "TcpSource"]
 
 
-class Backoff(msgspec.Struct, frozen=True):
-    """How long to wait between attempts to connect, in seconds, doubling each time."""
+class TcpSource(ConnectingSource):
+    """Connects and reads until the server closes: that is the end of the stream, anything else is a failure.
 
-    first_s: float = 0.05
-    """Before the second attempt."""
-    longest_s: float = 2.0
-    """No wait is longer."""
-    attempts: int = 20
-    """After so many in a row without a login the source has failed."""
-
-    def delay_s(self, failures: int) -> float:
-        """The wait after so many failures in a row, from 1."""
-        return float(min(self.first_s * 2 ** min(failures - 1, 32), self.longest_s))
-
-
-class TextFeedSource(Source):
-    """One connection to an exchange's text feed, on the reactor's thread.
-
-    What arrives in one turn of the reactor becomes one raw buffer, a small message goes out at the turn's end. While
-    the sink refuses, the transport is paused and the bytes that were already on their way are gathered, up to about
-    ``buffer_bytes`` a buffer. A broken connection is reported once, with `lost`; the source then does nothing until
-    `reconnect` says where to go on: the bytes behind the last whole message come again. A connection on which nothing
-    arrives for ``silence_s`` while it is read counts as broken: an exchange sends heartbeats. A refused login, and too
-    many attempts to connect in a row, are failures.
+    The stream cannot be asked for again. With ``reconnects`` an end of any kind is a loss instead: the engine connects
+    again, and what was sent in between, and the tuple that was open, is missing (at most once). Sources that share a
+    ``turn`` share its delayed calls.
     """
+
+    __slots__ = ("_buffer_bytes", "_codec", "_reconnects", "_turn")
 
     def __init__(
         self,
@@ -60,303 +34,184 @@ class TextFeedSource(Source):
         port: int,
         origin_id: int,
         *,
+        turn: Turn | None = None,
+        codec: Codec | None = None,
+        reconnects: bool = False,
         backoff: Backoff | None = None,
         buffer_bytes: int = BUFFER_BYTES,
         connect_timeout_s: float = 5.0,
-        silence_s: float = 10.0,
+    ) -> None:
+        super().__init__(reactor, host, port, origin_id, backoff=backoff, connect_timeout_s=connect_timeout_s)
+        _check_codec(codec)
+        self._turn = turn or Turn(reactor)
+        self._codec = codec
+        self._reconnects = reconnects
+        self._buffer_bytes = buffer_bytes
+
+    def codec_at(self, position: Position) -> Codec | None:
+        """See `Source`: every connection is a stream of its own from its beginning."""
+        del position
+        return self._codec
+
+    def make_connection(self, position: Position) -> Connection:
+        """See `ConnectingSource`."""
+        offset = -1 if self._codec is not None else position.offset
+        return Connection(self, self._origin_id, self._turn, offset, self._buffer_bytes)
+
+    def ended(self, reason: str, *, is_clean: bool) -> None:
+        """See `ConnectingSource`."""
+        if self._reconnects:
+            super().ended(reason, is_clean=is_clean)
+        elif not is_clean:
+            self.fail(f"expected {self.where} to send its stream to the end, was a connection lost: {reason}")
+        elif self._sink is not None:
+            self._sink.end_of_stream(self._origin_id)
+
+
+class TcpListener:
+    """A port at which senders connect: each connection is the stream of one source, in the order of their opening.
+
+    It listens from the first `open` of a source until all are closed. A connection for which no source waits is closed.
+    Everything runs on the reactor's thread, but for `resume` and `close` of its sources.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        port: int = 0,
+        *,
+        interface: str = "127.0.0.1",
+        turn: Turn | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
+        backlog: int = 4096,
     ) -> None:
         self._reactor = reactor
-        self._address = (host, port)
-        self._origin_id = origin_id
-        self._backoff = backoff or Backoff()
+        self._wanted = (port, interface, backlog)
+        self._turn = turn or Turn(reactor)
         self._buffer_bytes = buffer_bytes
-        self._connect_timeout_s = connect_timeout_s
-        self._silence_s = silence_s
-        self._sink: BufferSink | None = None
-        self._position = Position()
-        self._failures = 0
-        self._retry: Any = None
-        self._connection: _Connection | None = None
-        self._connector: Any = None
-        self._closed = False
-        self.session = ""
-        """Session of the feed, as the exchange named it at the last login."""
-        self.next_sequence = 0
-        """Number of the first message after the last login, as the exchange named it."""
+        self._waiting: deque[_AcceptedSource] = deque()
+        self._open = 0
+        self._port: Any = None
+
+    def source(self, origin_id: int, codec: Codec | None = None) -> Source:
+        """A source that the next sender feeds for which no earlier one waits."""
+        return _AcceptedSource(self, origin_id, codec)
 
     @property
-    def is_connected(self) -> bool:
-        """There is a connection whose login was accepted; on the reactor's thread."""
-        return self._connection is not None and self._connection.logged_in
+    def port(self) -> int:
+        """Where it listens; 0 while it does not."""
+        return int(self._port.getHost().port) if self._port is not None else 0
+
+    # From its sources
+
+    def wait(self, source: _AcceptedSource) -> None:
+        """The source wants a connection."""
+        self._waiting.append(source)
+        self._open += 1
+        if self._port is None:
+            port, interface, backlog = self._wanted
+            self._port = self._reactor.listenTCP(port, _Acceptor(self), backlog=backlog, interface=interface)
+
+    def closed(self, source: _AcceptedSource) -> None:
+        """The source wants nothing any more."""
+        if source in self._waiting:
+            self._waiting.remove(source)
+        self._open -= 1
+        if not self._open and self._port is not None:
+            port, self._port = self._port, None
+            port.stopListening()
+
+    def call(self, call: Any) -> None:
+        """Run something on the reactor's thread."""
+        self._reactor.callFromThread(call)
+
+    def accept(self) -> Connection | None:
+        """A sender has connected."""
+        if not self._waiting:
+            return None
+        source = self._waiting.popleft()
+        return source.accepted(self._turn, self._buffer_bytes)
+
+
+class _AcceptedSource(Source):
+    """One of a listener's streams."""
+
+    __slots__ = ("_codec", "_connection", "_is_closed", "_is_open", "_listener", "_offset", "_origin_id", "_sink")
+
+    def __init__(self, listener: TcpListener, origin_id: int, codec: Codec | None) -> None:
+        _check_codec(codec)
+        self._listener = listener
+        self._origin_id = origin_id
+        self._codec = codec
+        self._offset = 0
+        self._sink: BufferSink | None = None
+        self._connection: Connection | None = None
+        self._is_open = self._is_closed = False
+
+    def codec_at(self, position: Position) -> Codec | None:
+        del position
+        return self._codec
 
     def open(self, sink: BufferSink, position: Position) -> None:
-        """Connect and log in at the position; on the reactor's thread."""
-        if self._sink is not None or self._closed:
+        if self._sink is not None or self._is_closed:
             raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
         self._sink = sink
-        self.reconnect(position)
-
-    def reconnect(self, position: Position) -> None:
-        """Log in again at the position, on the reactor's thread; raw buffers are numbered from 1 again."""
-        if self._closed or self._sink is None:
-            raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open or after close")
-        self._drop()
-        self._position = position
-        self._failures = 0
-        self._connect()
+        self._offset = -1 if self._codec is not None else position.offset
+        self._is_open = True
+        self._listener.wait(self)
 
     def resume(self) -> None:
-        """The sink has room again; from any thread."""
-        self._reactor.callFromThread(self._resume)
+        self._listener.call(self._resume)
 
     def close(self) -> None:
-        """Break the connection; from any thread, the sink hears nothing more once it has run on the reactor's."""
-        self._closed = True
-        self._reactor.callFromThread(self._drop)
+        self._is_closed = True
+        self._listener.call(self._drop)
+
+    def accepted(self, turn: Turn, buffer_bytes: int) -> Connection:
+        """The sender that feeds it is there."""
+        self._connection = Connection(self, self._origin_id, turn, self._offset, buffer_bytes)
+        return self._connection
+
+    def offer(self, raw: RawBuffer) -> bool:
+        return self._sink is not None and not self._is_closed and self._sink.offer(raw)
+
+    def broken(self, connection: Connection, reason: str, *, is_clean: bool) -> None:
+        self._connection = None
+        if self._is_closed or self._sink is None:
+            return
+        if is_clean:
+            self._sink.end_of_stream(self._origin_id)
+        else:
+            self._sink.failed(
+                self._origin_id, f"expected a sender to send its stream to the end, was a connection lost: {reason}"
+            )
 
     def _resume(self) -> None:
         if self._connection is not None:
             self._connection.flush()
 
     def _drop(self) -> None:
-        """Forget the connection and whatever was about to make one."""
         connection, self._connection = self._connection, None
-        connector, self._connector = self._connector, None
-        retry, self._retry = self._retry, None
-        if retry is not None and retry.active():
-            retry.cancel()
         if connection is not None:
             connection.abandon()
-        elif connector is not None:
-            connector.disconnect()
-
-    def _connect(self) -> None:
-        self._retry = None
-        factory = _Factory(self)
-        self._connector = self._reactor.connectTCP(*self._address, factory, timeout=self._connect_timeout_s)
-
-    # What the connection tells its source.
-
-    def connected(self, connection: _Connection) -> None:
-        """The transport is there: log in."""
-        if self._closed:
-            connection.abandon()
-            return
-        self._connection = connection
-        connection.start(self._origin_id, self._position, self._buffer_bytes, self._silence_s)
-
-    def accepted(self, reply: Accepted) -> None:
-        """The exchange took the login."""
-        self._failures = 0
-        self.session, self.next_sequence = reply.session, reply.sequence
-
-    def offer(self, raw: RawBuffer) -> bool:
-        """Hand a buffer to the sink."""
-        return self._sink is not None and not self._closed and self._sink.offer(raw)
-
-    def later(self, call: Callable[[], None], delay_s: float = 0) -> Any:
-        """Run something at the end of this turn of the reactor, or after a while; gives the delayed call."""
-        return self._reactor.callLater(delay_s, call)
-
-    def refused(self, reason: str) -> None:
-        """The login cannot succeed, however often it is tried."""
-        self._drop()
-        self._fail(reason)
-
-    def broken(self, connection: _Connection, reason: str) -> None:
-        """The connection ended by itself."""
-        if connection is not self._connection or self._closed:
-            return
-        self._connection = self._connector = None
-        if connection.logged_in:
-            if self._sink is not None:
-                self._sink.lost(self._origin_id, f"connection to {self._where()} lost: {reason}")
-        else:
-            self._attempt_failed(f"closed before the login was answered: {reason}")
-
-    def unreachable(self, connector: Any, reason: str) -> None:
-        """No connection came about."""
-        if connector is self._connector and not self._closed:
-            self._connector = None
-            self._attempt_failed(reason)
-
-    def _attempt_failed(self, reason: str) -> None:
-        self._failures += 1
-        if self._failures >= self._backoff.attempts:
-            self._fail(f"expected a feed at {self._where()}, was none in {self._failures} attempts: {reason}")
-            return
-        self._retry = self._reactor.callLater(self._backoff.delay_s(self._failures), self._connect)
-
-    def _fail(self, reason: str) -> None:
-        if self._sink is not None and not self._closed:
-            self._sink.failed(self._origin_id, reason)
-
-    def _where(self) -> str:
-        return f"{self._address[0]}:{self._address[1]}"
+        if self._is_open:
+            self._is_open = False
+            self._listener.closed(self)
 
 
-class _Factory(ClientFactory):
-    """Makes the one connection of one attempt."""
+class _Acceptor(ServerFactory):
+    """Gives each connection to the source that has waited longest."""
 
     noisy = False
 
-    def __init__(self, source: TextFeedSource) -> None:
-        self._source = source
+    def __init__(self, listener: TcpListener) -> None:
+        self._listener = listener
 
-    def buildProtocol(self, addr: object) -> Protocol:
-        return _Connection(self._source)
-
-    def clientConnectionFailed(self, connector: Any, reason: Failure) -> None:
-        self._source.unreachable(connector, reason.getErrorMessage())
+    def buildProtocol(self, addr: object) -> Any:
+        return self._listener.accept()
 
 
-class _Connection(Protocol):
-    """The bytes of one login: the reply's line first, raw buffers after it."""
-
-    def __init__(self, source: TextFeedSource) -> None:
-        self._source = source
-        self.logged_in = False
-        self._reply = b""
-        self._chunks: list[bytes] = []
-        self._held = 0
-        self._refused_buffer: RawBuffer | None = None
-        self._flush_planned = False
-        self._paused = False
-        self._gone: str | None = None
-        self._number = 1
-        self._abandoned = False
-        self._watch: Any = None
-        self._silence: str | None = None
-
-    def connectionMade(self) -> None:
-        self._source.connected(self)
-
-    def start(self, origin_id: int, position: Position, buffer_bytes: int, silence_s: float) -> None:
-        """Send the login."""
-        self._origin_id = origin_id
-        self._offset = position.offset
-        self._buffer_bytes = buffer_bytes
-        self._silence_s = silence_s
-        self._watch_silence()
-        transport: Any = self.transport
-        transport.write(encode_login(PassiveLogin(position.session, position.sequence)))
-
-    def abandon(self) -> None:
-        """Close without a word to the source."""
-        self._abandoned = True
-        self._end_watch()
-        self._chunks.clear()
-        self._refused_buffer = None
-        transport: Any = self.transport
-        transport.abortConnection()
-
-    def dataReceived(self, data: bytes) -> None:
-        if self._abandoned:
-            return
-        if self._watch is not None:
-            self._watch.reset(self._silence_s)
-        if not self.logged_in:
-            data = self._read_reply(data)
-        if data:
-            self._chunks.append(data)
-            self._held += len(data)
-            self._plan_flush()
-
-    def _watch_silence(self) -> None:
-        self._watch = self._source.later(self._silent, self._silence_s)
-
-    def _end_watch(self) -> None:
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.cancel()
-
-    def _silent(self) -> None:
-        """The peer hangs or is gone without a word: `connectionLost` follows."""
-        self._watch = None
-        self._silence = f"nothing heard for {self._silence_s:g} s"
-        transport: Any = self.transport
-        transport.abortConnection()
-
-    def _read_reply(self, data: bytes) -> bytes:
-        """Look for the login's answer, return what comes behind it."""
-        line, delimiter, rest = (self._reply + data).partition(b"\n")
-        if not delimiter:
-            self._reply = line
-            if len(line) > LINE_LIMIT_BYTES:
-                self._source.refused(f"expected a login reply within {LINE_LIMIT_BYTES} bytes, was {line[:80]!r}")
-            return b""
-        try:
-            reply = parse_login_reply(line)
-        except WireError as error:
-            self._source.refused(str(error))
-            return b""
-        if isinstance(reply, Refused):
-            self._source.refused(f"expected a login to be accepted, was refused ({reply.code}): {reply.reason}")
-            return b""
-        self.logged_in = True
-        self._source.accepted(reply)
-        return rest
-
-    def _plan_flush(self) -> None:
-        """At once when a buffer is full, else at the end of this turn of the reactor."""
-        if self._refused_buffer is not None:
-            return
-        if self._held >= self._buffer_bytes:
-            self.flush()
-        elif not self._flush_planned:
-            self._flush_planned = True
-            self._source.later(self._flush_turn)
-
-    def _flush_turn(self) -> None:
-        self._flush_planned = False
-        if self._refused_buffer is None:
-            self.flush()
-
-    def flush(self) -> None:
-        """Offer what is held, the refused buffer first, until the sink refuses or nothing is left."""
-        while not self._abandoned:
-            raw = self._refused_buffer or self._gather()
-            if raw is None:
-                break
-            if not self._source.offer(raw):
-                self._refused_buffer = raw
-                self._pause()
-                return
-            self._refused_buffer = None
-        if not self._abandoned:
-            self._go_on()
-
-    def _gather(self) -> RawBuffer | None:
-        if not self._chunks:
-            return None
-        data = b"".join(self._chunks)
-        self._chunks.clear()
-        self._held = 0
-        raw = RawBuffer(self._origin_id, self._number, data, self._offset)
-        self._number += 1
-        self._offset += len(data)
-        return raw
-
-    def _pause(self) -> None:
-        if not self._paused and self._gone is None:
-            self._paused = True
-            self._end_watch()
-            transport: Any = self.transport
-            transport.pauseProducing()
-
-    def _go_on(self) -> None:
-        if self._gone is not None:
-            self._source.broken(self, self._gone)
-        elif self._paused:
-            self._paused = False
-            self._watch_silence()
-            transport: Any = self.transport
-            transport.resumeProducing()
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._abandoned:
-            return
-        self._end_watch()
-        self._gone = self._silence or reason.getErrorMessage()
-        if self._refused_buffer is None:  # else what was received is offered again first, after resume
-            self.flush()
+def _check_codec(codec: Codec | None) -> None:
+    """TCP keeps no borders between buffers."""
+    if codec is not None and not codec.is_sequential:
+        raise ValueError(f"expected a sequential codec for a TCP stream, was {codec.mode}")

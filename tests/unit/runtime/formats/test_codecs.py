@@ -172,6 +172,7 @@ def test_a_buffer_holds_whole_frames(name: str) -> None:
 def test_a_sized_buffer_decodes_to_what_it_says() -> None:
     of = codec("zstd", mode="per_buffer", is_sized=True, limit_bytes=1000)
     frame = zstd.compress(b"one\n")
+    assert of.decode_buffer(of.encode_buffer(b"one\n")) == b"one\n"
     assert of.decode_buffer((4).to_bytes(4, "little") + frame) == b"one\n"
     with pytest.raises(CodecError, match="expected 5 decoded bytes, as the buffer's size says, was 4"):
         of.decode_buffer((5).to_bytes(4, "little") + frame)

@@ -1,0 +1,219 @@
+"""A source that connects: attempts and the waits between them, loss, reconnection."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import msgspec
+from twisted.internet.protocol import ClientFactory
+from twisted.python.failure import Failure
+
+from runtime.formats import RawBuffer
+from runtime.sources.base import BufferSink, Position, Source
+from runtime.sources.connection import Connection
+from runtime.sources.errors import SourceStateError
+
+__all__ = ["Backoff", "ConnectingSource"]
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """How long to wait between attempts to connect, in seconds, doubling each time."""
+
+    first_s: float = 0.05
+    """Before the second attempt."""
+    longest_s: float = 2.0
+    """No wait is longer."""
+    attempts: int = 20
+    """After so many in a row without a login the source has failed."""
+
+    def delay_s(self, failures: int) -> float:
+        """The wait after so many failures in a row, from 1."""
+        return float(min(self.first_s * 2 ** min(failures - 1, 32), self.longest_s))
+
+
+class ConnectingSource(Source):
+    """One connection at a time to a server, on the reactor's thread.
+
+    A subclass makes the connections, says which of them are ready (a login may have to be answered first) and what the
+    end of a ready one means. One that ends before it was ready, and one that does not come about, is a failed attempt;
+    too many in a row are a failure.
+    """
+
+    __slots__ = (
+        "_address",
+        "_backoff",
+        "_closed",
+        "_connect_timeout_s",
+        "_connection",
+        "_connector",
+        "_failures",
+        "_origin_id",
+        "_position",
+        "_reactor",
+        "_retry",
+        "_sink",
+    )
+
+    def __init__(
+        self,
+        reactor: Any,
+        host: str,
+        port: int,
+        origin_id: int,
+        *,
+        backoff: Backoff | None = None,
+        connect_timeout_s: float = 5.0,
+    ) -> None:
+        self._reactor = reactor
+        self._address = (host, port)
+        self._origin_id = origin_id
+        self._backoff = backoff or _BACKOFF
+        self._connect_timeout_s = connect_timeout_s
+        self._sink: BufferSink | None = None
+        self._position = _START
+        self._failures = 0
+        self._retry: Any = None
+        self._connection: Connection | None = None
+        self._connector: Any = None
+        self._closed = False
+
+    # For subclasses
+
+    @abstractmethod
+    def make_connection(self, position: Position) -> Connection:
+        """A new connection that shall read from the position."""
+
+    def is_ready(self, connection: Connection) -> bool:
+        """Whether what it brings is the stream; else its end is a failed attempt."""
+        del connection
+        return True
+
+    def ended(self, reason: str, *, is_clean: bool) -> None:
+        """A ready connection has ended."""
+        del is_clean
+        if self._sink is not None:
+            self._sink.lost(self._origin_id, f"connection to {self.where} lost: {reason}")
+
+    def ready(self) -> None:
+        """The connection has become ready."""
+        self._failures = 0
+
+    def refused(self, reason: str) -> None:
+        """There can be no connection, however often it is tried."""
+        self._drop()
+        self.fail(reason)
+
+    def fail(self, reason: str) -> None:
+        """The source gives up."""
+        if self._sink is not None and not self._closed:
+            self._sink.failed(self._origin_id, reason)
+
+    @property
+    def where(self) -> str:
+        """The server, for messages."""
+        return f"{self._address[0]}:{self._address[1]}"
+
+    # From the engine
+
+    def open(self, sink: BufferSink, position: Position) -> None:
+        """Connect and read from the position; on the reactor's thread."""
+        if self._sink is not None or self._closed:
+            raise SourceStateError(f"expected a source that was never opened, was origin {self._origin_id} again")
+        self._sink = sink
+        self.reconnect(position)
+
+    def reconnect(self, position: Position) -> None:
+        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again."""
+        if self._closed or self._sink is None:
+            raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open or after close")
+        self._drop()
+        self._position = position
+        self._failures = 0
+        self._connect()
+
+    def resume(self) -> None:
+        """The sink has room again; from any thread."""
+        self._reactor.callFromThread(self._resume)
+
+    def close(self) -> None:
+        """Break the connection; from any thread, the sink hears nothing more once it has run on the reactor's."""
+        self._closed = True
+        self._reactor.callFromThread(self._drop)
+
+    # From connections
+
+    def offer(self, raw: RawBuffer) -> bool:
+        """See `ConnectionOwner`."""
+        return self._sink is not None and not self._closed and self._sink.offer(raw)
+
+    def broken(self, connection: Connection, reason: str, *, is_clean: bool) -> None:
+        """See `ConnectionOwner`."""
+        if connection is not self._connection or self._closed:
+            return
+        self._connection = self._connector = None
+        if self.is_ready(connection):
+            self.ended(reason, is_clean=is_clean)
+        else:
+            self._attempt_failed(f"closed before the login was answered: {reason}")
+
+    def connected(self) -> Connection:
+        """The transport is there."""
+        connection = self.make_connection(self._position)
+        if self._closed:
+            connection.abandon()
+        else:
+            self._connection = connection
+        return connection
+
+    def unreachable(self, connector: Any, reason: str) -> None:
+        """No connection came about."""
+        if connector is self._connector and not self._closed:
+            self._connector = None
+            self._attempt_failed(reason)
+
+    def _resume(self) -> None:
+        if self._connection is not None:
+            self._connection.flush()
+
+    def _drop(self) -> None:
+        """Forget the connection and whatever was about to make one."""
+        connection, self._connection = self._connection, None
+        connector, self._connector = self._connector, None
+        retry, self._retry = self._retry, None
+        if retry is not None and retry.active():
+            retry.cancel()
+        if connection is not None:
+            connection.abandon()
+        elif connector is not None:
+            connector.disconnect()
+
+    def _connect(self) -> None:
+        self._retry = None
+        self._connector = self._reactor.connectTCP(*self._address, _Factory(self), timeout=self._connect_timeout_s)
+
+    def _attempt_failed(self, reason: str) -> None:
+        self._failures += 1
+        if self._failures >= self._backoff.attempts:
+            self.fail(f"expected a server at {self.where}, was none in {self._failures} attempts: {reason}")
+            return
+        self._retry = self._reactor.callLater(self._backoff.delay_s(self._failures), self._connect)
+
+
+_BACKOFF = Backoff()
+_START = Position()
+
+
+class _Factory(ClientFactory):
+    """Makes the one connection of one attempt."""
+
+    noisy = False
+
+    def __init__(self, source: ConnectingSource) -> None:
+        self._source = source
+
+    def buildProtocol(self, addr: object) -> Any:
+        return self._source.connected()
+
+    def clientConnectionFailed(self, connector: Any, reason: Failure) -> None:
+        self._source.unreachable(connector, reason.getErrorMessage())
