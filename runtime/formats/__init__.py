@@ -12,7 +12,7 @@ A new format is one file: its own indexer.
 """
 
 from runtime.formats.buffers import BODY, LEAD, DeadLetter, FormattedBatch, RawBuffer
-from runtime.formats.csv import CsvIndexer
+from runtime.formats.csv import CsvFormat, CsvIndexer
 from runtime.formats.errors import (
     DuplicateSequenceError,
     FormatError,
@@ -21,18 +21,24 @@ from runtime.formats.errors import (
     SchemaError,
     SequenceGapError,
 )
-from runtime.formats.formatter import InputFormatter, Malformed
+from runtime.formats.formatter import InputFormatter
 from runtime.formats.indexer import BadTuple, InputFormatIndexer, ParsedBlock
 from runtime.formats.ordering import InOrder
-from runtime.formats.schema import FEED_SCHEMA, Field, Schema
+from runtime.formats.pushdown import Condition, Pushdown
+from runtime.formats.schema import Field, Limits, Malformed, Schema
+from runtime.formats.schemas import BITSTAMP_SCHEMA, FEED_SCHEMA, LOBSTER_SCHEMA
 from runtime.formats.shredder import Found, SequenceShredder, Span
 from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [
+    "BITSTAMP_SCHEMA",
     "BODY",
     "FEED_SCHEMA",
     "LEAD",
+    "LOBSTER_SCHEMA",
     "BadTuple",
+    "Condition",
+    "CsvFormat",
     "CsvIndexer",
     "DeadLetter",
     "DuplicateSequenceError",
@@ -43,10 +49,12 @@ __all__ = [
     "InOrder",
     "InputFormatIndexer",
     "InputFormatter",
+    "Limits",
     "Malformed",
     "MalformedTupleError",
     "OrderCapacityError",
     "ParsedBlock",
+    "Pushdown",
     "RawBuffer",
     "Schema",
     "SchemaError",

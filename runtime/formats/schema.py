@@ -1,16 +1,50 @@
-"""The schema of an origin: its fields and how its text is cut into tuples and fields."""
+"""The schema of an origin: its fields, how its bytes are cut into them, and what becomes of what does not fit."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
+from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.errors import SchemaError
-from runtime.formats.values import ValueParser, value_parser
+from runtime.formats.format import Format
+from runtime.formats.values import ValueParser, nesting, value_parser
 
-__all__ = ["FEED_SCHEMA", "Field", "Schema"]
+__all__ = ["Field", "Limits", "Malformed", "Schema"]
+
+
+class Malformed(StrEnum):
+    """What becomes of a tuple, or of one value, that does not fit the schema."""
+
+    FAIL = "fail"
+    """The origin fails at the first such tuple."""
+    NULL = "null"
+    """Of a value in a nullable field only: it becomes NULL and is counted."""
+    SKIP = "skip"
+    """The tuple is left out and counted."""
+    DEAD_LETTER = "dead_letter"
+    """The tuple is left out, counted and described in a dead letter."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds on what one tuple may cost."""
+
+    tuple_bytes: int = 1 << 16
+    """The longest tuple, delimiter included; a longer one is bad."""
+    fields: int = 4096
+    """The most fields of a schema."""
+    nesting: int = 32
+    """The deepest nesting of values, and of types."""
+    described: int = 64
+    """How many bad tuples of a block are described; the others are counted."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 1:
+                raise SchemaError(f"expected a limit of at least 1 for {name}, was {getattr(self, name)}")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -21,7 +55,9 @@ class Field(msgspec.Struct, frozen=True):
     type: str
     """Its type, one that `runtime.formats.values.value_parser` knows."""
     nullable: bool = False
-    """Whether a NULL may stand there; a malformed value then becomes NULL and is counted."""
+    """Whether a NULL may stand there."""
+    path: str = ""
+    """Where it stands in nested formats: names with dots between; empty for its own name."""
 
     @property
     def parser(self) -> ValueParser:
@@ -34,41 +70,37 @@ class Schema(msgspec.Struct, frozen=True):
 
     fields: tuple[Field, ...]
     """At least one."""
-    tuple_delimiter: bytes = b"\n"
-    """One byte; behind ``\\n`` a ``\\r`` before it belongs to the delimiter."""
-    field_delimiter: bytes = b","
-    """One byte."""
-    header: bool = False
-    """Whether the first tuple of the stream names the fields; it is skipped."""
+    format: Format = CsvFormat()
+    """How bytes are cut into tuples and fields."""
+    malformed: Malformed = Malformed.DEAD_LETTER
+    """What becomes of a tuple that does not fit; not NULL."""
+    malformed_nullable: Malformed = Malformed.NULL
+    """What becomes of a malformed value of a nullable field: NULL, or else its tuple is bad."""
     null_values: tuple[str, ...] = ("",)
-    """Texts that mean NULL in nullable fields; the first one also stands in for a malformed value."""
-    quoting: bool = False
-    """Whether fields may be quoted; only False so far: quotes are ordinary characters."""
+    """Texts that mean NULL in nullable fields; in others they are no value, unless the field holds text."""
+    limits: Limits = Limits()
+    """Bounds on a tuple."""
 
     def __post_init__(self) -> None:
         names = [field.name for field in self.fields]
         if not names or len(set(names)) != len(names):
             raise SchemaError(f"expected at least one field and distinct names, was {names}")
+        if len(names) > self.limits.fields:
+            raise SchemaError(f"expected at most {self.limits.fields} fields, was {len(names)}")
         for field in self.fields:
-            value_parser(field.type)
-        for what, delimiter in (("tuple", self.tuple_delimiter), ("field", self.field_delimiter)):
-            if len(delimiter) != 1:
-                raise SchemaError(f"expected a {what} delimiter of one byte, was {delimiter!r}")
-        if self.tuple_delimiter == self.field_delimiter or self.field_delimiter in b"\r\n":
-            raise SchemaError(f"expected a field delimiter of its own, was {self.field_delimiter!r}")
-        if self.quoting:
-            raise SchemaError("expected quoting False, was True: quoted fields are not read yet")
-        if any(field.nullable for field in self.fields) and not self.null_values:
-            raise SchemaError("expected null_values for nullable fields, was ()")
-        if len(self.fields) == 1 and self.fields[0].nullable and not self.null_values[0]:
-            raise SchemaError("expected a first null value with letters for a single field, was '': an empty tuple")
+            if (depth := nesting(value_parser(field.type).arrow_type)) > self.limits.nesting:
+                raise SchemaError(
+                    f"expected types nested at most {self.limits.nesting} deep, was {depth}: {field.name}"
+                )
+        if self.malformed == Malformed.NULL:
+            raise SchemaError("expected malformed fail, skip or dead_letter, was null: a tuple cannot become NULL")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The fields' names, in order."""
         return tuple(field.name for field in self.fields)
 
-    def select(self, columns: tuple[str, ...] | None) -> tuple[Field, ...]:
+    def select(self, columns: tuple[str, ...] | frozenset[str] | None) -> tuple[Field, ...]:
         """The named fields in schema order, all for None; raises `SchemaError` for a name that is not there."""
         if columns is None:
             return self.fields
@@ -76,21 +108,6 @@ class Schema(msgspec.Struct, frozen=True):
             raise SchemaError(f"expected columns out of {', '.join(self.names)}, was {', '.join(sorted(unknown))}")
         return tuple(field for field in self.fields if field.name in columns)
 
-    def arrow_schema(self, columns: tuple[str, ...] | None = None) -> Any:
+    def arrow_schema(self, columns: tuple[str, ...] | frozenset[str] | None = None) -> Any:
         """The `pyarrow.Schema` of what a formatter makes of it."""
         return pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.select(columns)])
-
-
-FEED_SCHEMA = Schema(
-    (
-        Field("sequence", "int64"),
-        Field("time_ns", "int64"),
-        Field("order_id", "int64"),
-        Field("broker_id", "int64"),
-        Field("action", "string"),
-        Field("volume", "int64"),
-        Field("price", "int64"),
-        Field("symbol", "string"),
-    )
-)
-"""The exchange's feed lines, see `deltabook.wire.text.FeedMessage`."""

@@ -1,7 +1,7 @@
 """The registry of value parsers: which types a field may have, and which texts are values of them.
 
 All formats share it, so that an int64 is the same int64 in each. The conversion itself is Arrow's, in columns and
-outside the interpreter lock; a parser here adds what is needed to find the one bad value among many good ones without
+outside the interpreter lock; a parser here adds what is needed to find the bad values among many good ones without
 converting them one by one: a pattern of what is surely good, and one outside which everything is surely bad.
 """
 
@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.errors import SchemaError
 
-__all__ = ["ValueParser", "register", "registered_types", "value_parser"]
+__all__ = ["ValueParser", "nesting", "register", "registered_types", "value_parser"]
 
 
 class ValueParser(msgspec.Struct, frozen=True, eq=False):
@@ -39,6 +40,18 @@ class ValueParser(msgspec.Struct, frozen=True, eq=False):
         """Whether every well-encoded text is a value, so that an empty field is an empty text."""
         return bool(pa.types.is_string(self.arrow_type))
 
+    @property
+    def nested(self) -> bool:
+        """Whether the values are arrays or structs; in formats without nesting their text is JSON."""
+        return bool(pa.types.is_nested(self.arrow_type))
+
+
+def nesting(arrow_type: Any) -> int:
+    """How deep arrays and structs stand in each other, 0 for a plain type."""
+    if not pa.types.is_nested(arrow_type):
+        return 0
+    return 1 + max(nesting(arrow_type.field(i).type) for i in range(arrow_type.num_fields))
+
 
 def _integer(name: str, arrow_type: Any, safe_digits: int) -> ValueParser:
     sign = "" if name.startswith("u") else "-?"
@@ -51,13 +64,19 @@ def _integer(name: str, arrow_type: Any, safe_digits: int) -> ValueParser:
 
 
 def _float(name: str, arrow_type: Any) -> ValueParser:
-    return ValueParser(name=name, arrow_type=arrow_type, surely_good=r"^-?[0-9]{1,18}(\.[0-9]{1,18})?$")
+    return ValueParser(
+        name=name,
+        arrow_type=arrow_type,
+        surely_good=r"^-?[0-9]{1,18}(\.[0-9]{1,18})?$",
+        maybe_good=r"(?i)^[ \t]*[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|nan(\(\w*\))?|inf|infinity)[ \t]*$",
+    )
 
 
 def _one_character(column: Any) -> Any:
     return pc.equal(pc.utf8_length(column), 1)
 
 
+_BOOL: Final = r"^(0|1|true|True|TRUE|false|False|FALSE)$"
 _PLAIN: Final[dict[str, ValueParser]] = {}
 
 
@@ -79,35 +98,103 @@ for _parser in (
     _integer("uint64", pa.uint64(), 19),
     _float("float32", pa.float32()),
     _float("float64", pa.float64()),
-    ValueParser("bool", pa.bool_(), surely_good=r"^(true|false|0|1)$"),
+    ValueParser("bool", pa.bool_(), surely_good=_BOOL, maybe_good=_BOOL),
     ValueParser("string", pa.string()),
     ValueParser("char", pa.string(), column_check=_one_character),
-    ValueParser("date", pa.date32()),
+    ValueParser("date", pa.date32(), maybe_good=r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$"),
 ):
     register(_parser)
 
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _TIMESTAMP: Final = re.compile(r"timestamp\((s|ms|us|ns)\)")
+_NESTED: Final = re.compile(r"(array|struct)<(.*)>", re.DOTALL)
+_NAME: Final = re.compile(r"\s*(\w+)\s*:(.*)", re.DOTALL)
+_DEEPEST: Final = 64
 
 
 def value_parser(name: str) -> ValueParser:
-    """The parser of a type such as ``int64``, ``decimal(18,4)`` or ``timestamp(ns)``; raises `SchemaError`.
+    """The parser of a type such as ``int64``, ``decimal(18,4)``, ``timestamp(ns)``, ``array<int64>`` or
+    ``struct<price:int64,sizes:array<int64>>``; raises `SchemaError`.
 
     >>> value_parser("decimal(18,4)").arrow_type
     Decimal128Type(decimal128(18, 4))
+    >>> value_parser("array<struct<a:int8,b:char>>").arrow_type
+    ListType(list<item: struct<a: int8, b: string>>)
     """
+    return _parser_of(name, _DEEPEST)
+
+
+def _parser_of(name: str, deepest: int) -> ValueParser:
     if (plain := _PLAIN.get(name)) is not None:
         return plain
-    try:
-        if (decimal := _DECIMAL.fullmatch(name)) is not None:
+    if (decimal := _DECIMAL.fullmatch(name)) is not None:
+        try:
             return ValueParser(name, pa.decimal128(int(decimal[1]), int(decimal[2])), maybe_good=r"^[-+0-9.eE \t]+$")
-    except ValueError as error:
-        raise SchemaError(f"expected a decimal of at most 38 digits, was {name!r}: {error}") from None
+        except ValueError as error:
+            raise SchemaError(f"expected a decimal of at most 38 digits, was {name!r}: {error}") from None
     if (timestamp := _TIMESTAMP.fullmatch(name)) is not None:
-        return ValueParser(name, pa.timestamp(timestamp[1]))
+        return ValueParser(name, pa.timestamp(timestamp[1]), maybe_good=r"^[0-9]{4}[-0-9:.TZ+ ]+$")
+    if (nested := _NESTED.fullmatch(name)) is not None:
+        if deepest == 0:
+            raise SchemaError(f"expected types nested at most {_DEEPEST} deep, was {name[:100]!r}")
+        return _array(name, nested[2], deepest) if nested[1] == "array" else _struct(name, nested[2], deepest)
     raise SchemaError(f"expected a type out of {', '.join(registered_types())}, was {name!r}")
+
+
+def _array(name: str, item: str, deepest: int) -> ValueParser:
+    parser = _parser_of(item.strip(), deepest - 1)
+    check = parser.column_check
+    return ValueParser(name, pa.list_(parser.arrow_type), column_check=_items_check(check) if check else None)
+
+
+def _struct(name: str, members: str, deepest: int) -> ValueParser:
+    parsers: dict[str, ValueParser] = {}
+    for member in _split(members):
+        named = _NAME.fullmatch(member)
+        if named is None or named[1] in parsers:
+            raise SchemaError(f"expected struct<name:type,...> with distinct names, was {name!r} at {member!r}")
+        parsers[named[1]] = _parser_of(named[2].strip(), deepest - 1)
+    checks = {member: parser.column_check for member, parser in parsers.items() if parser.column_check}
+    arrow_type = pa.struct([pa.field(member, parser.arrow_type) for member, parser in parsers.items()])
+    return ValueParser(name, arrow_type, column_check=_members_check(checks) if checks else None)
+
+
+def _split(members: str) -> list[str]:
+    """The members of a struct: between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for letter in members:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _items_check(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Whether all items of each array hold a condition of their own."""
+
+    def all_items(column: Any) -> Any:
+        held = pc.fill_null(check(pc.list_flatten(column)), True).to_numpy(zero_copy_only=False)
+        good = np.ones(len(column), np.bool_)
+        good[pc.list_parent_indices(column).to_numpy()[~held]] = False
+        return pa.array(good)
+
+    return all_items
+
+
+def _members_check(checks: dict[str, Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Whether the members of each struct hold their conditions."""
+
+    def all_members(column: Any) -> Any:
+        good = pa.array(np.ones(len(column), np.bool_))
+        for member, check in checks.items():
+            good = pc.and_(good, pc.fill_null(check(pc.struct_field(column, member)), True))
+        return good
+
+    return all_members
 
 
 def registered_types() -> tuple[str, ...]:
     """The names that `value_parser` takes, parameters written as letters."""
-    return (*sorted(_PLAIN), "decimal(P,S)", "timestamp(s|ms|us|ns)")
+    return (*sorted(_PLAIN), "decimal(P,S)", "timestamp(s|ms|us|ns)", "array<TYPE>", "struct<NAME:TYPE,...>")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import Column, Relation
-from runtime.formats import Field, Schema
+from runtime.formats import CsvFormat, Field, Schema
 from runtime.relations.adaptor import Adaptor, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES
@@ -32,7 +32,7 @@ class RowAdaptor(Adaptor):
         nulls = ("NULL", "") if len(fields) == 1 and not deletions else ("",)
         self._schema = Schema(
             (Field(_FLAG, "int64"), *fields) if deletions else tuple(fields),
-            field_delimiter=delimiter,
+            CsvFormat(field_delimiter=delimiter),
             null_values=nulls,
         )
 

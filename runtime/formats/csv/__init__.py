@@ -1,0 +1,14 @@
+"""Comma-separated text.
+
+```
+ Run ──▶ delimiters: where tuples end                                        CsvFormat (dialect): how it is written
+ Block ──▶ translation: tuples as lines ──▶ reader: Arrow, typed ──▶ reading: columns, malformed values marked
+                                                └─ columns: a column that Arrow refused, text by text
+           tuples: where each one stands ──────────────────────────▶ outcome: good rows, bad tuples, pushdown
+```
+"""
+
+from runtime.formats.csv.dialect import CsvFormat
+from runtime.formats.csv.indexer import CsvIndexer
+
+__all__ = ["CsvFormat", "CsvIndexer"]

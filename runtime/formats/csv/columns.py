@@ -1,0 +1,224 @@
+"""One column, text by text, the ones that hold no value marked: for columns that Arrow's reader refuses as wholes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+
+from runtime.formats.values import ValueParser
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Field
+
+__all__ = ["ColumnReader", "to_numpy"]
+
+_SEPARATOR: Final = b"\x01"
+_NO_VALUE: Final = "[\x01\r\n]"
+_WHOLE: Final = 2**31 - 1
+_ROW: Final = re.compile(r"In CSV column #0: Row #(\d+)")
+_ERRORS_BY_ROW: Final = 8
+_FEW: Final = 32
+
+
+class ColumnReader:
+    """Reads the texts of one field. What is a value is decided by the same reader that reads whole blocks."""
+
+    def __init__(self, field: Field, null_values: tuple[str, ...], *, trim: bool) -> None:
+        self._field = field
+        self._parser: ValueParser = field.parser
+        self._nulls = pa.array([text.encode() for text in null_values], pa.binary())
+        self._trim = trim
+
+    def read(self, tokens: Any) -> tuple[Any, Any]:
+        """From a binary array the column, and a boolean array of the rows that hold no value; there it has NULL."""
+        if self._trim:
+            tokens = trimmed(_as_text(tokens, pa.string())).cast(pa.binary())
+        null = to_numpy(pc.is_in(tokens, value_set=self._nulls))
+        if self._field.nullable or not self._parser.textual:
+            wrong = np.zeros(len(tokens), np.bool_) if self._field.nullable else null
+        else:
+            wrong, null = np.zeros(len(tokens), np.bool_), np.zeros(len(tokens), np.bool_)
+        if self._parser.textual:
+            values, refused = _texts(tokens, null)
+        elif self._parser.nested:
+            values, refused = self._nested(tokens, null)
+        else:
+            values, refused = self._plain(tokens, null)
+        return self.checked(values, wrong | refused)
+
+    def checked(self, values: Any, wrong: Any) -> tuple[Any, Any]:
+        """The column with the parser's own condition applied."""
+        if self._parser.column_check is None:
+            return values, wrong
+        failed = ~to_numpy(pc.fill_null(self._parser.column_check(values), True))
+        if failed.any():
+            values = pc.if_else(pa.array(~failed), values, pa.scalar(None, values.type))
+        return values, wrong | failed
+
+    def _plain(self, tokens: Any, null: Any) -> tuple[Any, Any]:
+        empty = to_numpy(pc.equal(pc.binary_length(tokens), 0))
+        refused = (empty & ~null) | _matches(tokens, _NO_VALUE)
+        start = 0
+        for _ in range(_ERRORS_BY_ROW):
+            row = self._first_refused(tokens[start:], (null | refused)[start:])
+            if row is None:
+                break
+            refused[start + row] = True
+            start += row + 1
+        else:
+            refused |= self._refused_by_pattern(tokens, null | refused)
+        return self._converted(tokens, null | refused), refused
+
+    def _first_refused(self, tokens: Any, skip: Any) -> int | None:
+        try:
+            self._converted(tokens, skip)
+        except pa.ArrowInvalid as error:
+            row = _ROW.match(str(error))
+            if row is None:
+                raise
+            return int(row[1]) - 1
+        return None
+
+    def _converted(self, tokens: Any, skip: Any) -> Any:
+        """The values of the texts, NULL for those that are skipped; raises `pyarrow.ArrowInvalid`."""
+        if len(tokens) == 0:
+            return pa.array([], self._parser.arrow_type)
+        if skip.any():
+            tokens = pc.if_else(pa.array(skip), pa.scalar(b"", pa.binary()), tokens)
+        lines = pc.binary_join_element_wise(tokens, pa.scalar(b"\n", pa.binary()), pa.scalar(_SEPARATOR, pa.binary()))
+        table = pacsv.read_csv(
+            pa.BufferReader(_content(lines)),
+            read_options=pacsv.ReadOptions(column_names=["value", "end"], use_threads=False, block_size=_WHOLE),
+            parse_options=pacsv.ParseOptions(
+                delimiter=_SEPARATOR.decode(), quote_char=False, double_quote=False, escape_char=False
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types={"value": self._parser.arrow_type}, include_columns=["value"], null_values=[""]
+            ),
+        )
+        return _one_chunk(table.column(0))
+
+    def _refused_by_pattern(self, tokens: Any, skip: Any) -> Any:
+        parser = self._parser
+        sure = _matches(tokens, parser.surely_good) if parser.surely_good else np.zeros(len(tokens), np.bool_)
+        refused = ~_matches(tokens, parser.maybe_good) if parser.maybe_good else np.zeros(len(tokens), np.bool_)
+        refused &= ~sure & ~skip
+        doubtful = np.flatnonzero(~sure & ~refused & ~skip)
+        texts = tokens.take(pa.array(doubtful))
+
+        def reads(start: int, stop: int) -> bool:
+            part = texts[start:stop]
+            return self._first_refused(part, np.zeros(len(part), np.bool_)) is None
+
+        refused[doubtful[_refused(len(texts), reads)]] = True
+        return refused
+
+    def _nested(self, tokens: Any, null: Any) -> tuple[Any, Any]:
+        """Arrays and structs: JSON in one line, members as the type has them."""
+        refused = np.zeros(len(tokens), np.bool_)
+        texts = pc.if_else(pa.array(null), pa.scalar(b"null", pa.binary()), tokens)
+        if not self._reads_nested(texts):
+            refused[_refused(len(texts), lambda start, stop: self._reads_nested(texts[start:stop]))] = True
+            texts = pc.if_else(pa.array(refused), pa.scalar(b"null", pa.binary()), texts)
+        values = _json(texts, self._parser.arrow_type)
+        if not self._field.nullable:  # the word null is JSON, but no value here
+            refused |= to_numpy(values.is_null()) & ~null
+        return values, refused
+
+    def _reads_nested(self, texts: Any) -> bool:
+        data = _content(texts)
+        if b"\n" in data or b"\r" in data:
+            return False
+        try:
+            return len(_json(texts, self._parser.arrow_type)) == len(texts)
+        except pa.ArrowInvalid:
+            return False
+
+
+def trimmed(texts: Any) -> Any:
+    """Texts without the blanks and tabs around them."""
+    return pc.ascii_trim(texts, characters=" \t")
+
+
+def to_numpy(mask: Any) -> Any:
+    """A boolean Arrow array without NULL as one that can be changed."""
+    return mask.to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
+    """Texts in UTF-8; only those with a byte beyond ASCII are looked at, and by halves."""
+    refused = np.zeros(len(tokens), np.bool_)
+    if not _is_text(tokens):
+        refused[_refused(len(tokens), lambda start, stop: _is_text(tokens[start:stop]))] = True
+    keep = pa.array(~(refused | null))
+    return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
+
+
+def _is_text(tokens: Any) -> bool:
+    try:
+        tokens.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _json(texts: Any, arrow_type: Any) -> Any:
+    """Values of JSON texts; raises `pyarrow.ArrowInvalid`."""
+    if len(texts) == 0:
+        return pa.array([], arrow_type)
+    lines = pc.binary_join_element_wise(
+        pa.scalar(b'{"value":', pa.binary()), texts, pa.scalar(b"}\n", pa.binary()), pa.scalar(b"", pa.binary())
+    )
+    table = pajson.read_json(
+        pa.BufferReader(_content(lines)),
+        read_options=pajson.ReadOptions(use_threads=False, block_size=_WHOLE),
+        parse_options=pajson.ParseOptions(
+            explicit_schema=pa.schema([("value", arrow_type)]), unexpected_field_behavior="error"
+        ),
+    )
+    return _one_chunk(table.column(0))
+
+
+def _refused(count: int, takes: Callable[[int, int], bool]) -> list[int]:
+    """Positions that a judge of ranges does not take: by halves, and one by one where it is dense."""
+    refused: list[int] = []
+    todo = [(0, count)] if count else []
+    while todo:
+        start, stop = todo.pop()
+        if takes(start, stop):
+            continue
+        if stop - start == 1:
+            refused.append(start)
+        elif stop - start <= _FEW:
+            todo += [(i, i + 1) for i in range(start, stop)]
+        else:
+            middle = (start + stop) // 2
+            todo += [(start, middle), (middle, stop)]
+    return sorted(refused)
+
+
+def _matches(tokens: Any, pattern: str) -> Any:
+    return to_numpy(pc.match_substring_regex(tokens, pattern))
+
+
+def _as_text(tokens: Any, text_type: Any) -> Any:
+    """The same bytes under another name, not checked."""
+    return pa.Array.from_buffers(text_type, len(tokens), tokens.buffers(), offset=tokens.offset)
+
+
+def _content(lines: Any) -> bytes:
+    """The bytes of a binary array one behind another."""
+    _, offsets, data = lines.buffers()
+    places = np.frombuffer(offsets, np.int32)
+    return bytes(data[int(places[lines.offset]) : int(places[lines.offset + len(lines)])]) if data else b""
+
+
+def _one_chunk(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,112 @@
+"""Where unquoted tuples end: cuts of runs that may start and stop within a delimiter, and all ends of a block.
+
+The state between two runs is how many bytes of a delimiter have been matched so far, as a string matcher keeps it: the
+longest beginning of the delimiter that the text ends in, not reaching into the delimiter before. To go on from it is
+to put those bytes in front of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.formats.csv.dialect import is_bordered
+from runtime.formats.format import Cut, Run, RunIndex, SettledIndex
+
+__all__ = ["delimiter_ends", "index_unquoted", "matched"]
+
+
+def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
+    """Searches from both ends over the pieces; a delimiter of one byte leaves nothing open."""
+    if len(delimiter) == 1:
+        return SettledIndex(_byte_cut(run, delimiter))
+    return _LongIndex(run.data, delimiter)
+
+
+def _byte_cut(run: Run, delimiter: bytes) -> Cut:
+    """The first and the last piece of the run that hold the byte, without joining them."""
+    first = last = -1
+    start = 0
+    for piece in run.pieces:
+        at = _bytes(piece).find(delimiter)
+        if at >= 0:
+            first = start + at + 1
+            break
+        start += len(piece)
+    if first >= 0:
+        stop = run.length
+        for piece in reversed(run.pieces):
+            stop -= len(piece)
+            at = _bytes(piece).rfind(delimiter)
+            if at >= 0:
+                last = stop + at + 1
+                break
+    return Cut(first, last)
+
+
+def _bytes(piece: Any) -> bytes:
+    return piece if isinstance(piece, bytes) else bytes(piece)
+
+
+class _LongIndex(RunIndex):
+    """Answers for every number of matched bytes; the run's own matches are found once."""
+
+    def __init__(self, data: bytes, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+        self._cuts = [_long_cut(data, delimiter, state) for state in range(len(delimiter))]
+        self._settled = self._cuts[0] if len(set(self._cuts)) == 1 else None
+        ends = {cut.end_state for cut in self._cuts}
+        self._end_state = ends.pop() if len(ends) == 1 else None
+
+    @property
+    def settled(self) -> Cut | None:
+        return self._settled
+
+    @property
+    def end_state(self) -> int | None:
+        return self._end_state
+
+    def cut(self, state: int) -> Cut:
+        return self._cuts[state]
+
+
+def _long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
+    """The cut of a run in front of which ``state`` bytes of the delimiter stand."""
+    length = len(delimiter)
+    if is_bordered(delimiter):  # which of the matches that overlap count depends on the ones before: find them all
+        parts = (delimiter[:state] + data).split(delimiter)
+        if len(parts) == 1:
+            return Cut(-1, -1, matched(parts[0], delimiter))
+        first = len(parts[0]) + length - state
+        return Cut(first, len(data) - len(parts[-1]), matched(parts[-1], delimiter))
+    across = (delimiter[:state] + data[: length - 1]).find(delimiter)
+    first = across + length - state if across >= 0 else data.find(delimiter) + length
+    if across < 0 and first < length:
+        return Cut(-1, -1, matched(delimiter[:state] + data, delimiter))
+    at = data.rfind(delimiter)
+    last = at + length if at >= 0 else first
+    return Cut(first, last, matched(data[last:], delimiter))
+
+
+def matched(text: bytes, delimiter: bytes) -> int:
+    """The longest proper beginning of the delimiter that the text ends in."""
+    for length in range(len(delimiter) - 1, 0, -1):
+        if text.endswith(delimiter[:length]):
+            return length
+    return 0
+
+
+def delimiter_ends(text: bytes, delimiter: bytes) -> Any:
+    """int64 array: the offset behind each delimiter of a text, leftmost first and not overlapping."""
+    codes = np.frombuffer(text, np.uint8)
+    length = len(delimiter)
+    if length == 1:
+        return np.flatnonzero(codes == delimiter[0]) + 1
+    if is_bordered(delimiter):
+        parts = text.split(delimiter)[:-1]
+        return np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)) + length)
+    starts = np.flatnonzero(codes[: max(len(codes) - length + 1, 0)] == delimiter[0])
+    for place in range(1, length):
+        starts = starts[codes[starts + place] == delimiter[place]]
+    return starts + length

@@ -1,0 +1,90 @@
+"""How comma-separated text is written: its delimiters, quotes and blanks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from runtime.formats.errors import SchemaError
+
+if TYPE_CHECKING:
+    from runtime.formats.csv.indexer import CsvIndexer
+    from runtime.formats.pushdown import Pushdown
+    from runtime.formats.schema import Schema
+
+__all__ = ["QUOTE", "CsvFormat", "is_bordered"]
+
+QUOTE: Final = b'"'
+"""What quotes a field where quoting is on."""
+_LONGEST_DELIMITER: Final = 8
+_ASCII: Final = 128
+
+
+class CsvFormat(msgspec.Struct, frozen=True):
+    """Fields between delimiters. Raises `SchemaError` for a dialect that cannot be read unambiguously."""
+
+    tuple_delimiter: bytes = b"\n"
+    """One to eight bytes; behind ``\\n`` a ``\\r`` before it belongs to the delimiter."""
+    field_delimiter: bytes = b","
+    """One ASCII byte."""
+    header: bool = False
+    """Whether the first tuple of the stream names the fields; it is skipped."""
+    quoting: bool = False
+    """Whether a field may stand in double quotes, with delimiters, line ends and doubled quotes inside. A quote opens
+    only at a field's first byte; elsewhere it is an ordinary character. Text behind a closing quote is kept."""
+    escape: bytes = b""
+    """Where quoting is on: one ASCII byte that makes the next one ordinary, in and outside of quotes; none if empty."""
+    trim: bool = False
+    """Whether blanks and tabs around a value are taken away, inside quotes too. A quote behind blanks opens nothing."""
+
+    def __post_init__(self) -> None:
+        end, field, escape = self.tuple_delimiter, self.field_delimiter, self.escape
+        if not 1 <= len(end) <= _LONGEST_DELIMITER:
+            raise SchemaError(f"expected a tuple delimiter of 1 to {_LONGEST_DELIMITER} bytes, was {end!r}")
+        if not _is_text(end):
+            raise SchemaError(f"expected a tuple delimiter in UTF-8, was {end!r}")
+        if len(field) != 1 or field[0] >= _ASCII:
+            raise SchemaError(f"expected a field delimiter of one ASCII byte, was {field!r}")
+        if field in end or field in b"\r\n":
+            raise SchemaError(f"expected a field delimiter of its own, was {field!r} beside {end!r}")
+        if escape and not self.quoting:
+            raise SchemaError(f"expected an escape only with quoting, was {escape!r}")
+        if len(escape) > 1 or (escape and escape[0] >= _ASCII):
+            raise SchemaError(f"expected an escape of one ASCII byte, was {escape!r}")
+        if self.quoting:
+            special = (QUOTE, escape) if escape else (QUOTE,)
+            if any(s in end or s == field for s in special) or escape in {QUOTE, b"\r", b"\n"}:
+                raise SchemaError(
+                    f"expected quote, escape and delimiters of their own, was {QUOTE!r}, {escape!r}, {end!r}, {field!r}"
+                )
+            if is_bordered(end):
+                raise SchemaError(f"expected a tuple delimiter that cannot overlap itself beside quotes, was {end!r}")
+
+    @property
+    def name(self) -> str:
+        """As scripts write it."""
+        return "csv"
+
+    def indexer(self, schema: Schema, pushdown: Pushdown) -> CsvIndexer:
+        """An indexer for the schema; raises `SchemaError`."""
+        from runtime.formats.csv.indexer import CsvIndexer
+
+        return CsvIndexer(schema, self, pushdown)
+
+
+def is_bordered(delimiter: bytes) -> bool:
+    """Whether an end of the delimiter is also its beginning, so that two of them can overlap.
+
+    >>> is_bordered(b"aab"), is_bordered(b"aba")
+    (False, True)
+    """
+    return any(delimiter.endswith(delimiter[:n]) for n in range(1, len(delimiter)))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

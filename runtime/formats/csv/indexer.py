@@ -1,0 +1,102 @@
+"""Comma-separated text: where tuples end, and whole tuples as columns by one call of Arrow's reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from runtime.formats.csv.delimiters import index_unquoted
+from runtime.formats.csv.dialect import CsvFormat
+from runtime.formats.csv.outcome import Outcome, WholeFaults
+from runtime.formats.csv.reading import Reading, TextReader
+from runtime.formats.csv.translation import translate
+from runtime.formats.csv.tuples import Tuples, has_stray_return, surely_short
+from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex
+from runtime.formats.pushdown import Pushdown
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Schema
+
+__all__ = ["CsvIndexer"]
+
+
+class CsvIndexer(InputFormatIndexer):
+    """Cuts runs by searches from both ends, and gives whole blocks to Arrow's reader.
+
+    A block goes to the reader in one call outside the interpreter lock, typed, and only for the columns that are
+    wanted. If the reader refuses it, the tuples of another shape are taken out and columns with malformed values are
+    read as bytes first, so that what is a value is decided in one place and does not depend on a tuple's neighbours.
+    Values of columns that nobody asked for are not looked at, but counted. Empty tuples are ignored. Where tuples end
+    in ``\\n``, a ``\\r`` in front of that belongs to it, and outside of quotes is an error elsewhere.
+    """
+
+    def __init__(self, schema: Schema, dialect: CsvFormat, pushdown: Pushdown) -> None:
+        self._dialect = dialect
+        self._width = len(schema.fields)
+        self._limit = schema.limits.tuple_bytes
+        fields = schema.select(pushdown.parsed_columns)
+        self._reader = TextReader(schema, dialect, fields)
+        self._outcome = Outcome(schema, pushdown)
+
+    def index(self, run: Run) -> RunIndex:
+        """Two searches, from both ends."""
+        return index_unquoted(run, self._dialect.tuple_delimiter)
+
+    def terminated(self, tail: bytes, state: int) -> bytes | None:
+        """The tail and a delimiter."""
+        del state
+        return tail + self._dialect.tuple_delimiter
+
+    def empty_rows(self) -> Any:
+        """No rows of the columns."""
+        return self._outcome.empty_rows
+
+    def parse(self, block: Block) -> ParsedBlock:
+        """The block's columns; good blocks take one call of Arrow's reader."""
+        text = block.data if isinstance(block.data, bytes) else bytes(block.data)
+        reading = self._read_good(text)
+        if reading is None:
+            return self._parse_bad(text)
+        return self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+
+    def _read_good(self, text: bytes) -> Reading | None:
+        """The whole block at once, unless a tuple of it may be bad as a whole."""
+        if not surely_short(text, self._dialect.tuple_delimiter, self._limit):
+            return None
+        if self._dialect.tuple_delimiter == b"\n" and has_stray_return(text):
+            return None
+        translation = translate(text, self._dialect)
+        reading = self._reader.read(translation) if translation is not None else None
+        return reading if isinstance(reading, Reading) else None
+
+    def _parse_bad(self, text: bytes) -> ParsedBlock:
+        """The block without the tuples that are bad as wholes: too long, a stray carriage return, wrong shape."""
+        tuples = Tuples(text, self._dialect)
+        faults: list[WholeFaults] = []
+        lengths = tuples.ends - tuples.starts
+        excluded = lengths > self._limit
+        if excluded.any():
+            faults.append(WholeFaults(np.flatnonzero(excluded), f"at most {self._limit} bytes", lengths, "bytes"))
+        if self._dialect.tuple_delimiter == b"\n" and has_stray_return(text):
+            returns = tuples.with_stray_return()
+            places = np.flatnonzero((returns > 0) & ~excluded)
+            faults.append(WholeFaults(places, "no carriage return inside the tuple", returns, "carriage returns"))
+            excluded[places] = True
+        alive = np.flatnonzero(~excluded)
+        translation = translate(tuples.without(np.flatnonzero(excluded)), self._dialect)
+        assert translation is not None
+        reading = self._reader.read(translation)
+        if not isinstance(reading, Reading):
+            counts = self._reader.misshapen(translation)
+            places = alive[np.fromiter(counts, np.int64, len(counts))]
+            widths = dict(zip(places.tolist(), counts.values(), strict=True))
+            faults.append(WholeFaults(places, f"{self._width} fields", widths, "fields"))
+            excluded[places] = True
+            alive = np.flatnonzero(~excluded)
+            translation = translate(tuples.without(np.flatnonzero(excluded)), self._dialect)
+            assert translation is not None
+            reading = self._reader.read(translation)
+        if not isinstance(reading, Reading) or reading.rows != len(alive):
+            raise AssertionError(f"the reader and the search for tuples disagree about {text[:200]!r}")
+        return self._outcome.of(reading, alive, lambda: tuples, len(tuples), faults)

@@ -1,0 +1,117 @@
+"""From columns with marked values to what a block gives: good rows that are wanted, bad tuples described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from runtime.formats.csv.columns import to_numpy
+from runtime.formats.csv.reading import ColumnFaults, Reading
+from runtime.formats.csv.tuples import Tuples
+from runtime.formats.format import BadTuple, ParsedBlock
+from runtime.formats.pushdown import Pushdown
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Schema
+
+__all__ = ["Outcome", "WholeFaults"]
+
+_QUOTED_BYTES = 64
+
+
+class WholeFaults(msgspec.Struct, frozen=True, eq=False):
+    """Tuples that are bad as wholes, for one reason."""
+
+    tuples: Any
+    """int64 array: their indices."""
+    expected: str
+    """What should have been there."""
+    measure: Any
+    """By index what was there."""
+    unit: str
+    """Of what."""
+
+
+class Outcome:
+    """Applies the policies and the pushdown."""
+
+    def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
+        self._pushdown = pushdown
+        self._fields = schema.select(pushdown.parsed_columns)
+        self._described = schema.limits.described
+        self._arrow_schema = schema.arrow_schema(pushdown.parsed_columns)
+        self._output = [f.name for f in schema.select(pushdown.columns)]
+        nulls = schema.malformed_nullable == "null"
+        self._becomes_null = [f.nullable and nulls for f in self._fields]
+        self.empty_rows = self._projected(_empty(self._arrow_schema))
+
+    def of(
+        self,
+        reading: Reading,
+        alive: Any,
+        tuples: Callable[[], Tuples],
+        count: int,
+        whole: list[WholeFaults],
+    ) -> ParsedBlock:
+        """``alive``: for each row of the reading the index of its tuple, None if every tuple has a row."""
+        rows = pa.RecordBatch.from_arrays(reading.columns, schema=self._arrow_schema) if reading.rows else None
+        if rows is None:
+            rows = _empty(self._arrow_schema)
+        good = np.ones(reading.rows, np.bool_)
+        nulled = [f.rows for f in reading.faults if self._becomes_null[f.position]]
+        refused = [f for f in reading.faults if not self._becomes_null[f.position]]
+        for fault in refused:
+            good &= ~fault.rows
+        index = np.arange(reading.rows) if alive is None else alive
+        parsed = ParsedBlock(
+            rows=rows,
+            tuples=count,
+            ends=lambda: tuples().ends,
+            kept=None if alive is None or len(alive) == count else alive,
+            bad=tuple(self._bad(reading, refused, whole, index, tuples)) if refused or whole else (),
+            bad_tuples=np.sort(np.concatenate([f.tuples for f in whole] + [index[~good]])),
+            nulled=np.sort(np.concatenate([index[wrong & good] for wrong in nulled]))
+            if nulled
+            else np.zeros(0, np.int64),
+        )
+        mask = good if refused else None
+        wanted = self._pushdown.wanted(rows)
+        if wanted is not None:
+            wanted = to_numpy(wanted)
+            mask = wanted if mask is None else mask & wanted
+        if mask is not None and not mask.all():
+            parsed = msgspec.structs.replace(parsed, rows=rows.filter(pa.array(mask)), kept=index[mask])
+        return msgspec.structs.replace(parsed, rows=self._projected(parsed.rows))
+
+    def _projected(self, rows: Any) -> Any:
+        return rows if len(self._output) == rows.num_columns else rows.select(self._output)
+
+    def _bad(
+        self,
+        reading: Reading,
+        refused: list[ColumnFaults],
+        whole: list[WholeFaults],
+        index: Any,
+        tuples: Callable[[], Tuples],
+    ) -> Iterator[BadTuple]:
+        """The first bad tuples; one with several malformed values is described by the first of them."""
+        found: dict[int, tuple[str, str, str]] = {}
+        for fault in whole:
+            for place in np.sort(fault.tuples)[: self._described].tolist():
+                found[place] = ("", fault.expected, f"{fault.measure[place]} {fault.unit}")
+        for column in refused:
+            field = self._fields[column.position]
+            for row in np.flatnonzero(column.rows)[: self._described].tolist():
+                text = column.text(row)[:_QUOTED_BYTES]
+                found.setdefault(int(index[row]), (field.name, field.type, f"{text!r} is not a value of {field.type}"))
+        where = tuples()
+        for place in sorted(found)[: self._described]:
+            yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *found[place])
+
+
+def _empty(schema: Any) -> Any:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

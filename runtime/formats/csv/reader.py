@@ -1,0 +1,112 @@
+"""Arrow's CSV reader for blocks, with the schema's types; columns in doubt are read as bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from runtime.formats.csv.dialect import QUOTE, CsvFormat
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Field, Schema
+
+__all__ = ["BlockReader", "RefusedColumn", "RefusedShape"]
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_WHOLE: Final = 2**31 - 1
+_COLUMN: Final = re.compile(r"In CSV column #(\d+)")
+
+
+class RefusedShape(msgspec.Struct, frozen=True):
+    """A tuple has another number of fields."""
+
+
+class RefusedColumn(msgspec.Struct, frozen=True):
+    """A value is not of its column's type."""
+
+    position: int
+    """Which of the fields that are read."""
+
+
+class BlockReader:
+    """Reads whole tuples that end in a line end. ``fields`` are those that are wanted, in schema order."""
+
+    def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
+        self._fields = fields
+        self._positions = {schema.names.index(f.name): i for i, f in enumerate(fields)}
+        self._width = len(schema.fields)
+        self._dialect = dialect
+        self._null_values = list(schema.null_values)
+        self._read_options = pacsv.ReadOptions(column_names=list(schema.names), use_threads=False, block_size=_WHOLE)
+        self._parse_options = self._parsing(None)
+        self._convert_options = self._conversion(frozenset())
+
+    def read(self, text: bytes, as_bytes: frozenset[int] = frozenset()) -> Any:
+        """The columns as a table, those at the positions ``as_bytes`` without conversion; or why it was refused."""
+        convert_options = self._conversion(as_bytes) if as_bytes else self._convert_options
+        try:
+            return self._read(text, self._parse_options, convert_options)
+        except pa.ArrowInvalid as error:
+            column = _COLUMN.match(str(error))
+            return RefusedShape() if column is None else RefusedColumn(self._positions[int(column[1])])
+
+    def misshapen(self, text: bytes) -> dict[int, int]:
+        """Of each tuple with another number of fields its index and that number."""
+        found: dict[int, int] = {}
+
+        def note(row: Any) -> str:
+            found[row.number - 1] = row.actual_columns
+            return "skip"
+
+        if not text.isascii():  # the reader hands the tuple over as text, which it may not be
+            text = text.translate(_ASCII_ONLY)
+        options = pacsv.ConvertOptions(column_types={self._first: pa.binary()}, include_columns=[self._first])
+        self._read(text, self._parsing(note), options)
+        return found
+
+    @property
+    def _first(self) -> str:
+        return str(self._read_options.column_names[0])
+
+    def _read(self, text: bytes, parse_options: Any, convert_options: Any) -> Any:
+        if text.startswith(_BYTE_ORDER_MARK):  # the reader would drop it, although it is data in the middle of a stream
+            text = b"\n" + text
+        return pacsv.read_csv(
+            pa.BufferReader(text),
+            read_options=self._read_options,
+            parse_options=parse_options,
+            convert_options=convert_options,
+        )
+
+    def _parsing(self, invalid_row_handler: Any) -> Any:
+        dialect = self._dialect
+        return pacsv.ParseOptions(
+            delimiter=dialect.field_delimiter.decode(),
+            quote_char=QUOTE.decode() if dialect.quoting else False,
+            double_quote=dialect.quoting,
+            escape_char=dialect.escape.decode() or False,
+            newlines_in_values=dialect.quoting,
+            ignore_empty_lines=True,
+            invalid_row_handler=invalid_row_handler,
+        )
+
+    def _conversion(self, as_bytes: frozenset[int]) -> Any:
+        """How texts become values: by the schema's types alone, nothing is guessed and no text is null by itself."""
+        return pacsv.ConvertOptions(
+            check_utf8=True,
+            column_types={
+                f.name: pa.binary() if i in as_bytes else f.parser.arrow_type for i, f in enumerate(self._fields)
+            },
+            include_columns=[f.name for f in self._fields],
+            null_values=self._null_values,
+            strings_can_be_null=False,
+            auto_dict_encode=False,
+        )
+
+
+_ASCII_ONLY: Final = bytes(range(128)) + b"?" * 128

@@ -1,0 +1,124 @@
+"""A block of text as columns in which every value that is none is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats.csv.columns import ColumnReader, to_numpy, trimmed
+from runtime.formats.csv.dialect import CsvFormat
+from runtime.formats.csv.reader import BlockReader, RefusedColumn, RefusedShape
+from runtime.formats.csv.translation import Translation
+
+if TYPE_CHECKING:
+    from runtime.formats.schema import Field, Schema
+
+__all__ = ["ColumnFaults", "Reading", "TextReader"]
+
+
+class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
+    """The rows of a column that hold no value; there it has NULL."""
+
+    position: int
+    """Which column."""
+    rows: Any
+    """Boolean array, one per row."""
+    text: Callable[[int], Any]
+    """What stood in a row, as bytes or text."""
+
+
+class Reading(msgspec.Struct, frozen=True, eq=False):
+    """Tuples of the right shape as columns."""
+
+    rows: int
+    """How many."""
+    columns: list[Any]
+    """Arrow arrays, one per field that is read."""
+    faults: list[ColumnFaults]
+    """Columns with malformed values."""
+
+
+class TextReader:
+    """Reads translated text with the types of ``fields``; malformed values cost their column another pass."""
+
+    def __init__(self, schema: Schema, dialect: CsvFormat, fields: Sequence[Field]) -> None:
+        self._fields = fields
+        self._reader = BlockReader(schema, dialect, fields)
+        self._columns = [ColumnReader(f, schema.null_values, trim=dialect.trim) for f in fields]
+        self._trim = dialect.trim
+        self._nulls = pa.array(schema.null_values, pa.string())
+        # Arrow trims numbers and dates itself; texts are trimmed and arrays and structs are parsed behind it.
+        self._always_bytes = frozenset(
+            i
+            for i, f in enumerate(fields)
+            if f.parser.nested or (dialect.trim and not _is_trimmed(f.parser.arrow_type))
+        )
+        self._doubtful = frozenset(i for i, f in enumerate(fields) if not f.parser.textual)
+
+    def read(self, translation: Translation) -> Reading | RefusedShape:
+        """The columns, unless a tuple has another number of fields."""
+        as_bytes = self._always_bytes
+        while True:
+            table = self._reader.read(translation.text, as_bytes)
+            if isinstance(table, RefusedShape):
+                return table
+            if not isinstance(table, RefusedColumn):
+                return self._finished(table, translation, as_bytes)
+            # Where a second column is refused as well, the rest is not tried one by one.
+            others = self._doubtful if len(as_bytes) > len(self._always_bytes) else frozenset[int]()
+            as_bytes |= {table.position} | others
+
+    def misshapen(self, translation: Translation) -> dict[int, int]:
+        """Of each tuple with another number of fields its index and that number."""
+        return self._reader.misshapen(translation.text)
+
+    def _finished(self, table: Any, translation: Translation, as_bytes: frozenset[int]) -> Reading:
+        columns, faults = [], []
+        for position, field in enumerate(self._fields):
+            column = table.column(position)
+            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            if position in as_bytes:
+                tokens = translation.restored(column)
+                column, wrong = self._columns[position].read(tokens)
+                text = _text_of(tokens)
+            elif field.parser.textual:
+                column, wrong = self._text(position, field, translation.restored(column))
+                text = _text_of(column if wrong is None else translation.restored(table.column(position)))
+            else:
+                wrong = to_numpy(column.is_null()) if not field.nullable and column.null_count else None
+                text = _null_text
+            columns.append(column)
+            if wrong is not None and wrong.any():
+                faults.append(ColumnFaults(position, wrong, text))
+        return Reading(table.num_rows, columns, faults)
+
+    def _text(self, position: int, field: Field, column: Any) -> tuple[Any, Any]:
+        if self._trim:
+            column = trimmed(column)
+        if field.nullable and len(self._nulls):
+            null = pc.is_in(column, value_set=self._nulls)
+            if null.true_count:
+                column = pc.if_else(null, pa.scalar(None, pa.string()), column)
+        if field.parser.column_check is None:
+            return column, None
+        return self._columns[position].checked(column, np.zeros(len(column), np.bool_))
+
+
+def _is_trimmed(arrow_type: Any) -> bool:
+    """Whether Arrow's reader takes blanks around values of this type away."""
+    types = pa.types
+    return not (types.is_boolean(arrow_type) or types.is_timestamp(arrow_type))
+
+
+def _text_of(column: Any) -> Callable[[int], Any]:
+    return lambda row: column[row].as_py()
+
+
+def _null_text(row: int) -> str:
+    del row
+    return "a text for NULL"

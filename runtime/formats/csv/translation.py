@@ -1,0 +1,75 @@
+"""Tuples with other delimiters as lines that Arrow's reader takes, and the way back for the values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats.csv.dialect import CsvFormat
+
+__all__ = ["Translation", "translate"]
+
+_SPARE: Final = (*range(1, 9), 11, 12, *range(14, 32))
+
+
+class Translation(msgspec.Struct, frozen=True):
+    """A text whose tuples are lines, and what its characters stand for."""
+
+    text: bytes
+    """What Arrow reads."""
+    back: tuple[tuple[str, str], ...] = ()
+    """Replacements that give a value its characters back, in this order."""
+
+    def restored(self, column: Any) -> Any:
+        """Texts as they were."""
+        for stand_in, original in self.back:
+            if pa.types.is_binary(column.type):
+                column = pc.replace_substring(column, stand_in.encode(), original.encode())
+            else:
+                column = pc.replace_substring(column, stand_in, original)
+        return column
+
+
+def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
+    """None if no characters are left that could stand for line ends inside the text.
+
+    Line ends that are no tuple delimiters become control characters that do not occur; then delimiters become line
+    ends, inside quotes too, where they are put back.
+    """
+    delimiter = dialect.tuple_delimiter
+    if delimiter == b"\n":
+        return Translation(text)
+    back: list[tuple[str, str]] = []
+    if dialect.quoting and text.count(delimiter) and b'"' in text:
+        back.append(("\n", delimiter.decode()))
+    others = _others(text, delimiter)
+    swap = bytearray(range(256))
+    special = dialect.field_delimiter + dialect.escape + delimiter
+    spare = (code for code in _SPARE if code not in special and bytes((code,)) not in text) if others else iter(())
+    for other in others:
+        stand_in = next(spare, None)
+        if stand_in is None:
+            return None
+        swap[other] = stand_in
+        back.append((chr(stand_in), chr(other)))
+    line_end = delimiter[0] if len(delimiter) == 1 else next(spare, None) if others else 10
+    if line_end is None:
+        return None
+    swap[line_end] = 10
+    if len(delimiter) > 1:
+        text = text.replace(delimiter, bytes((line_end,)))
+    return Translation(text.translate(bytes(swap)) if len(delimiter) == 1 or others else text, tuple(back))
+
+
+def _others(text: bytes, delimiter: bytes) -> list[int]:
+    """Which of line feed and carriage return occur outside of delimiters."""
+    found = []
+    for code in (10, 13):
+        letter = bytes((code,))
+        inside = delimiter.count(letter)
+        if letter in text and (not inside or text.count(letter) != text.count(delimiter) * inside):
+            found.append(code)
+    return found

@@ -1,0 +1,72 @@
+"""Where the tuples of a block of text stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.formats.csv.delimiters import delimiter_ends
+from runtime.formats.csv.dialect import CsvFormat
+
+__all__ = ["Tuples", "has_stray_return", "surely_short"]
+
+_RETURN = 13
+_LINE_END = 10
+_FEWEST_WINDOW_BYTES = 1 << 12
+
+
+class Tuples:
+    """The tuples of a text that are not empty, as offsets."""
+
+    def __init__(self, text: bytes, dialect: CsvFormat) -> None:
+        self.text = text
+        self._codes = np.frombuffer(text, np.uint8)
+        delimiter = dialect.tuple_delimiter
+        ends = delimiter_ends(text, delimiter)
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))[: len(ends)]
+        stops = ends - len(delimiter)
+        if delimiter == b"\n":
+            stops = stops - ((stops > starts) & (self._codes[np.maximum(stops - 1, 0)] == _RETURN))
+        filled = stops > starts
+        self.starts, self.stops, self.ends = starts[filled], stops[filled], ends[filled]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def with_stray_return(self) -> Any:
+        """For each tuple the number of carriage returns outside of quotes."""
+        places = np.flatnonzero(self._codes == _RETURN)
+        return np.searchsorted(places, self.stops) - np.searchsorted(places, self.starts)
+
+    def without(self, excluded: Any) -> bytes:
+        """The text without these tuples."""
+        parts, start = [], 0
+        for index in excluded.tolist():
+            parts.append(self.text[start : self.starts[index]])
+            start = self.ends[index]
+        parts.append(self.text[start:])
+        return b"".join(parts)
+
+
+def surely_short(text: bytes, delimiter: bytes, limit: int) -> bool:
+    """Whether every window of half the limit holds a delimiter, so that no tuple of the block is over-long.
+
+    One search per window instead of one per tuple; False only means that tuples have to be measured.
+    """
+    if len(text) <= limit:
+        return True
+    window = (limit - len(delimiter)) // 2
+    if window < _FEWEST_WINDOW_BYTES:
+        return False
+    reach = window + len(delimiter) - 1
+    return all(text.find(delimiter, start, start + reach) >= 0 for start in range(0, len(text) - window, window))
+
+
+def has_stray_return(text: bytes) -> bool:
+    """Whether a carriage return stands elsewhere than in front of a line end."""
+    if b"\r" not in text:
+        return False
+    codes = np.frombuffer(text, np.uint8)
+    places = np.flatnonzero(codes == _RETURN)
+    return bool((codes[np.minimum(places + 1, len(codes) - 1)] != _LINE_END).any())
