@@ -116,8 +116,10 @@ class SoupConnection(Protocol):
         self.tail = tail
         self.transport.write(encode_login_reply(LoginAccepted(session, sequence)))
         self.transport.registerProducer(self, True)
-        tail.pump(self._server.clock.seconds())
-        tail.beat(self._server.clock.seconds())
+        if tail.lag_bytes:
+            tail.pump(self._server.clock.seconds())
+        else:
+            tail.beat(self._server.clock.seconds())
 
     def reject(self, code: str, reason: str) -> None:
         """Answer J with the reason behind it, and close."""

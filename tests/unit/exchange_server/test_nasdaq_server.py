@@ -1,0 +1,357 @@
+"""The ITCH server over in-memory transports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from deltabook.wire.soupbin import (
+    LoginAccepted,
+    LoginRejected,
+    LoginRequest,
+    Packet,
+    PacketSplitter,
+    encode_login,
+    encode_packet,
+    parse_login_reply,
+)
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.inputs import AGENT, Input
+from exchange_server.journal import Journal
+from exchange_server.nasdaq import ItchFeed, ItchServer, SoupLimits
+from exchange_server.tail import CHUNK_BYTES
+from tests.generators.market import RULES
+
+BEGINNING = 7
+"""Messages before the first order: three events, and two for each of the two symbols."""
+
+
+class Wire(StringTransport):
+    """A transport that can be slow, and a client's view of what it got."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.writes: list[bytes] = []
+        self.splitter = PacketSplitter()
+        self.aborting = False
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def abortConnection(self) -> None:
+        self.aborting = True
+        self.disconnecting = True
+
+    def take(self) -> list[Packet]:
+        data, self.writes = b"".join(self.writes), []
+        return self.splitter.split(data)
+
+
+class Floor:
+    """An exchange with its ITCH server and clients."""
+
+    def __init__(self, path: Path, **limits: Any) -> None:
+        self.clock = Clock()
+        journal = Journal(path, RULES, lambda: "SESSION1")
+        self.feed = ItchFeed(path / "feed.itch", RULES)
+        self.exchange = Exchange(journal, MarketClock(self.clock.seconds, 1_000_000), self.feed.take)
+        self.server = ItchServer(self.feed, self.exchange.session, self.clock, SoupLimits(**limits))
+
+    def connect(self, login: LoginRequest | None = None) -> tuple[Any, Any]:
+        connection: Any = self.server.buildProtocol(None)
+        wire: Any = Wire()
+        connection.makeConnection(wire)
+        if login is not None:
+            connection.dataReceived(encode_login(login))
+        return connection, wire
+
+    def quote(self, count: int = 1, *, turn: bool = True) -> None:
+        """Somebody rests orders."""
+        times = [self.exchange.next_time_ns() for _ in range(count)]
+        self.exchange.submit([Input(AGENT, time, 0, 0, 4, "B", 1, 50, "ACME") for time in times])
+        if turn:
+            self.clock.advance(0)
+
+    def pass_time(self, seconds: float, *talking: Any) -> None:
+        """These clients say that they are there, the others are silent."""
+        for _ in range(int(seconds * 4)):
+            self.clock.advance(0.25)
+            for connection in talking:
+                connection.dataReceived(encode_packet(b"R"))
+
+    def close(self) -> None:
+        self.feed.close()
+        self.exchange.close()
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> Iterator[Floor]:
+    floor = Floor(tmp_path)
+    yield floor
+    floor.close()
+
+
+def types(packets: list[Packet]) -> str:
+    return b"".join(packet.type for packet in packets).decode()
+
+
+def messages(packets: list[Packet]) -> list[bytes]:
+    return [packet.payload for packet in packets if packet.type == b"S"]
+
+
+def reasons(packets: list[Packet]) -> str:
+    return " ".join(packet.payload.decode() for packet in packets if packet.type == b"+")
+
+
+def whole_feed(floor: Floor) -> list[bytes]:
+    return messages(PacketSplitter().split(floor.feed.packets.read(0, 1 << 30)))
+
+
+def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_behind_the_burst(floor: Floor) -> None:
+    floor.quote(2)
+    _, wire = floor.connect(LoginRequest(sequence=0))
+    reply, *rest = wire.take()
+    assert parse_login_reply(reply) == LoginAccepted("SESSION1", BEGINNING + 3)
+    assert types(rest) == "H"
+    floor.quote(2)
+    packets = wire.take()
+    assert types(packets) == "SSH"
+    assert messages(packets) == whole_feed(floor)[-2:]
+
+
+def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Floor) -> None:
+    floor.quote(1000)
+    for first in (1, 2, BEGINNING, 500, 1000, BEGINNING + 1001):
+        _, wire = floor.connect(LoginRequest("joe", "secret", "SESSION1", first))
+        floor.quote(1)
+        reply, *rest = wire.take()
+        assert parse_login_reply(reply) == LoginAccepted("SESSION1", first)
+        assert messages(rest) == whole_feed(floor)[first - 1 :]
+
+
+def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: Floor) -> None:
+    floor.quote(3)
+    floor.quote(1, turn=False)
+    _, first = floor.connect(LoginRequest())
+    _, now = floor.connect(LoginRequest(sequence=0))
+    floor.clock.advance(0)
+    floor.quote(1)
+    assert messages(first.take()) == whole_feed(floor)
+    assert messages(now.take()) == whole_feed(floor)[-1:]
+
+
+def test_a_burst_is_one_write_for_each_listener(floor: Floor) -> None:
+    floor.quote()
+    wires = [floor.connect(LoginRequest())[1] for _ in range(3)]
+    for wire in wires:
+        wire.take()
+    floor.quote(5, turn=False)
+    floor.quote(5)
+    assert [len(wire.writes) for wire in wires] == [1, 1, 1]
+    assert wires[0].writes[0] is wires[1].writes[0] is wires[2].writes[0]
+
+
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [
+        (LoginRequest(session="OTHER"), "expected session SESSION1, was OTHER"),
+        (LoginRequest(sequence=9), "expected a sequence up to 1, was 9"),
+    ],
+)
+def test_a_login_to_what_is_not_there_is_rejected(floor: Floor, login: LoginRequest, words: str) -> None:
+    _, wire = floor.connect(login)
+    reply, *rest = wire.take()
+    assert parse_login_reply(reply) == LoginRejected("S")
+    assert words in reasons(rest)
+    assert wire.disconnecting
+
+
+@pytest.mark.parametrize(
+    ("before", "data", "words"),
+    [
+        (False, b"GET / HTTP/1.1\r\n\r\n", "expected a packet of 3 to 1026 bytes, was 18247"),
+        (False, encode_packet(b"R"), "expected a login request"),
+        (False, encode_packet(b"L", b"short"), "expected 46 or 51 bytes of a login"),
+        (True, b"\x00\x00", "expected a packet of 3 to 1026 bytes"),
+        (True, encode_login(LoginRequest()), "was a second login"),
+        (True, encode_packet(b"S", b"x"), "was a packet b'S'"),
+        (True, encode_packet(b"?"), "was a packet b'?'"),
+    ],
+)
+def test_malformed_bytes_close_that_connection_alone(floor: Floor, before: bool, data: bytes, words: str) -> None:
+    _, other = floor.connect(LoginRequest())
+    connection, wire = floor.connect(LoginRequest() if before else None)
+    connection.dataReceived(data)
+    assert words in reasons(wire.take())
+    assert wire.disconnecting
+    connection.dataReceived(b"more")
+    floor.quote()
+    assert wire.writes == []
+    assert messages(other.take()) == whole_feed(floor)
+    assert not other.disconnecting
+
+
+def test_debug_heartbeats_and_messages_of_a_listener_have_no_effect(floor: Floor) -> None:
+    connection, wire = floor.connect()
+    connection.dataReceived(encode_packet(b"+", b"hello") + encode_login(LoginRequest())[:20])
+    connection.dataReceived(encode_login(LoginRequest())[20:] + encode_packet(b"R") + encode_packet(b"U", b"order"))
+    assert types(wire.take()) == "AH"
+    assert not wire.disconnecting
+
+
+def test_a_logout_closes(floor: Floor) -> None:
+    connection, wire = floor.connect(LoginRequest())
+    connection.dataReceived(encode_packet(b"O"))
+    assert wire.disconnecting
+    assert not wire.aborting
+
+
+def test_heartbeats_follow_silence_and_nothing_else(floor: Floor) -> None:
+    connection, wire = floor.connect(LoginRequest())
+    wire.take()
+    floor.pass_time(0.75, connection)
+    assert wire.take() == []
+    floor.pass_time(0.25, connection)
+    assert types(wire.take()) == "H"
+    floor.quote()
+    floor.pass_time(0.75, connection)
+    assert types(wire.take()) == "S" * (BEGINNING + 1) + "H"
+    floor.pass_time(60, connection)
+    assert 55 <= len(wire.take()) <= 60
+    assert not wire.disconnecting
+
+
+def test_a_client_that_says_nothing_is_cut(floor: Floor) -> None:
+    talking, wire = floor.connect(LoginRequest())
+    _, silent = floor.connect(LoginRequest())
+    _, hasty = floor.connect(LoginRequest(heartbeat_ms=3000))
+    _, patient = floor.connect(LoginRequest(heartbeat_ms=60_000))
+    floor.pass_time(2.75, talking)
+    assert not hasty.disconnecting
+    floor.pass_time(0.25, talking)
+    assert hasty.disconnecting
+    floor.pass_time(11.75, talking)
+    assert not silent.disconnecting
+    floor.pass_time(0.25, talking)
+    assert silent.disconnecting
+    assert "idle: said nothing for 15 s" in reasons(silent.take())
+    floor.pass_time(44.75, talking)
+    assert not patient.disconnecting
+    floor.pass_time(0.25, talking)
+    assert patient.disconnecting
+    assert not wire.disconnecting
+
+
+def test_a_connection_without_a_login_is_closed(floor: Floor) -> None:
+    connection, wire = floor.connect()
+    connection.dataReceived(b"\x00")
+    floor.clock.advance(10)
+    assert wire.disconnecting
+    assert "no login within 10 s" in reasons(wire.take())
+
+
+def test_there_is_room_for_so_many_connections(tmp_path: Path) -> None:
+    floor = Floor(tmp_path, connections=2)
+    first, _ = floor.connect(LoginRequest())
+    floor.connect()
+    _, third = floor.connect()
+    assert parse_login_reply(third.take()[0]) == LoginRejected("A")
+    assert third.disconnecting
+    first.connectionLost()
+    assert not floor.connect(LoginRequest())[1].disconnecting
+    floor.close()
+
+
+def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: Floor) -> None:
+    slow, wire = floor.connect(LoginRequest())
+    _, other = floor.connect(LoginRequest())
+    slow.pauseProducing()
+    wire.take()
+    floor.quote(5000)
+    assert wire.writes == []
+    assert len(messages(other.take())) == BEGINNING + 5000
+    slow.resumeProducing()
+    assert max(map(len, wire.writes)) <= CHUNK_BYTES + 3
+    floor.quote()
+    assert messages(wire.take()) == whole_feed(floor)
+
+
+def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor) -> None:
+    floor.quote(20_000)
+    connection, wire = floor.connect()
+    write = wire.write
+
+    def write_and_fill(data: bytes) -> None:
+        write(data)
+        connection.pauseProducing()
+
+    wire.write = write_and_fill
+    connection.dataReceived(encode_login(LoginRequest()))
+    for _ in range(20):
+        floor.quote()
+        connection.resumeProducing()
+    assert len(wire.writes) > 5
+    assert messages(wire.take()) == whole_feed(floor)
+
+
+@pytest.mark.parametrize("limit", [{"lag_bytes": 4000}, {"stall_s": 3.0}])
+def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Path, limit: dict[str, float]) -> None:
+    floor = Floor(tmp_path, **limit)
+    slow, wire = floor.connect(LoginRequest())
+    other, quick = floor.connect(LoginRequest())
+    slow.pauseProducing()
+    floor.quote(50)
+    assert not wire.disconnecting
+    floor.quote(100)
+    floor.pass_time(3, slow, other)
+    assert wire.aborting
+    assert len(messages(quick.take())) == BEGINNING + 150
+    assert not quick.disconnecting
+    floor.close()
+
+
+def test_the_session_ends_with_its_timestamps(floor: Floor) -> None:
+    floor.quote()
+    connection, wire = floor.connect(LoginRequest())
+    floor.exchange.clock.advance_to(2**48)
+    floor.quote()
+    packets = wire.take()
+    assert types(packets) == "A" + "S" * (BEGINNING + 1) + "H" + "SZ"
+    floor.pass_time(0.25, connection)
+    assert wire.disconnecting
+    late, again = floor.connect(LoginRequest(sequence=BEGINNING + 1))
+    assert types(again.take()) == "ASSZ"
+    floor.pass_time(0.25, late)
+    assert again.disconnecting
+
+
+def test_a_restarted_exchange_gives_the_same_bytes(tmp_path: Path) -> None:
+    floor = Floor(tmp_path)
+    for count in (3, 500, 40):
+        floor.quote(count)
+    before = floor.feed.packets.read(0, 1 << 30)
+    floor.close()
+    again = Floor(tmp_path)
+    assert again.feed.packets.read(0, 1 << 30) == before
+    assert again.feed.next_sequence == BEGINNING + 544
+    _, wire = again.connect(LoginRequest(session="SESSION1", sequence=again.feed.next_sequence))
+    again.quote()
+    assert types(wire.take()) == "AHSH"
+    again.close()
+
+
+def test_an_exchange_that_stops_sends_what_there_is_first(floor: Floor) -> None:
+    _, wire = floor.connect(LoginRequest())
+    floor.quote(turn=False)
+    floor.server.close()
+    packets = wire.take()
+    assert messages(packets) == whole_feed(floor)
+    assert "the exchange stops" in reasons(packets)
+    assert "Z" not in types(packets), "the session goes on when it is started again"
+    assert (wire.disconnecting, wire.aborting) == (True, False)
