@@ -1,19 +1,34 @@
 """From raw bytes to Arrow batches, in any order, on several threads.
 
 ```
- RawBuffer ──▶ InputFormatter ───────────────────────────────────────────▶ FormattedBatch ──▶ InOrder ──▶ stream order
-  buffers        │ 1. index: first and last tuple delimiter  InputFormatIndexer   LEAD: the tuple that spans buffers
-                 │ 2. which spanning tuples are complete now  SequenceShredder    BODY: the whole tuples of a buffer
-                 │ 3. parse the block in one call             CsvIndexer          dead: what does not fit the schema
-                 └─ Schema of Fields, their types from the one registry of value parsers (values)
+ RawBuffer ──▶ Pending ──▶ InputFormatter.format(about a MiB of them) ──▶ FormattedBatch ──▶ InOrder ──▶ stream order
+                            │ Stream: neighbours joined to units, codecs        of any origins; what does not fit the
+                            │ 1. index: where do tuples end     Format's        schema is counted, skipped, described
+                            │    Settling: who must know the state before       in dead letters, or the last
+                            │    SequenceShredder: which tuples are whole now
+                            │    SpanningTuples: their pieces
+                            │ 2. Assembly: one block of everything that is whole
+                            │    parse: its columns             Format's
+                            └─ Cutting: a slice for each contiguous part
 ```
 
-A new format is one file: its own indexer.
+A new format is one file: its own `Format` and `InputFormatIndexer`.
 """
 
-from runtime.formats.buffers import BODY, LEAD, DeadLetter, FormattedBatch, RawBuffer
+from runtime.formats.buffers import (
+    DEAD_LETTER_BYTES,
+    DeadLetter,
+    FormatCounters,
+    Formatted,
+    FormattedBatch,
+    RawBuffer,
+    TupleLayout,
+)
+from runtime.formats.coalescing import COALESCE_BYTES, Pending
+from runtime.formats.codecs import Codec, Decoder
 from runtime.formats.csv import CsvFormat, CsvIndexer
 from runtime.formats.errors import (
+    CodecError,
     DuplicateSequenceError,
     FormatError,
     MalformedTupleError,
@@ -21,8 +36,19 @@ from runtime.formats.errors import (
     SchemaError,
     SequenceGapError,
 )
+from runtime.formats.format import (
+    BadTuple,
+    Block,
+    Cut,
+    Format,
+    InputFormatIndexer,
+    ParsedBlock,
+    Run,
+    RunIndex,
+    Section,
+    SettledIndex,
+)
 from runtime.formats.formatter import InputFormatter
-from runtime.formats.indexer import BadTuple, InputFormatIndexer, ParsedBlock
 from runtime.formats.ordering import InOrder
 from runtime.formats.pushdown import Condition, Pushdown
 from runtime.formats.schema import Field, Limits, Malformed, Schema
@@ -32,18 +58,26 @@ from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [
     "BITSTAMP_SCHEMA",
-    "BODY",
+    "COALESCE_BYTES",
+    "DEAD_LETTER_BYTES",
     "FEED_SCHEMA",
-    "LEAD",
     "LOBSTER_SCHEMA",
     "BadTuple",
+    "Block",
+    "Codec",
+    "CodecError",
     "Condition",
     "CsvFormat",
     "CsvIndexer",
+    "Cut",
     "DeadLetter",
+    "Decoder",
     "DuplicateSequenceError",
     "Field",
+    "Format",
+    "FormatCounters",
     "FormatError",
+    "Formatted",
     "FormattedBatch",
     "Found",
     "InOrder",
@@ -54,13 +88,19 @@ __all__ = [
     "MalformedTupleError",
     "OrderCapacityError",
     "ParsedBlock",
+    "Pending",
     "Pushdown",
     "RawBuffer",
+    "Run",
+    "RunIndex",
     "Schema",
     "SchemaError",
+    "Section",
     "SequenceGapError",
     "SequenceShredder",
+    "SettledIndex",
     "Span",
+    "TupleLayout",
     "ValueParser",
     "register",
     "value_parser",

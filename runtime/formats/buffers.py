@@ -19,8 +19,6 @@ __all__ = [
     "TupleLayout",
 ]
 
-LEAD: Final = 0
-BODY: Final = 1
 DEAD_LETTER_BYTES: Final = 256
 """How much of a bad tuple a dead letter quotes."""
 

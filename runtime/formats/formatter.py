@@ -2,137 +2,117 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from itertools import accumulate
+from collections.abc import Sequence
+from contextlib import ExitStack
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
-from runtime.formats._spanning import SpanningTuple, SpanningTuples
-from runtime.formats.buffers import BODY, DEAD_LETTER_BYTES, LEAD, DeadLetter, FormattedBatch, RawBuffer
-from runtime.formats.csv import CsvIndexer
-from runtime.formats.errors import MalformedTupleError
-from runtime.formats.indexer import InputFormatIndexer
+from runtime.formats.blocks import Assembly, Parts
+from runtime.formats.buffers import FormatCounters, Formatted, FormattedBatch, RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Schema
-from runtime.formats.shredder import SequenceShredder, Span
+from runtime.formats.shredder import SequenceShredder
+from runtime.formats.spanning import Unit
+from runtime.formats.stream import Stream
 
-__all__ = ["InputFormatter", "Malformed"]
+__all__ = ["InputFormatter"]
 
-_NO_ENDS: Final = np.zeros(0, np.int64)
 _HIGHEST_SEQUENCE: Final = 2**63 - 1
-
-
-class Malformed(StrEnum):
-    """What becomes of a tuple that does not fit the schema."""
-
-    DEAD_LETTER = "dead_letter"
-    """It is left out, counted and described in a dead letter."""
-    SKIP = "skip"
-    """It is left out and counted."""
-    FAIL = "fail"
-    """The formatter raises `MalformedTupleError`."""
-
-
-class _Section(msgspec.Struct, frozen=True, eq=False):
-    """A run of bytes that becomes one batch."""
-
-    first: int
-    last: int
-    part: int
-    offset: int
-    pieces: tuple[bytes | memoryview, ...]
-    length: int
+_by_origin = attrgetter("origin_id")
 
 
 class InputFormatter:
-    """Formats the raw buffers of any number of origins, each with a shredder of its own.
+    """Formats the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
-    `format` may be called from several worker threads, in any order of sequence numbers. The good path has no Python
-    loop over tuples: what one call completes (the spanning tuple in front, the body, the spanning tuple behind) lies
-    side by side in the stream and goes to the indexer as one block. ``tuple_limit_bytes`` bounds a tuple,
-    ``dead_limit`` the dead letters of one call, ``max_slots`` (of 64 buffers) how far buffers may be out of order.
+    `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
+    `COALESCE_BYTES` at once: neighbours become one run, and everything that the call completes, spanning tuples and
+    bodies of all its runs and origins, one block that is parsed in one call. Nothing loops over tuples.
+
+    ``described`` bounds the dead letters of one call, ``max_slots`` (of 64 buffers) how far buffers may be out of
+    order; sequence numbers start again at 1 behind ``highest_sequence``.
     """
 
     def __init__(
         self,
         schema: Schema,
-        indexer: InputFormatIndexer | None = None,
+        pushdown: Pushdown = Pushdown(),  # noqa: B008 (frozen)
         *,
-        columns: tuple[str, ...] | None = None,
-        tuple_limit_bytes: int = 1 << 16,
-        dead_limit: int = 64,
-        malformed: Malformed = Malformed.DEAD_LETTER,
+        described: int = 64,
         slots: int = 8,
         max_slots: int = 1024,
         highest_sequence: int = _HIGHEST_SEQUENCE,
     ) -> None:
-        if tuple_limit_bytes < 2 * DEAD_LETTER_BYTES:
-            raise ValueError(
-                f"expected a tuple limit of at least {2 * DEAD_LETTER_BYTES} bytes, was {tuple_limit_bytes}"
-            )
         self.schema = schema
-        self._indexer = indexer or CsvIndexer(
-            schema, columns, tuple_limit_bytes=tuple_limit_bytes, fault_limit=dead_limit
-        )
-        self._tuple_limit = tuple_limit_bytes
-        self._dead_limit = dead_limit
-        self._malformed = malformed
-        self._slots = (slots, max_slots)
-        self._highest_sequence = highest_sequence
+        self._indexer = schema.format.indexer(schema, pushdown)
+        self._assembly = Assembly(schema, self._indexer, described)
+        self._ring = {"slots": slots, "max_slots": max_slots, "highest_sequence": highest_sequence}
         self._lock = Lock()
-        self._origins: dict[int, SpanningTuples] = {}
+        self._streams: dict[int, Stream] = {}
+        self._stream(0)  # an error in the ring's sizes shows here
+        self._streams.clear()
 
-    def format(self, raw: RawBuffer) -> list[FormattedBatch] | None:
-        """The batches that this buffer completes, its own body among them; None: out of range, repeat the task later.
+    def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
+        """Start an origin anew: where its decoded bytes start in its stream, and how they are compressed.
 
-        Raises `DuplicateSequenceError`, and `MalformedTupleError` if the policy is to fail.
+        What is known of it is forgotten, as by `discard`. `format` opens an origin that it does not know with the
+        defaults.
         """
-        cut = self._indexer.delimiters(raw.data)
-        origin = self._origin(raw.origin_id)
-        admitted = origin.admit(raw, cut)
-        if admitted is None:
-            return None
-        number = raw.sequence_number
-        batches: list[FormattedBatch] = []
-        block: list[_Section] = []
-        if admitted.ending is not None:
-            self._add_spanning(raw.origin_id, origin, admitted.ending, block, batches)
-        if cut is None:
-            batches.append(self._empty(raw.origin_id, number, number, BODY, raw.offset, delimited=False))
-        else:
-            body = memoryview(raw.data)[cut[0] : cut[1]]
-            block.append(_Section(number, number, BODY, raw.offset + cut[0], (body,), len(body)))
-        for spanning in admitted.others:
-            self._add_spanning(raw.origin_id, origin, spanning, block, batches)
-        return batches + self._parse(raw.origin_id, block)
+        with self._lock:
+            self._streams[origin_id] = self._new(origin_id, offset, codec)
+
+    def format(self, raws: Sequence[RawBuffer]) -> Formatted:
+        """The batches that these buffers complete, and the buffers that are out of range, to be given again later.
+
+        Raises `DuplicateSequenceError`, and `CodecError` where a buffer can be decoded in any order: then nothing has
+        changed. A codec's error in the middle of a stream is raised once what stands before it has come out.
+        """
+        again: list[RawBuffer] = []
+        work: list[tuple[Stream, list[Unit]]] = []
+        try:
+            for stream, mine in self._by_stream(raws):
+                units = stream.units(mine, again)
+                if units:
+                    work.append((stream, units))
+            parts = self._admit(work)
+        except Exception:
+            for stream, units in work:
+                stream.put_back(units)
+            raise
+        return Formatted(self._batches(parts), again)
 
     def finish(self, origin_id: int) -> list[FormattedBatch]:
         """The end of an origin's stream: its last tuple, if that lacks its delimiter; the origin is forgotten.
 
-        Every buffer must have been formatted. Raises `SequenceGapError` if one is missing.
+        Every buffer must have been formatted. Raises `SequenceGapError` if one is missing and `CodecError` if the
+        compressed stream is cut short; then the origin stays.
         """
         with self._lock:
-            origin = self._origins.get(origin_id)
-        spanning = origin.last() if origin is not None else None
-        self.discard(origin_id)
-        if spanning is None or origin is None:
+            stream = self._streams.get(origin_id)
+        if stream is None:
             return []
-        end_offset = spanning.offset + spanning.length
-        if spanning.pieces is not None:
-            text = self._indexer.terminated(b"".join(spanning.pieces))
-            spanning = msgspec.structs.replace(spanning, pieces=(text,), length=len(text))
-        batches: list[FormattedBatch] = []
-        block: list[_Section] = []
-        self._add_spanning(origin_id, origin, spanning, block, batches)
-        batches += self._parse(origin_id, block)
-        return [
-            msgspec.structs.replace(
-                batch, row_ends=np.minimum(batch.row_ends, end_offset), end_offset=min(batch.end_offset, end_offset)
-            )
-            for batch in batches
-        ]
+        rest = stream.rest()
+        batches = self._batches(self._admit([(stream, rest)])) if rest else []
+        with stream.lock:
+            tail, state = stream.last()
+        if tail is not None:
+            ends: list[FormattedBatch] = []
+            if tail.pieces is None:
+                ends = self._batches([(stream, [tail])])
+            else:
+                text = self._indexer.terminated(b"".join(tail.pieces), state)
+                if text is None:
+                    ends = [self._assembly.unfinished(stream, tail)]
+                else:
+                    length, tail.pieces, tail.length = tail.length, (text,), len(text)
+                    ends = self._batches([(stream, [tail])])
+                    ends = [msgspec.structs.replace(batch, length=min(batch.length, length)) for batch in ends]
+            batches += ends
+        self.discard(origin_id)
+        return batches
 
     def discard(self, origin_id: int) -> None:
         """Forget an origin and its open tail; its next buffer starts a new incarnation with sequence number 1.
@@ -140,132 +120,73 @@ class InputFormatter:
         No `format` of the old incarnation may be running: its buffers would be taken for the new one's.
         """
         with self._lock:
-            self._origins.pop(origin_id, None)
+            self._streams.pop(origin_id, None)
+
+    def watermark(self, origin_id: int) -> int:
+        """The sequence number up to which all buffers of an origin have been admitted; 0 for none."""
+        with self._lock:
+            stream = self._streams.get(origin_id)
+        return 0 if stream is None else stream.shredder.number(stream.shredder.watermark())
+
+    def counters(self, origin_id: int) -> FormatCounters:
+        """What was done for an origin since it was opened."""
+        with self._lock:
+            stream = self._streams.get(origin_id)
+        return FormatCounters() if stream is None else stream.counters()
 
     def held_bytes(self) -> int:
-        """Bytes of unfinished tuples that are held now, over all origins."""
+        """Bytes that wait for a neighbour now, over all origins."""
         with self._lock:
-            origins = list(self._origins.values())
-        return sum(origin.held_bytes() for origin in origins)
+            streams = list(self._streams.values())
+        return sum(stream.held_bytes() for stream in streams)
 
     def empty_rows(self) -> Any:
         """A record batch of the formatter's columns without rows."""
         return self._indexer.empty_rows()
 
-    def _origin(self, origin_id: int) -> SpanningTuples:
+    def _by_stream(self, raws: Sequence[RawBuffer]) -> list[tuple[Stream, Sequence[RawBuffer]]]:
+        ids = set(map(_by_origin, raws))
+        if len(ids) == 1:
+            return [(self._stream(raws[0].origin_id), raws)]
+        groups: dict[int, list[RawBuffer]] = {origin_id: [] for origin_id in sorted(ids)}
+        for raw in raws:
+            groups[raw.origin_id].append(raw)
+        return [(self._stream(origin_id), group) for origin_id, group in groups.items()]
+
+    def _stream(self, origin_id: int) -> Stream:
         with self._lock:
-            origin = self._origins.get(origin_id)
-            if origin is None:
-                slots, max_slots = self._slots
-                shredder = SequenceShredder(slots=slots, max_slots=max_slots, highest_sequence=self._highest_sequence)
-                origin = SpanningTuples(shredder, self._tuple_limit, self._highest_sequence)
-                self._origins[origin_id] = origin
-            return origin
+            stream = self._streams.get(origin_id)
+            if stream is None:
+                stream = self._streams[origin_id] = self._new(origin_id, 0, None)
+            return stream
 
-    def _add_spanning(
-        self,
-        origin_id: int,
-        origin: SpanningTuples,
-        spanning: SpanningTuple,
-        block: list[_Section],
-        batches: list[FormattedBatch],
-    ) -> None:
-        """Put a spanning tuple into the block, or what stands for it among the batches: a header, a dead letter."""
-        span, end = spanning.span, spanning.offset + spanning.length
-        if span.first == 0 and self.schema.header and origin.start_offset == 0:
-            batches.append(self._empty(origin_id, span.first, span.last, LEAD, end))
-        elif spanning.pieces is None:
-            batches.append(self._too_long(origin_id, span, spanning, end))
-        else:
-            block.append(_Section(span.first, span.last, LEAD, spanning.offset, spanning.pieces, spanning.length))
+    def _new(self, origin_id: int, offset: int, codec: Codec | None) -> Stream:
+        return Stream(
+            origin_id,
+            self._indexer,
+            SequenceShredder(**self._ring),
+            tuple_bytes=self.schema.limits.tuple_bytes,
+            offset=offset,
+            codec=codec,
+        )
 
-    def _parse(self, origin_id: int, block: list[_Section]) -> list[FormattedBatch]:
-        """One call of the indexer for sections that lie side by side, then a zero-copy slice for each."""
-        if not block:
-            return []
-        data = b"".join([piece for section in block for piece in section.pieces])
-        parsed = self._indexer.parse(data)
-        stops = list(accumulate([section.length for section in block]))
-        tuples = [0, *parsed.tuple_ends.searchsorted(stops, "right").tolist()]
-        rows, nulled = tuples, None
-        if len(parsed.row_ends) != len(parsed.tuple_ends):
-            rows = [0, *parsed.row_ends.searchsorted(stops, "right").tolist()]
-        if len(parsed.nulled_ends):
-            nulled = [0, *parsed.nulled_ends.searchsorted(stops, "right").tolist()]
-        base = block[0].offset
-        batches = []
-        for i, section in enumerate(block):
-            letters = [
-                DeadLetter(
-                    origin_id=origin_id,
-                    sequence_number=section.last,
-                    byte_offset=base + fault.start,
-                    row=fault.index - tuples[i],
-                    field=fault.field,
-                    expected=fault.expected,
-                    reason=fault.reason,
-                    data=data[fault.start : min(fault.stop, fault.start + DEAD_LETTER_BYTES)],
-                )
-                for fault in parsed.bad
-                if tuples[i] <= fault.index < tuples[i + 1]
-            ]
-            batches.append(
-                FormattedBatch(
-                    origin_id=origin_id,
-                    first_sequence=section.first,
-                    last_sequence=section.last,
-                    part=section.part,
-                    rows=parsed.rows.slice(rows[i], rows[i + 1] - rows[i]),
-                    row_ends=parsed.row_ends[rows[i] : rows[i + 1]] + base,
-                    end_offset=section.offset + section.length,
-                    messages=tuples[i + 1] - tuples[i],
-                    dead=self._report(tuple(letters)),
-                    nulled=nulled[i + 1] - nulled[i] if nulled is not None else 0,
-                )
-            )
+    def _admit(self, work: list[tuple[Stream, list[Unit]]]) -> list[Parts]:
+        """Phase 1: index outside of locks, then everything or nothing enters its stream."""
+        index = self._indexer.index
+        for _, units in work:
+            for unit in units:
+                if unit.index is None:
+                    unit.index = index(unit.run)
+        with ExitStack() as locks:
+            for stream, units in work:  # in order of origins, so that two calls never wait for each other
+                locks.enter_context(stream.lock)
+                stream.check(units)
+            return [(stream, stream.admit(units)) for stream, units in work]
+
+    def _batches(self, found: list[Parts]) -> list[FormattedBatch]:
+        """Phase 2: one block, one call of the parser."""
+        batches = self._assembly.batches(found)
+        for stream, _ in found:
+            with stream.lock:
+                stream.count([batch for batch in batches if batch.origin_id == stream.origin_id])
         return batches
-
-    def _report(self, letters: tuple[DeadLetter, ...]) -> tuple[DeadLetter, ...]:
-        """What the policy makes of bad tuples."""
-        if letters and self._malformed is Malformed.FAIL:
-            raise MalformedTupleError(str(letters[0]))
-        return letters if self._malformed is Malformed.DEAD_LETTER else ()
-
-    def _too_long(self, origin_id: int, span: Span, spanning: SpanningTuple, end: int) -> FormattedBatch:
-        letter = DeadLetter(
-            origin_id=origin_id,
-            sequence_number=span.last,
-            byte_offset=spanning.offset,
-            row=0,
-            field="",
-            expected=f"at most {self._tuple_limit} bytes",
-            reason=f"{spanning.length} bytes",
-            data=spanning.sample,
-        )
-        dead = self._report((letter,))
-        return self._empty(origin_id, span.first, span.last, LEAD, end, messages=1, dead=dead)
-
-    def _empty(
-        self,
-        origin_id: int,
-        first: int,
-        last: int,
-        part: int,
-        end_offset: int,
-        *,
-        messages: int = 0,
-        dead: tuple[DeadLetter, ...] = (),
-        delimited: bool = True,
-    ) -> FormattedBatch:
-        return FormattedBatch(
-            origin_id=origin_id,
-            first_sequence=first,
-            last_sequence=last,
-            part=part,
-            rows=self._indexer.empty_rows(),
-            row_ends=_NO_ENDS,
-            end_offset=end_offset,
-            messages=messages,
-            dead=dead,
-            delimited=delimited,
-        )

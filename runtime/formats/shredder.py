@@ -11,11 +11,12 @@ delimiter, or the tuple behind its last delimiter has been found)::
 
 The bits stand in slots of 64 in a ring; a bitmap is a Python int and the search is bit arithmetic on a snapshot that
 was taken in the same critical section in which the bit was set. Everything set before is in the snapshot, everything
-set later is not, so two threads never find the same span and none is missed.
+set later is not, so two threads never find the same span and none is missed. Neighbouring buffers that come together
+are entered as one: the last of them has the delimiter of all, the others count as buffers without.
 
 Different from the description in the literature of this structure: the tail also moves over a slot in which only the
-last delimiter is unused. The sequence number of that start is *carried*, so a tuple that spans more buffers than the
-ring has bits keeps a single number alive instead of a ring, and can never block the ring for the buffer that ends it.
+last delimiter is unused. The position of that start is *carried*, so a tuple that spans more buffers than the ring has
+bits keeps a single number alive instead of a ring, and can never block the ring for the buffer that ends it.
 """
 
 from __future__ import annotations
@@ -35,25 +36,31 @@ _HIGHEST_SEQUENCE: Final = 2**63 - 1
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A spanning tuple: it starts behind the last delimiter of one buffer and ends at the first of another."""
+    """A spanning tuple: it starts behind the last delimiter of one buffer and ends at the first of another.
+
+    Buffers are named by position: sequence numbers that go on counting where those start again at 1.
+    """
 
     first: int
-    """Sequence number of the buffer in which it starts; 0 is the start of the stream."""
+    """Position of the buffer in which it starts; 0 is the start of the stream."""
     last: int
-    """Sequence number of the buffer in which it ends."""
+    """Position of the buffer in which it ends."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What one buffer completed."""
+    """What one buffer, or several neighbours entered as one, completed."""
 
     ending: Span | None = None
     """The span that ends in this buffer, if this call completed it."""
     others: tuple[Span, ...] = ()
     """Any other span that this call completed: it starts in this buffer or passes through it."""
     open_first: int | None = None
-    """For a buffer without delimiter that completed nothing: where its still open tuple starts, if that is known."""
+    """Where the tuple that is still open behind this buffer starts, if that is known."""
     open_last: int = 0
     """Then also: the last buffer up to which that tuple is known to go on."""
+
+
+_NOTHING: Final = Found()
 
 
 class SequenceShredder:
@@ -90,83 +97,138 @@ class SequenceShredder:
         self._highest = 0
         self._out_of_range = 0
         self.repeats = 0
-        """How many calls came out of range, since the start."""
-        self._delimiters[0] = 1  # the start of the stream is a delimiter with the number 0
+        """How many buffers came out of range, since the start."""
+        self._delimiters[0] = 1  # the start of the stream is a delimiter at position 0
 
     @property
     def slots(self) -> int:
         """Size of the ring now, in slots of 64 buffers."""
         return len(self._used)
 
-    def process(self, sequence_number: int, has_delimiter: bool) -> Found | None:
-        """Enter a buffer and learn which spans that completed; None: out of range, to be repeated later.
+    @property
+    def limit(self) -> int:
+        """The first position that is out of range; it never falls."""
+        return (self._tail + len(self._used)) * SLOT_BITS
 
-        Constant work, unless the span leaves the buffer's slot: then linear in the slots. Raises
-        `DuplicateSequenceError`.
+    @property
+    def highest(self) -> int:
+        """The highest position entered, 0 for none."""
+        return self._highest
+
+    def position(self, sequence_number: int) -> int:
+        """The number without wrap: the one that is not before the tail and at most a period away.
+
+        Raises `DuplicateSequenceError` for one that was there before. A position is its own position.
         """
+        base = self._tail * SLOT_BITS or 1
+        position = base + (sequence_number - base) % self._period
+        if position - base > self._period >> 1:
+            raise DuplicateSequenceError(
+                f"expected a sequence number from {self.number(base)} on, was {sequence_number} again"
+            )
+        return position
+
+    def number(self, position: int) -> int:
+        """The sequence number at a position."""
+        return (position - 1) % self._period + 1 if position else 0
+
+    def process(self, first: int, last: int, has_delimiter: bool) -> Found | None:
+        """Enter the buffers from ``first`` to ``last``, numbers or positions, and learn which spans that completed.
+
+        None: out of range, to be repeated later. Constant work, unless a span leaves the buffers' slots: then linear in
+        the slots. Raises `DuplicateSequenceError` and changes nothing.
+        """
+        if not 1 <= first <= last:
+            raise ValueError(f"expected sequence numbers from 1 on, in order, was {first} and {last}")
         with self._lock:
-            position = self._position(sequence_number)
-            slot, bit = divmod(position, SLOT_BITS)
-            if slot >= self._tail + len(self._used):
-                self._note_out_of_range()
+            start = self.position(first)
+            stop = start + last - first
+            if stop >= (self._tail + len(self._used)) * SLOT_BITS:
+                self._refuse(1)
                 return None
-            index, mask = slot % len(self._used), 1 << bit
-            if (self._delimiters[index] | self._used[index]) & mask:
-                raise DuplicateSequenceError(f"expected each sequence number once, was {sequence_number} again")
-            if has_delimiter:
-                self._delimiters[index] |= mask
-            else:
-                self._used[index] |= mask
-            self._highest = max(self._highest, position)
-            snapshot = self._snapshot(slot, bit)
-        found, starts = self._search(snapshot, position, has_delimiter)
-        with self._lock:
-            for start in starts:
-                self._use(start)
+            self._enter(start, stop, has_delimiter)
+            self._highest = max(self._highest, stop)
+            below, above, carried = self._below(start), self._above(stop), self._carried
             self._advance()
+        before = below.nearest(carried)
+        after, reach = above.nearest_above(stop)
+        if has_delimiter:
+            ending = None if before is None else Span(before, stop)
+            if after is None:
+                found = Found(ending, (), stop, reach) if reach > stop else Found(ending)
+            else:
+                found = Found(ending, (Span(stop, after),))
+        elif before is None:
+            return _NOTHING
+        elif after is None:
+            return Found(None, (), before, reach)
+        else:
+            found = Found(None, (Span(before, after),))
+        if before is not None or after is not None:
+            self._mark(before, stop if has_delimiter and after is not None else None)
         return found
+
+    def holds(self, start: int, stop: int) -> bool:
+        """Whether a buffer at one of these positions was entered; raises `DuplicateSequenceError` for left ones."""
+        with self._lock:
+            start = self.position(start)
+            size = len(self._used)
+            return any(
+                (self._delimiters[slot % size] | self._used[slot % size]) & mask
+                for slot, mask in _masks(start, min(stop, self.limit - 1))
+            )
+
+    def refuse(self, count: int) -> None:
+        """Take note of buffers beyond `limit` that their owner did not even enter."""
+        with self._lock:
+            self._refuse(count)
+
+    def watermark(self) -> int:
+        """The position up to which every buffer has been entered."""
+        with self._lock:
+            size = len(self._used)
+            for slot in range(self._tail, self._tail + size):
+                seen = self._delimiters[slot % size] | self._used[slot % size]
+                if seen != _FULL:
+                    return slot * SLOT_BITS + (~seen & (seen + 1)).bit_length() - 2
+            return (self._tail + size) * SLOT_BITS - 1
 
     def open_span(self) -> Span | None:
         """At the end of a stream: from the last delimiter to the last buffer; None if there was no buffer at all.
 
         Raises `SequenceGapError` when a buffer before the last one never came.
         """
+        mark = self.watermark()
+        if mark < self._highest:
+            raise SequenceGapError(
+                f"expected every buffer up to {self.number(self._highest)} at the end of the stream, "
+                f"was without {self.number(mark + 1)}"
+            )
         with self._lock:
-            self._advance()
             if self._highest == 0:
                 return None
-            start = self._carried
-            for position in range(self._tail * SLOT_BITS, self._highest + 1):
-                slot, bit = divmod(position, SLOT_BITS)
-                index = slot % len(self._used)
-                if self._delimiters[index] >> bit & 1:
-                    start = position
-                elif not self._used[index] >> bit & 1:
-                    raise SequenceGapError(
-                        f"expected every buffer up to {self._number(self._highest)} at the end of the stream, "
-                        f"was without {self._number(position)}"
-                    )
+            start = self._below(self._highest + 1).nearest(self._carried)
             assert start is not None
-            return Span(self._number(start), self._number(self._highest))
+            return Span(start, self._highest)
 
-    def _position(self, sequence_number: int) -> int:
-        """The number without wrap: the one that is not before the tail and at most a period away."""
-        if not 1 <= sequence_number <= self._period:
-            raise ValueError(f"expected a sequence number from 1 to {self._period}, was {sequence_number}")
-        base = max(self._tail * SLOT_BITS, 1)
-        position = base + (sequence_number - base) % self._period
-        if position - base > self._period // 2:
-            raise DuplicateSequenceError(
-                f"expected a sequence number from {self._number(base)} on, was {sequence_number}"
-            )
-        return position
+    def _mark(self, *starts: int | None) -> None:
+        """Take note that the spans that start there were found, and let the tail follow."""
+        with self._lock:
+            for start in starts:
+                if start is None:
+                    continue
+                slot, bit = divmod(start, SLOT_BITS)
+                if slot >= self._tail:
+                    self._used[slot % len(self._used)] |= 1 << bit
+                elif self._carried == start:
+                    self._carried = None
+                else:
+                    raise AssertionError(f"span start {start} left the ring at tail {self._tail} unused")
+            self._advance()
 
-    def _number(self, position: int) -> int:
-        return (position - 1) % self._period + 1 if position else 0
-
-    def _note_out_of_range(self) -> None:
-        self.repeats += 1
-        self._out_of_range += 1
+    def _refuse(self, count: int) -> None:
+        self.repeats += count
+        self._out_of_range += count
         if self._out_of_range < self._growth_after or 2 * len(self._used) > self._max_slots:
             return
         self._out_of_range = 0
@@ -177,51 +239,54 @@ class SequenceShredder:
             used[slot % size] = self._used[slot % old]
         self._delimiters, self._used = delimiters, used
 
-    def _snapshot(self, slot: int, bit: int) -> _Snapshot:
-        """The buffer's own slot if both ends lie in it, else the whole ring joined into two long ints."""
-        index = slot % len(self._used)
-        delimiters, used = self._delimiters[index], self._used[index]
-        stops = ~(used & ~delimiters) & _FULL
-        if stops & ((1 << bit) - 1) and stops >> (bit + 1):
-            return _Snapshot(slot * SLOT_BITS, SLOT_BITS, delimiters, used, None)
-        size = len(self._used)
-        turn = self._tail % size
-        return _Snapshot(
-            self._tail * SLOT_BITS,
-            size * SLOT_BITS,
-            _joined(self._delimiters[turn:] + self._delimiters[:turn]),
-            _joined(self._used[turn:] + self._used[:turn]),
-            self._carried,
-        )
+    def _enter(self, start: int, stop: int, has_delimiter: bool) -> None:
+        delimiters, used, size = self._delimiters, self._used, len(self._used)
+        masks = _masks(start, stop)
+        for slot, mask in masks:
+            if again := (delimiters[slot % size] | used[slot % size]) & mask:
+                number = self.number(slot * SLOT_BITS + (again & -again).bit_length() - 1)
+                raise DuplicateSequenceError(f"expected each sequence number once, was {number} again")
+        for slot, mask in masks:
+            used[slot % size] |= mask
+        if has_delimiter:
+            index, bit = stop // SLOT_BITS % size, 1 << stop % SLOT_BITS
+            delimiters[index] |= bit
+            used[index] ^= bit
 
-    def _search(self, snapshot: _Snapshot, position: int, has_delimiter: bool) -> tuple[Found, tuple[int, ...]]:
-        """The spans that the buffer completed, and the positions of their starts."""
-        before = snapshot.delimiter_before(position)
-        after, reach = snapshot.delimiter_after(position)
-        if not has_delimiter:
-            if before is None:
-                return Found(), ()
-            if after is None:
-                return Found(open_first=self._number(before), open_last=self._number(reach)), ()
-            return Found(others=(Span(self._number(before), self._number(after)),)), (before,)
-        ending: Span | None = None
-        others: tuple[Span, ...] = ()
-        starts: tuple[int, ...] = ()
-        if before is not None:
-            ending, starts = Span(self._number(before), self._number(position)), (before,)
-        if after is not None:
-            others, starts = (Span(self._number(position), self._number(after)),), (*starts, position)
-        return Found(ending, others), starts
-
-    def _use(self, start: int) -> None:
-        """Mark that the span that starts at this position was found."""
+    def _below(self, start: int) -> _Snapshot:
+        """The bits below a position, down to a slot in which the search must end."""
+        delimiters, used, size = self._delimiters, self._used, len(self._used)
         slot, bit = divmod(start, SLOT_BITS)
-        if slot >= self._tail:
-            self._used[slot % len(self._used)] |= 1 << bit
-        elif self._carried == start:
-            self._carried = None
-        else:
-            raise AssertionError(f"span start {start} left the ring at tail {self._tail} unused")
+        mask = (1 << bit) - 1
+        index = slot % size
+        if ~(used[index] & ~delimiters[index]) & mask or slot == self._tail:
+            return _Snapshot(slot * SLOT_BITS, bit, delimiters[index] & mask, used[index] & mask)
+        low = slot - 1
+        while low > self._tail and used[low % size] & ~delimiters[low % size] == _FULL:
+            low -= 1
+        return self._joined(low, slot, 0, (slot - low) * SLOT_BITS + bit)
+
+    def _above(self, stop: int) -> _Snapshot:
+        """The bits above a position, up to a slot in which the search must end."""
+        delimiters, used, size = self._delimiters, self._used, len(self._used)
+        slot, bit = divmod(stop + 1, SLOT_BITS)
+        highest = self._tail + size - 1
+        if slot > highest:
+            return _Snapshot(stop + 1, 0, 0, 0)
+        index = slot % size
+        if ~(used[index] & ~delimiters[index]) >> bit & _FULL >> bit or slot == highest:
+            return _Snapshot(stop + 1, SLOT_BITS - bit, delimiters[index] >> bit, used[index] >> bit)
+        high = slot + 1
+        while high < highest and used[high % size] & ~delimiters[high % size] == _FULL:
+            high += 1
+        return self._joined(slot, high, bit, (high - slot + 1) * SLOT_BITS - bit)
+
+    def _joined(self, low: int, high: int, shift: int, bits: int) -> _Snapshot:
+        """Several slots as two long ints."""
+        size, mask = len(self._used), (1 << bits) - 1
+        slots = [slot % size for slot in range(low, high + 1)]
+        delimiters, used = _long([self._delimiters[i] for i in slots]), _long([self._used[i] for i in slots])
+        return _Snapshot(low * SLOT_BITS + shift, bits, delimiters >> shift & mask, used >> shift & mask)
 
     def _advance(self) -> None:
         """Move the tail over every slot in which no span can start or end any more, but for one carried start."""
@@ -251,36 +316,49 @@ class SequenceShredder:
             assert self._highest < (self._tail + size) * SLOT_BITS
 
 
-class _Snapshot(msgspec.Struct, frozen=True):
-    """The bits as they were when one buffer was entered."""
+class _Snapshot:
+    """The bits on one side of a buffer as they were when it was entered; the lowest one stands at ``base``."""
 
-    base: int
-    bits: int
-    delimiters: int
-    used: int
-    carried: int | None
+    __slots__ = ("base", "bits", "delimiters", "used")
 
-    def _stops(self) -> int:
-        """Ones where a search ends: at delimiters and at buffers that nobody has seen."""
-        return ~(self.used & ~self.delimiters) & ((1 << self.bits) - 1)
+    def __init__(self, base: int, bits: int, delimiters: int, used: int) -> None:
+        self.base = base
+        self.bits = bits
+        self.delimiters = delimiters
+        self.used = used
 
-    def delimiter_before(self, position: int) -> int | None:
-        """The nearest delimiter below, if every buffer between was seen."""
-        stops = self._stops() & ((1 << (position - self.base)) - 1)
+    def nearest(self, carried: int | None) -> int | None:
+        """The highest delimiter, if every buffer above it was seen."""
+        delimiters = self.delimiters
+        stops = ~(self.used & ~delimiters) & ((1 << self.bits) - 1)  # a search ends at delimiters and at what is unseen
         if not stops:
-            return self.carried
+            return carried
         bit = stops.bit_length() - 1
-        return self.base + bit if self.delimiters >> bit & 1 else None
+        return self.base + bit if delimiters >> bit & 1 else None
 
-    def delimiter_after(self, position: int) -> tuple[int | None, int]:
-        """The nearest delimiter above, if every buffer between was seen; and the last of the buffers between."""
-        stops = self._stops() >> (position - self.base + 1)
+    def nearest_above(self, stop: int) -> tuple[int | None, int]:
+        """The lowest delimiter, if every buffer below it was seen; and the last of those buffers."""
+        delimiters = self.delimiters
+        stops = ~(self.used & ~delimiters) & ((1 << self.bits) - 1)
         if not stops:
-            return None, self.base + self.bits - 1
-        stop = position + (stops & -stops).bit_length()
-        return (stop if self.delimiters >> (stop - self.base) & 1 else None), stop - 1
+            return None, stop + self.bits
+        bit = (stops & -stops).bit_length() - 1
+        return (self.base + bit if delimiters >> bit & 1 else None), self.base + bit - 1
 
 
-def _joined(slots: list[int]) -> int:
+def _masks(start: int, stop: int) -> list[tuple[int, int]]:
+    """The slots of the positions from ``start`` to ``stop``, each with ones at their bits."""
+    low, first = divmod(start, SLOT_BITS)
+    high, last = divmod(stop, SLOT_BITS)
+    if low == high:
+        return [(low, (2 << last) - (1 << first))]
+    return [
+        (low, _FULL & ~((1 << first) - 1)),
+        *[(slot, _FULL) for slot in range(low + 1, high)],
+        (high, (2 << last) - 1),
+    ]
+
+
+def _long(slots: list[int]) -> int:
     """One long int of all slots, the first one lowest."""
     return int.from_bytes(b"".join([slot.to_bytes(SLOT_BITS // 8, "little") for slot in slots]), "little")

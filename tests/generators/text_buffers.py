@@ -42,33 +42,42 @@ def cuts(text: bytes) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, len(text)), max_size=40)
 
 
-def format_all(formatter: InputFormatter, raws: Sequence[RawBuffer], *, finish: bool = True) -> list[FormattedBatch]:
-    """Format the buffers in the order given, repeat what is out of range, return the batches in stream order."""
-    order = InOrder(capacity=4 * len(raws) + 4)
+def format_all(
+    formatter: InputFormatter, raws: Sequence[RawBuffer], *, finish: bool = True, at_once: int = 1
+) -> list[FormattedBatch]:
+    """Format the buffers in the order given, so many a call, repeat what is out of range; batches in stream order."""
+    orders: dict[int, InOrder] = {}
     ready: list[FormattedBatch] = []
     todo = list(raws)
     while todo:
-        again = []
-        for raw in todo:
-            batches = formatter.format(raw)
-            if batches is None:
-                again.append(raw)
-            else:
-                ready += order.add(batches)
-                order._check()
+        again: list[RawBuffer] = []
+        for start in range(0, len(todo), at_once):
+            formatted = formatter.format(todo[start : start + at_once])
+            again += formatted.again
+            ready += _in_order(orders, formatted.batches, len(raws))
+        assert len(again) < len(todo), "nothing was in range"
         todo = again
     if finish:
-        for origin_id in {raw.origin_id for raw in raws}:
-            ready += order.add(formatter.finish(origin_id))
-        assert order.waiting == 0
+        for origin_id in sorted({raw.origin_id for raw in raws}):
+            ready += _in_order(orders, formatter.finish(origin_id), len(raws))
+        assert all(order.waiting == 0 for order in orders.values())
+    return ready
+
+
+def _in_order(orders: dict[int, InOrder], batches: list[FormattedBatch], count: int) -> list[FormattedBatch]:
+    ready: list[FormattedBatch] = []
+    for batch in batches:
+        order = orders.setdefault(batch.origin_id, InOrder(capacity=4 * count + 4))
+        ready += order.add([batch])
+        order._check()
     return ready
 
 
 def format_with_threads(
-    formatter: InputFormatter, raws: Sequence[RawBuffer], threads: int, seed: int
+    formatter: InputFormatter, raws: Sequence[RawBuffer], threads: int, seed: int, *, at_once: int = 1
 ) -> list[FormattedBatch]:
-    """The same from several threads at once, each taking a random buffer of those that are left."""
-    order = InOrder(capacity=4 * len(raws) + 4)
+    """The same from several threads at once, each taking random buffers of those that are left."""
+    orders: dict[int, InOrder] = {}
     lock, todo, ready, errors = Lock(), list(raws), list[FormattedBatch](), list[BaseException]()
     random.Random(seed).shuffle(todo)
 
@@ -78,13 +87,11 @@ def format_with_threads(
                 with lock:
                     if not todo:
                         return
-                    raw = todo.pop()
-                batches = formatter.format(raw)
+                    mine = [todo.pop() for _ in range(min(at_once, len(todo)))]
+                formatted = formatter.format(mine)
                 with lock:
-                    if batches is None:
-                        todo.insert(0, raw)
-                    else:
-                        ready.extend(order.add(batches))
+                    todo[:0] = formatted.again
+                    ready.extend(_in_order(orders, formatted.batches, len(raws)))
         except BaseException as error:
             errors.append(error)
             raise
@@ -95,9 +102,9 @@ def format_with_threads(
     for worker in workers:
         worker.join()
     assert not errors
-    for origin_id in {raw.origin_id for raw in raws}:
-        ready += order.add(formatter.finish(origin_id))
-    assert order.waiting == 0
+    for origin_id in sorted({raw.origin_id for raw in raws}):
+        ready += _in_order(orders, formatter.finish(origin_id), len(raws))
+    assert all(order.waiting == 0 for order in orders.values())
     return ready
 
 

@@ -25,7 +25,7 @@ def test_every_span_exactly_once(data: st.DataObject, delimiters: list[bool], sl
     while todo:
         again = []
         for number in todo:
-            found = shredder.process(number, delimiters[number - 1])
+            found = shredder.process(number, number, delimiters[number - 1])
             shredder._check()
             if found is None:
                 again.append(number)
@@ -70,7 +70,7 @@ def test_any_interleaving_of_calls(data: st.DataObject, delimiters: list[bool], 
             return
         number = todo.pop()
         depth += 1
-        found = shredder.process(number, delimiters[number - 1])
+        found = shredder.process(number, number, delimiters[number - 1])
         depth -= 1
         if found is None:
             todo.insert(0, number)

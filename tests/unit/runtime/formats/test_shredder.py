@@ -19,7 +19,7 @@ def spans_of(shredder: SequenceShredder, order: list[tuple[int, bool]]) -> list[
     while todo:
         again = []
         for number, has_delimiter in todo:
-            found = shredder.process(number, has_delimiter)
+            found = shredder.process(number, number, has_delimiter)
             if found is None:
                 again.append((number, has_delimiter))
                 continue
@@ -79,7 +79,7 @@ def shred_with_threads(count: int, threads: int, seed: int) -> tuple[list[Span],
         while todo:
             again = []
             for number in todo:
-                found = shredder.process(number, delimiters[number - 1])
+                found = shredder.process(number, number, delimiters[number - 1])
                 if found is None:
                     again.append(number)
                     continue
@@ -123,7 +123,7 @@ def test_sixteen_threads_one_million() -> None:
 def test_out_of_range_is_repeated_not_dropped() -> None:
     """Row 11: a number beyond the ring is refused, changes nothing, and goes through later."""
     shredder = SequenceShredder(slots=2, max_slots=2)
-    assert shredder.process(200, True) is None
+    assert shredder.process(200, 200, True) is None
     assert shredder.repeats == 1
     order = [(number, True) for number in range(1, 201)]
     assert spans_of(shredder, order) == expected_spans([True] * 200)
@@ -132,13 +132,13 @@ def test_out_of_range_is_repeated_not_dropped() -> None:
 def test_ring_grows_when_numbers_are_often_out_of_range() -> None:
     """Row 11: the ring doubles after enough repeats, keeps what it held, and stops at its largest size."""
     shredder = SequenceShredder(slots=2, max_slots=8, growth_after=3)
-    early = [shredder.process(number, number % 3 == 0) for number in range(2, 100)]
+    early = [shredder.process(number, number, number % 3 == 0) for number in range(2, 100)]
     assert not any(found.ending for found in early if found is not None and found.ending and found.ending.first == 0)
     for _ in range(20):
-        shredder.process(5_000, True)
+        shredder.process(5_000, 5_000, True)
     assert shredder.slots == 8
     shredder._check()
-    found = shredder.process(1, False)
+    found = shredder.process(1, 1, False)
     assert found is not None
     assert found.others == (Span(0, 3),)
 
@@ -155,9 +155,9 @@ def test_more_buffers_without_delimiter_than_the_ring_has_bits() -> None:
 def test_open_tuple_is_told_where_it_starts() -> None:
     """Row 11: a buffer without delimiter learns how far its open tuple is known, also far from its start."""
     shredder = SequenceShredder(slots=2, max_slots=2)
-    shredder.process(1, True)
+    shredder.process(1, 1, True)
     for number in range(2, 400):
-        found = shredder.process(number, False)
+        found = shredder.process(number, number, False)
         assert found is not None
         assert (found.open_first, found.open_last) == (1, number)
 
@@ -171,18 +171,19 @@ def test_numbers_wrap() -> None:
         positions[start : start + 7] = reversed(positions[start : start + 7])
     spans = spans_of(shredder, [((position - 1) % highest + 1, position % 5 == 0) for position in positions])
     assert len(spans) == rounds * highest // 5
-    assert Span(highest, 5) in spans
-    assert all((span.last - span.first) % highest == 5 for span in spans)
+    assert Span(highest, highest + 5) in spans
+    assert (shredder.number(highest), shredder.number(highest + 5)) == (highest, 5)
+    assert all(span.last - span.first == 5 for span in spans)
 
 
 def test_a_number_comes_once() -> None:
     """Row 12: a number that is in the ring, or that has left it, is an error and not taken for a later round."""
     shredder = SequenceShredder()
     for number in range(1, 200):
-        shredder.process(number, True)
+        shredder.process(number, number, True)
     for number in (199, 1):
         with pytest.raises(DuplicateSequenceError, match=f"was {number}"):
-            shredder.process(number, True)
+            shredder.process(number, number, True)
 
 
 def test_open_span_at_the_end() -> None:
@@ -190,9 +191,9 @@ def test_open_span_at_the_end() -> None:
     shredder = SequenceShredder()
     assert shredder.open_span() is None
     for number in (1, 2, 3):
-        shredder.process(number, number == 1)
+        shredder.process(number, number, number == 1)
     assert shredder.open_span() == Span(1, 3)
-    shredder.process(5, True)
+    shredder.process(5, 5, True)
     with pytest.raises(SequenceGapError, match="was without 4"):
         shredder.open_span()
 
@@ -206,11 +207,11 @@ def test_memory_is_two_bits_a_buffer() -> None:
         return sum(sys.getsizeof(ring) + sum(map(sys.getsizeof, ring)) for ring in bitmaps)
 
     for number in range(2, 512):
-        shredder.process(number, number % 2 == 0)
+        shredder.process(number, number, number % 2 == 0)
     assert shredder.slots == 8
     assert state_bytes() < 1_024
     for number in (1, *range(512, 20_000)):
-        shredder.process(number, number % 2 == 0)
+        shredder.process(number, number, number % 2 == 0)
     assert shredder.slots == 8
     assert state_bytes() < 1_024
 
@@ -222,5 +223,5 @@ def test_sizes_are_checked() -> None:
             SequenceShredder(slots=slots, max_slots=max_slots)
     with pytest.raises(ValueError, match="twice the ring"):
         SequenceShredder(slots=2, max_slots=2, highest_sequence=255)
-    with pytest.raises(ValueError, match="from 1 to"):
-        SequenceShredder().process(0, True)
+    with pytest.raises(ValueError, match="from 1 on"):
+        SequenceShredder().process(0, 0, True)

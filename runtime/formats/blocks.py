@@ -1,0 +1,124 @@
+"""Parts of whole tuples become one block, the parsed block becomes batches with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
+from runtime.formats.cutting import Cutting, Group, batch_of
+from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
+from runtime.formats.schema import Malformed, Schema
+from runtime.formats.spanning import Part
+from runtime.formats.stream import Stream
+
+__all__ = ["Assembly", "Parts"]
+
+Parts = tuple[Stream, list[Part]]
+"""What a call has completed of one origin."""
+
+_by_place = attrgetter("from_place")
+
+
+class Assembly:
+    """Makes blocks, has them parsed, and cuts the columns; keeps nothing between calls."""
+
+    def __init__(self, schema: Schema, indexer: InputFormatIndexer, described: int) -> None:
+        self._indexer = indexer
+        self._described = described
+        self._malformed = schema.malformed
+        self._tuple_bytes = schema.limits.tuple_bytes
+        self._header = bool(getattr(schema.format, "header", False))
+        self._empty = indexer.empty_rows()
+
+    def batches(self, found: Sequence[Parts]) -> list[FormattedBatch]:
+        """The batches of all parts, per origin in stream order."""
+        pieces: list[Piece] = []
+        order: list[Group | FormattedBatch] = []
+        length = 0
+        for stream, parts in found:
+            if len(parts) > 1:
+                parts.sort(key=_by_place)
+            joined: Group | None = None
+            for part in parts:
+                alone = self._alone(stream, part)
+                if alone is not None:
+                    order.append(alone)
+                    joined = None
+                    continue
+                if joined is None or joined.parts[-1].to_place != part.from_place:
+                    joined = Group(stream, length)
+                    order.append(joined)
+                joined.parts.append(part)
+                if part.length:
+                    pieces += part.pieces or ()
+                    length += part.length
+                joined.stop = length
+        groups = [one for one in order if type(one) is Group]
+        if not groups:
+            return [one for one in order if type(one) is FormattedBatch]
+        made = iter(
+            self._parse(groups, pieces)
+            if length
+            else [batch_of(group.stream, group.parts, self._empty, 0) for group in groups]
+        )
+        return [one if type(one) is FormattedBatch else next(made) for one in order]
+
+    def unfinished(self, stream: Stream, tail: Part) -> FormattedBatch:
+        """A tuple that the end of the stream has cut short."""
+        tail.sample = b"".join(tail.pieces or ())[:DEAD_LETTER_BYTES]
+        return self._refused(stream, tail, "a whole tuple at the end of the stream", f"only {tail.length} bytes of one")
+
+    def _alone(self, stream: Stream, part: Part) -> FormattedBatch | None:
+        """The header and a tuple that is too long have no bytes in the block, and a batch of their own."""
+        if part.from_place == 0 and self._header and part.offset == 0:
+            return batch_of(stream, [part], self._empty, part.length)
+        if part.pieces is None:
+            return self._refused(stream, part, f"at most {self._tuple_bytes} bytes", f"{part.length} bytes")
+        return None
+
+    def _refused(self, stream: Stream, part: Part, expected: str, reason: str) -> FormattedBatch:
+        letter = DeadLetter(
+            origin_id=stream.origin_id,
+            sequence_number=stream.shredder.number(part.position),
+            byte_offset=max(part.offset, 0),
+            row=0,
+            field="",
+            expected=expected,
+            reason=reason,
+            data=part.sample,
+        )
+        return batch_of(
+            stream,
+            [part],
+            self._empty,
+            part.length,
+            tuples=1,
+            bad=1,
+            dead=(letter,) if self._malformed is Malformed.DEAD_LETTER else (),
+            failure=letter if self._malformed is Malformed.FAIL else None,
+        )
+
+    def _parse(self, groups: list[Group], pieces: list[Piece]) -> list[FormattedBatch]:
+        """One call of the parser, then a zero-copy slice for each group."""
+        block = Block(pieces, [section for group in groups for section in _sections(group)])
+        return Cutting(groups, block, self._indexer.parse(block), self._malformed, self._described).batches()
+
+
+def _sections(group: Group) -> list[Section]:
+    """A section for each part, or for all together where the format has nothing to say about parts."""
+    sections: list[Section] = []
+    start = plain = group.start
+    for part in group.parts:
+        unit, length = part.unit, part.length
+        if unit is not None and length and type(unit.index) is not SettledIndex:
+            if plain < start:
+                sections.append(Section(plain, start))
+            index: RunIndex | None = unit.index
+            assert unit.cut is not None
+            sections.append(Section(start, start + length, index, unit.cut.first, unit.state))
+            plain = start + length
+        start += length
+    if plain < start:
+        sections.append(Section(plain, start))
+    return sections

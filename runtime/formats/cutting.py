@@ -1,0 +1,168 @@
+"""A parsed block is cut into batches: zero-copy slices, one for each part of a stream that is contiguous."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
+from runtime.formats.format import BadTuple, Block, ParsedBlock
+from runtime.formats.schema import Malformed
+from runtime.formats.spanning import Part
+from runtime.formats.stream import Stream
+
+__all__ = ["Cutting", "Group", "batch_of"]
+
+
+class Group:
+    """Parts that stand side by side in a stream, and in a block."""
+
+    __slots__ = ("parts", "start", "stop", "stream")
+
+    def __init__(self, stream: Stream, start: int) -> None:
+        self.stream = stream
+        self.start = start  # in the block
+        self.stop = start
+        self.parts: list[Part] = []
+
+
+def batch_of(stream: Stream, parts: Sequence[Part], rows: Any, length: int, **more: Any) -> FormattedBatch:
+    """A batch at the place of these parts."""
+    first, last, number = parts[0], parts[-1], stream.shredder.number
+    return FormattedBatch(
+        origin_id=stream.origin_id,
+        first_sequence=number(first.first),
+        last_sequence=number(last.last),
+        from_place=first.from_place,
+        to_place=last.to_place,
+        offset=first.offset,
+        length=length,
+        rows=rows,
+        **more,
+    )
+
+
+class Cutting:
+    """One parsed block and its groups; where tuples end is asked only if there is more than one group."""
+
+    def __init__(
+        self, groups: Sequence[Group], block: Block, parsed: ParsedBlock, malformed: Malformed, described: int
+    ) -> None:
+        self._groups = groups
+        self._block = block
+        self._parsed = parsed
+        self._malformed = malformed
+        self._described = described
+        self._all_ends: Any = None
+        self._tuples = [0, parsed.tuples]
+        if len(groups) > 1:
+            stops = [group.stop for group in groups[:-1]]
+            self._tuples = [0, *self._ends().searchsorted(stops, "right").tolist(), parsed.tuples]
+        self._rows = self._places(parsed.kept) if parsed.kept is not None else self._tuples
+        self._bad = self._places(parsed.bad_tuples)
+        self._nulled = self._places(parsed.nulled)
+        self._letters: dict[int, list[BadTuple]] = {}
+        for fault in parsed.bad[:described]:
+            number = bisect_right(self._tuples, fault.index, 0, len(self._tuples) - 1) - 1
+            self._letters.setdefault(number, []).append(fault)
+
+    def batches(self) -> list[FormattedBatch]:
+        """One for each group."""
+        return [self._batch(number, group) for number, group in enumerate(self._groups)]
+
+    def _ends(self) -> Any:
+        """The offsets behind all tuples of the block, computed once."""
+        if self._all_ends is None:
+            self._all_ends = self._parsed.ends()
+        return self._all_ends
+
+    def _places(self, indices: Any) -> list[int]:
+        """How many of these tuples stand before each border of groups."""
+        count = len(indices)
+        if not count:
+            return [0] * len(self._tuples)
+        if len(self._tuples) == 2:
+            return [0, count]
+        return [0, *indices.searchsorted(self._tuples[1:-1], "left").tolist(), count]
+
+    def _batch(self, number: int, group: Group) -> FormattedBatch:
+        parsed = self._parsed
+        bad = self._bad[number + 1] - self._bad[number]
+        if bad and self._malformed is Malformed.FAIL:
+            return self._failed(number, group)
+        tuples = self._tuples[number + 1] - self._tuples[number]
+        first, last = self._rows[number], self._rows[number + 1]
+        dead: tuple[DeadLetter, ...] = ()
+        if bad and self._malformed is Malformed.DEAD_LETTER:
+            dead = tuple([self._letter(number, group, fault) for fault in self._letters.get(number, ())])
+        return batch_of(
+            group.stream,
+            group.parts,
+            parsed.rows if last - first == parsed.rows.num_rows else parsed.rows.slice(first, last - first),
+            group.stop - group.start,
+            tuples=tuples,
+            bad=bad,
+            filtered=tuples - bad - (last - first),
+            nulled=self._nulled[number + 1] - self._nulled[number],
+            dead=dead,
+            layout=self._layout(number, group, first, last),
+        )
+
+    def _layout(self, number: int, group: Group, first: int, last: int) -> TupleLayout | None:
+        if first == last:
+            return None
+        kept = self._parsed.kept
+        return TupleLayout(self._ends, self._tuples[number], group.start, None if kept is None else kept[first:last])
+
+    def _failed(self, number: int, group: Group) -> FormattedBatch:
+        """The part in front of the first bad tuple, with what is wrong with that."""
+        parsed, start = self._parsed, self._tuples[number]
+        index = int(parsed.bad_tuples[self._bad[number]])
+        faults = self._letters.get(number)
+        if faults and faults[0].index == index:
+            fault = faults[0]
+        else:  # too many bad tuples stand before it in the block to describe this one
+            begin = int(self._ends()[index - 1]) if index > start else group.start
+            fault = BadTuple(index, begin, int(self._ends()[index]), "", "a tuple that fits the schema", "malformed")
+        first, last = self._rows[number], self._rows[number + 1]
+        if parsed.kept is not None:
+            last = first + int(parsed.kept[first:last].searchsorted(index))
+        nulled = parsed.nulled[self._nulled[number] : self._nulled[number + 1]]
+        return batch_of(
+            group.stream,
+            group.parts,
+            parsed.rows.slice(first, last - first),
+            fault.start - group.start,
+            tuples=index - start + 1,
+            bad=1,
+            filtered=index - start - (last - first),
+            nulled=int(nulled.searchsorted(index)) if len(nulled) else 0,
+            failure=self._letter(number, group, fault),
+            layout=self._layout(number, group, first, last),
+        )
+
+    def _letter(self, number: int, group: Group, fault: BadTuple) -> DeadLetter:
+        offset = group.parts[0].offset
+        stop = min(fault.stop, fault.start + DEAD_LETTER_BYTES)
+        return DeadLetter(
+            origin_id=group.stream.origin_id,
+            sequence_number=group.stream.shredder.number(self._position(group, fault)),
+            byte_offset=fault.start - group.start + max(offset, 0),
+            row=fault.index - self._tuples[number],
+            field=fault.field,
+            expected=fault.expected,
+            reason=fault.reason,
+            data=bytes(self._block.data[fault.start : stop]),
+        )
+
+    def _position(self, group: Group, fault: BadTuple) -> int:
+        """The raw buffer in which a tuple ends, delimiter included."""
+        end, start = int(self._ends()[fault.index]), group.start
+        for part in group.parts:
+            if end <= start + part.length:
+                if part.unit is None or part.unit.cut is None:
+                    return part.position
+                return part.unit.position_of(part.unit.cut.first + end - start)
+            start += part.length
+        return group.parts[-1].last

@@ -1,0 +1,205 @@
+"""The bytes of the tuples that lie across raw buffers, held until the last missing buffer arrives."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from runtime.formats.buffers import DEAD_LETTER_BYTES
+from runtime.formats.format import Cut, Piece, Run, RunIndex
+from runtime.formats.shredder import Found, Span
+
+__all__ = ["Part", "SpanningTuples", "Unit"]
+
+_MOST_WAITING_PIECES: Final = 64
+
+
+class Unit:
+    """Neighbouring raw buffers that came together: one buffer to the shredder."""
+
+    __slots__ = ("cut", "first", "index", "last", "run", "state")
+
+    def __init__(self, first: int, last: int, run: Run) -> None:
+        self.first = first
+        self.last = last
+        self.run = run
+        self.index: RunIndex | None = None
+        self.cut: Cut | None = None
+        self.state = 0
+
+    def position_of(self, stop: int) -> int:
+        """The position of the raw buffer that holds the byte before this offset."""
+        pieces = self.run.pieces
+        if len(pieces) == 1 or stop <= len(pieces[0]):
+            return self.first
+        return self.first + min(bisect_left(list(accumulate(map(len, pieces))), stop), len(pieces) - 1)
+
+    def between(self, start: int, stop: int) -> Sequence[Piece]:
+        """The bytes from one offset to another, not copied."""
+        pieces = self.run.pieces
+        if len(pieces) > 1:
+            joined = self.run.__dict__.get("data")  # what the index has joined need not be taken apart again
+            if joined is None:
+                return _between(pieces, start, stop, self.run.length)
+            return (memoryview(joined)[start:stop],)
+        return (memoryview(pieces[0])[start:stop],)
+
+
+class Part:
+    """Whole tuples that stand side by side in the stream: a spanning tuple, or the body of a unit."""
+
+    __slots__ = ("first", "from_place", "last", "length", "offset", "pieces", "position", "sample", "to_place", "unit")
+
+    def __init__(
+        self, places: tuple[int, int], span: tuple[int, int], offset: int, pieces: Sequence[Piece] | None, length: int
+    ) -> None:
+        self.from_place, self.to_place = places
+        self.first, self.last = span  # positions of the first and the last raw buffer
+        self.offset = offset
+        self.pieces = pieces  # None: a tuple that is too long, of which the sample is left
+        self.length = length
+        self.sample = b""
+        self.position = 0  # of a spanning tuple: the raw buffer in which it ends
+        self.unit: Unit | None = None  # of a body
+
+
+class _Open:
+    """A tuple whose end has not been seen: pieces up to a limit, beyond it only their number of bytes."""
+
+    __slots__ = ("length", "offset", "pieces", "sample", "until")
+
+    def __init__(self, offset: int, until: int) -> None:
+        self.offset = offset
+        self.until = until
+        self.pieces: list[Piece] | None = []
+        self.length = 0
+        self.sample = b""
+
+    def append(self, pieces: Sequence[Piece], length: int, limit: int) -> None:
+        self.length += length
+        if self.pieces is None:
+            return
+        self.pieces += pieces
+        if self.length > limit:
+            self.sample = b"".join(self.pieces)[:DEAD_LETTER_BYTES]
+            self.pieces = None
+        elif len(self.pieces) > _MOST_WAITING_PIECES:  # many tiny ones cost more than their bytes
+            self.pieces = [b"".join(self.pieces)]
+
+
+class SpanningTuples:
+    """The spanning tuples of one origin; the caller has the origin's lock.
+
+    What is held: per unit that still misses a neighbour its bytes before the first and behind the last delimiter. Of
+    what is surely more than ``limit`` bytes only the first ones and the length are kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: dict[int, _Open] = {0: _Open(-1, 0)}
+        self._middles: dict[int, tuple[int, Sequence[Piece], int]] = {}  # by first position: last, pieces, length
+        self._heads: dict[int, tuple[Sequence[Piece], int, int]] = {}  # by last position: pieces, length, ends in
+
+    def start_at(self, offset: int) -> None:
+        """Where the stream starts."""
+        if 0 in self._open:
+            self._open[0].offset = offset
+
+    def enter(self, unit: Unit, cut: Cut) -> Part | None:
+        """Keep what lies outside a unit's delimiters; gives what lies between them."""
+        run = unit.run
+        if cut.first < 0:
+            self._middles[unit.first] = (unit.last, self._kept(run.pieces, run.length), run.length)
+            return None
+        first, last, length = cut.first, cut.last, run.length
+        if unit.first != unit.last or first > self._limit:
+            self._heads[unit.last] = (self._kept(unit.between(0, first), first), first, unit.position_of(first))
+        else:
+            self._heads[unit.last] = ((bytes(run.pieces[0][:first]),), first, unit.last)
+        offset = run.offset
+        opened = _Open(offset + last if offset >= 0 else -1, unit.last)
+        if last < length:
+            opened.append(self._kept(unit.between(last, length), length - last), length - last, self._limit)
+        self._open[unit.last] = opened
+        place = 2 * unit.last
+        body = Part(
+            (place - 1, place),
+            (unit.first, unit.last),
+            offset + first if offset >= 0 else -1,
+            unit.between(first, last) if first < last else (),
+            last - first,
+        )
+        body.unit = unit
+        return body
+
+    def found(self, found: Found, parts: list[Part]) -> None:
+        """Put the tuples together that the shredder has found."""
+        if found.ending is not None:
+            parts.append(self._collect(found.ending))
+        parts += [self._collect(span) for span in found.others]
+        if found.open_first is not None:
+            self._absorb(self._open[found.open_first], found.open_last)
+
+    def last(self, span: Span) -> Part | None:
+        """At the end of the stream: the tuple that lacks its delimiter, None if there is none."""
+        opened = self._open.pop(span.first)
+        self._absorb(opened, span.last)
+        if opened.length == 0:
+            return None
+        return _part(span, 2 * span.last + 1, opened, span.last)
+
+    def held_bytes(self) -> int:
+        """How many bytes wait for a neighbour."""
+        return (
+            sum(_length(opened.pieces) for opened in self._open.values())
+            + sum(_length(pieces) for _, pieces, _ in self._middles.values())
+            + sum(_length(pieces) for pieces, _, _ in self._heads.values())
+        )
+
+    def _collect(self, span: Span) -> Part:
+        opened = self._open.pop(span.first)
+        self._absorb(opened, span.last)
+        pieces, length, position = self._heads.pop(span.last)
+        opened.append(pieces, length, self._limit)
+        return _part(span, 2 * span.last - 1, opened, position)
+
+    def _absorb(self, opened: _Open, last: int) -> None:
+        """Move the units without delimiter up to this position into the open tuple; some may be there already."""
+        while opened.until < last and (middle := self._middles.pop(opened.until + 1, None)) is not None:
+            opened.until = middle[0]
+            opened.append(middle[1], middle[2], self._limit)
+
+    def _kept(self, pieces: Sequence[Piece], length: int) -> Sequence[Piece]:
+        """A copy, so that a few bytes do not keep whole buffers; of what is too long only the start."""
+        if length > self._limit:
+            return (b"".join(_between(pieces, 0, DEAD_LETTER_BYTES, length)),)
+        return (bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces),) if length else ()
+
+
+def _part(span: Span, to_place: int, opened: _Open, position: int) -> Part:
+    part = Part((2 * span.first, to_place), (span.first, span.last), opened.offset, opened.pieces, opened.length)
+    part.sample = opened.sample
+    part.position = position
+    return part
+
+
+def _length(pieces: Sequence[Piece] | None) -> int:
+    return sum(map(len, pieces)) if pieces is not None else 0
+
+
+def _between(pieces: Sequence[Piece], start: int, stop: int, length: int) -> list[Piece]:
+    """The bytes from one offset to another as pieces; most often they start in the first and stop in the last."""
+    low, high = 0, len(pieces) - 1
+    if len(pieces) > 1 and (start >= len(pieces[0]) or stop <= length - len(pieces[-1])):
+        stops = list(accumulate(map(len, pieces)))
+        low, high = bisect_left(stops, start + 1), bisect_left(stops, stop)
+        before, behind = (stops[low] - len(pieces[low])) if low <= high else 0, stops[min(high, len(stops) - 1)]
+        if low > high or start >= stop:
+            return []
+        start, length, stop = start - before, behind - before, stop - before
+    if low == high:
+        return [memoryview(pieces[low])[start:stop]]
+    tail = stop - (length - len(pieces[high]))
+    return [memoryview(pieces[low])[start:], *pieces[low + 1 : high], memoryview(pieces[high])[:tail]]

@@ -1,0 +1,249 @@
+"""One origin inside the formatter: its buffers become units, units become parts of whole tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import attrgetter, sub
+from threading import Lock
+
+from runtime.formats.buffers import FormatCounters, FormattedBatch, RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.formats.errors import DuplicateSequenceError, FormatError, SequenceGapError
+from runtime.formats.format import InputFormatIndexer, Run
+from runtime.formats.settling import Settling
+from runtime.formats.shredder import SequenceShredder
+from runtime.formats.spanning import Part, SpanningTuples, Unit
+
+__all__ = ["Stream"]
+
+_by_number = attrgetter("sequence_number")
+_data_of = attrgetter("data")
+
+
+class Stream:
+    """`units` may be called from any thread; what follows it wants the lock, which is held for light work only.
+
+    Where buffers have to be looked at in stream order (a codec for the whole stream, an ordered format), a worker never
+    waits for its turn: it leaves its buffers to whoever has it, and takes over what others have left.
+    """
+
+    def __init__(
+        self,
+        origin_id: int,
+        indexer: InputFormatIndexer,
+        shredder: SequenceShredder,
+        *,
+        tuple_bytes: int,
+        offset: int,
+        codec: Codec | None,
+    ) -> None:
+        self.origin_id = origin_id
+        self.shredder = shredder
+        self.lock = Lock()
+        self._indexer = indexer
+        self._spanning = SpanningTuples(tuple_bytes)
+        self._settling = Settling(indexer.initial_state)
+        self._offset = offset
+        self._codec = codec
+        self._decoder = codec.decoder() if codec is not None and codec.mode == "sequential" else None
+        self._in_turn = indexer.ordered or self._decoder is not None
+        self._turn = Lock()
+        self._arrived: dict[int, RawBuffer] = {}
+        self._next = 1
+        self._ready: list[Unit] = []
+        self._broken: FormatError | None = None
+        self._buffers = self._bytes = self._tuples = self._bad = self._nulled = self._filtered = 0
+
+    def units(self, raws: Sequence[RawBuffer], again: list[RawBuffer]) -> list[Unit]:
+        """Neighbours as one; those beyond the shredder's range go to ``again``. Takes no lock, looks at no byte.
+
+        Raises `DuplicateSequenceError`, `CodecError`.
+        """
+        count = len(raws)
+        if count > 1:
+            raws = sorted(raws, key=_by_number)
+        numbers = list(map(_by_number, raws))
+        steps = list(map(sub, numbers[1:], numbers))
+        borders = [0, count]
+        if steps.count(1) != count - 1:
+            if 0 in steps:
+                raise DuplicateSequenceError(
+                    f"expected each sequence number once, was {numbers[steps.index(0)]} twice in one call"
+                )
+            borders = [0, *[i for i, step in enumerate(steps, 1) if step != 1], count]
+        limit = self.shredder.limit
+        runs: list[tuple[int, Sequence[RawBuffer]]] = []
+        for start, stop in pairwise(borders):
+            first, run = self.shredder.position(numbers[start]), raws[start:stop]
+            if first + len(run) > limit:
+                room = max(0, limit - first)
+                again += run[room:]
+                self.shredder.refuse(len(run) - room)
+                run = run[:room]
+            if run:
+                runs.append((first, run))
+        return self._arrive(runs) if self._in_turn else [self._unit(first, run) for first, run in runs]
+
+    def _unit(self, first: int, raws: Sequence[RawBuffer]) -> Unit:
+        pieces = list(map(_data_of, raws))
+        if self._codec is not None:
+            pieces = list(map(self._codec.decode_buffer, pieces))
+        return Unit(first, first + len(raws) - 1, Run(pieces, raws[0].offset))
+
+    def check(self, units: Sequence[Unit]) -> None:
+        """Raises `DuplicateSequenceError` if a buffer is there already; the caller has the lock."""
+        for unit in units:
+            if self.shredder.holds(unit.first, unit.last) or self._settling.holds(unit.first, unit.last):
+                raise DuplicateSequenceError(
+                    f"expected each sequence number once, was one of {self.shredder.number(unit.first)} to "
+                    f"{self.shredder.number(unit.last)} again"
+                )
+
+    def admit(self, units: Sequence[Unit]) -> list[Part]:
+        """The whole tuples that these units complete; the caller has the lock and has checked them."""
+        parts: list[Part] = []
+        spanning = self._spanning
+        for unit in self._settling.settle(units):
+            cut = unit.cut
+            assert cut is not None
+            found = self.shredder.process(unit.first, unit.last, cut.first >= 0)
+            assert found is not None  # nothing leaves the range any more
+            if unit.first == 1:
+                spanning.start_at(unit.run.offset if unit.run.offset >= 0 else self._offset)
+            body = spanning.enter(unit, cut)
+            if body is not None:
+                parts.append(body)
+            spanning.found(found, parts)
+            self._buffers += unit.last - unit.first + 1
+            self._bytes += unit.run.length
+        return parts
+
+    def last(self) -> tuple[Part | None, int]:
+        """At the end of the stream: the tuple that lacks its delimiter, and the state there; the caller has the lock.
+
+        Raises `SequenceGapError`.
+        """
+        if self._arrived:
+            raise SequenceGapError(
+                f"expected every buffer at the end of the stream, was without {self.shredder.number(self._next)}"
+            )
+        self._settling.check_empty()
+        span = self.shredder.open_span()
+        if span is None:
+            return None, 0
+        return self._spanning.last(span), self._settling.end_state(span.last)
+
+    def rest(self) -> list[Unit]:
+        """At the end of the stream: what the decoder still holds; raises `CodecError`."""
+        self._check_sound()
+        units, self._ready = self._ready, []
+        if self._decoder is not None and (data := self._decoder.finish()):
+            units.append(self._in_order(self._next, [data]))
+            self._next += 1
+        return units
+
+    def put_back(self, units: Sequence[Unit]) -> None:
+        """Units that could not be admitted because of another one; those that had their turn will not have it again."""
+        if self._in_turn:
+            self._ready += units
+
+    def count(self, batches: Sequence[FormattedBatch]) -> None:
+        """Add what was parsed to the counters; the caller has the lock."""
+        for batch in batches:
+            self._tuples += batch.tuples
+            self._bad += batch.bad
+            self._nulled += batch.nulled
+            self._filtered += batch.filtered
+
+    def counters(self) -> FormatCounters:
+        """What was done so far."""
+        with self.lock:
+            return FormatCounters(
+                buffers=self._buffers,
+                bytes=self._bytes,
+                tuples=self._tuples,
+                bad=self._bad,
+                nulled=self._nulled,
+                filtered=self._filtered,
+                repeats=self.shredder.repeats,
+                ring_slots=self.shredder.slots,
+                held_bytes=self._held_bytes(),
+            )
+
+    def held_bytes(self) -> int:
+        """Bytes that wait for a neighbour or for their turn."""
+        with self.lock:
+            return self._held_bytes()
+
+    def _held_bytes(self) -> int:
+        waiting = sum([len(raw.data) for raw in list(self._arrived.values())])
+        return waiting + self._spanning.held_bytes() + self._settling.held_bytes()
+
+    def _arrive(self, runs: Sequence[tuple[int, Sequence[RawBuffer]]]) -> list[Unit]:
+        """Leave the buffers for their turn, and have the turn, unless another worker has it."""
+        with self.lock:
+            self._check_sound()
+            arrived = {first + i: raw for first, raws in runs for i, raw in enumerate(raws)}
+            if arrived and (min(arrived) < self._next or not self._arrived.keys().isdisjoint(arrived)):
+                number = min(position for position in arrived if position < self._next or position in self._arrived)
+                raise DuplicateSequenceError(
+                    f"expected each sequence number once, was {self.shredder.number(number)} again"
+                )
+            self._arrived.update(arrived)
+        units: list[Unit] = []
+        while self._is_next_here() and self._turn.acquire(blocking=False):
+            try:
+                self._take_turn(units)
+            finally:
+                self._turn.release()
+        if not units:
+            self._check_sound()
+        return units
+
+    def _is_next_here(self) -> bool:
+        return self._broken is None and self._next in self._arrived
+
+    def _check_sound(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _take_turn(self, units: list[Unit]) -> None:
+        """Decode and index what is next in the stream; whoever calls it has the turn.
+
+        What stands before an error still goes out; the error is for the next call then, and for all that follow.
+        """
+        raws: list[RawBuffer] = []
+        with self.lock:
+            units += self._ready
+            self._ready = []
+            first = self._next
+            while (raw := self._arrived.pop(first + len(raws), None)) is not None:
+                raws.append(raw)
+            self._next = first + len(raws)
+        pieces: list[bytes] = []
+        try:
+            for raw in raws:
+                pieces += (self._decoded(raw.data),)
+        except FormatError as error:
+            self._broken = error
+        if pieces:
+            units.append(self._in_order(first, pieces, raws[0].offset))
+
+    def _decoded(self, data: bytes) -> bytes:
+        if self._decoder is not None:
+            return self._decoder.decode(data)
+        return data if self._codec is None else self._codec.decode_buffer(data)
+
+    def _in_order(self, first: int, pieces: Sequence[bytes], offset: int = -1) -> Unit:
+        run = Run(pieces, self._offset if self._decoder is not None else offset)
+        if self._decoder is not None:
+            self._offset += run.length
+        unit = Unit(first, first + len(pieces) - 1, run)
+        if self._indexer.ordered:
+            try:
+                unit.index = self._indexer.index(run)
+            except Exception as error:
+                self._broken = FormatError(f"expected an index of buffers {first} to {unit.last}, was {error!r}")
+                raise
+        return unit
