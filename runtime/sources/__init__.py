@@ -1,20 +1,24 @@
 """Bytes in, raw buffers out: sources do input and output only.
 
 ```
- exchange ──TCP──▶ TextFeedSource ──────────────────┐ on the reactor, one thread for all
+ exchange ──TCP──▶ TextFeedSource (lines) ──────────┐ on the reactor, one thread for all
+ exchange ──TCP──▶ SoupBinFeedSource (packets) ─────┤
  senders ───TCP──▶ TcpSource, TcpListener ──────────┤
                                                     ├─▶ RawBuffer ──▶ BufferSink: the engine's bounded admission queue
  file, .gz ──────▶ FileSource (a thread of its own)─┘                    offer() = False pauses, resume() goes on
 ```
 
 `ConnectingSource` and `Connection` are what the sources on the reactor share: attempts, gathering, back-pressure.
+`FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
 """
 
 from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.connecting import Backoff, ConnectingSource
 from runtime.sources.connection import Connection, Turn
-from runtime.sources.errors import SourceError, SourceStateError
+from runtime.sources.errors import LoginRefusedError, SourceError, SourceStateError
+from runtime.sources.feed import FeedSource, LoginReply
 from runtime.sources.file import FileSource, codec_by_suffix
+from runtime.sources.soupbin import SoupBinFeedSource
 from runtime.sources.tcp import TcpListener, TcpSource
 from runtime.sources.text import TextFeedSource
 
@@ -23,8 +27,12 @@ __all__ = [
     "BufferSink",
     "ConnectingSource",
     "Connection",
+    "FeedSource",
     "FileSource",
+    "LoginRefusedError",
+    "LoginReply",
     "Position",
+    "SoupBinFeedSource",
     "Source",
     "SourceError",
     "SourceStateError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["SourceError", "SourceStateError"]
+__all__ = ["LoginRefusedError", "SourceError", "SourceStateError"]
 
 
 class SourceError(RuntimeError):
@@ -11,3 +11,7 @@ class SourceError(RuntimeError):
 
 class SourceStateError(SourceError):
     """A source was opened twice, or used after it was closed."""
+
+
+class LoginRefusedError(SourceError):
+    """A feed does not take the login, or does not speak its protocol; trying again would not help."""

@@ -1,0 +1,169 @@
+"""A sequenced feed over TCP: log in at a position, hand on what follows the answer, notice when nothing does."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, cast
+
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+from runtime.sources.base import Position
+from runtime.sources.connecting import Backoff, ConnectingSource
+from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
+from runtime.sources.errors import LoginRefusedError
+
+__all__ = ["FeedConnection", "FeedSource", "LoginReply"]
+
+
+class LoginReply(NamedTuple):
+    """A login that was accepted."""
+
+    session: str
+    """Session of the feed, as the exchange names it."""
+    sequence: int
+    """Number of the first message that follows."""
+    rest: bytes
+    """What came behind the answer."""
+
+
+class FeedSource(ConnectingSource):
+    """One connection to a feed that is told where to begin; a subclass knows the protocol of the login.
+
+    A broken connection is reported once, with `lost`; the source then does nothing until `reconnect` says where to go
+    on: the bytes behind the last whole message come again. A connection on which nothing arrives for ``silence_s``
+    while it is read counts as broken: an exchange sends heartbeats. A refused login, and too many attempts to connect
+    in a row, are failures.
+    """
+
+    __slots__ = ("_buffer_bytes", "_silence_s", "_turn", "next_sequence", "session")
+
+    def __init__(
+        self,
+        reactor: Any,
+        host: str,
+        port: int,
+        origin_id: int,
+        *,
+        backoff: Backoff | None = None,
+        buffer_bytes: int = BUFFER_BYTES,
+        connect_timeout_s: float = 5.0,
+        silence_s: float = 10.0,
+    ) -> None:
+        super().__init__(reactor, host, port, origin_id, backoff=backoff, connect_timeout_s=connect_timeout_s)
+        self._turn = Turn(reactor)
+        self._buffer_bytes = buffer_bytes
+        self._silence_s = silence_s
+        self.session = ""
+        """Session of the feed, as the exchange named it at the last login."""
+        self.next_sequence = 0
+        """Number of the first message after the last login, as the exchange named it."""
+
+    @abstractmethod
+    def login(self, position: Position) -> bytes:
+        """What asks for the feed from a position on."""
+
+    @abstractmethod
+    def read_reply(self, data: bytes) -> LoginReply | None:
+        """The answer in all that came so far, None while it is incomplete; raises `LoginRefusedError`."""
+
+    @property
+    def is_connected(self) -> bool:
+        """There is a connection whose login was accepted; on the reactor's thread."""
+        return self._connection is not None and self.is_ready(self._connection)
+
+    def make_connection(self, position: Position) -> Connection:
+        """See `ConnectingSource`."""
+        return FeedConnection(self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s)
+
+    def is_ready(self, connection: Connection) -> bool:
+        """Its login was accepted."""
+        return cast(FeedConnection, connection).is_logged_in
+
+    def accepted(self, reply: LoginReply) -> None:
+        """The exchange took the login."""
+        self.ready()
+        self.session, self.next_sequence = reply.session, reply.sequence
+
+    @property
+    def request(self) -> bytes:
+        """The login for where the source shall begin."""
+        return self.login(self._position)
+
+    def later(self, call: Any, delay_s: float) -> Any:
+        """Run something after a while; gives the delayed call."""
+        return self._reactor.callLater(delay_s, call)
+
+
+class FeedConnection(Connection):
+    """The bytes of one login: the answer first, the stream after it."""
+
+    __slots__ = ("_reply", "_silence_s", "_source", "_watch", "is_logged_in")
+
+    def __init__(  # noqa: PLR0917 - those of every connection, and one more
+        self, source: FeedSource, origin_id: int, turn: Turn, offset: int, buffer_bytes: int, silence_s: float
+    ) -> None:
+        super().__init__(source, origin_id, turn, offset, buffer_bytes)
+        self._source = source
+        self._silence_s = silence_s
+        self._reply = b""
+        self._watch: Any = None
+        self.is_logged_in = False
+
+    def connectionMade(self) -> None:
+        """Ask for the feed."""
+        self.resumed()
+        self.transport.write(self._source.request)
+
+    def dataReceived(self, data: bytes) -> None:
+        """The answer is the source's, the rest goes on."""
+        if self.is_abandoned:
+            return
+        if self._watch is not None:
+            self._watch.reset(self._silence_s)
+        self.gather(data if self.is_logged_in else self._read_reply(data))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See `Connection`."""
+        self._end_watch()
+        super().connectionLost(reason)
+
+    def abandon(self) -> None:
+        """See `Connection`."""
+        self._end_watch()
+        super().abandon()
+
+    def paused(self) -> None:
+        """Nothing can be heard while nothing is read."""
+        self._end_watch()
+
+    def resumed(self) -> None:
+        """Watch for silence."""
+        self._watch = self._source.later(self._silent, self._silence_s)
+
+    def _end_watch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+
+    def _silent(self) -> None:
+        """The peer hangs or is gone without a word; what the transport says of its end is of no interest then."""
+        self._watch = None
+        transport = self.transport
+        self.gone(f"nothing heard for {self._silence_s:g} s")
+        transport.abortConnection()
+
+    def _read_reply(self, data: bytes) -> bytes:
+        """Look for the login's answer, return what comes behind it."""
+        self._reply += data
+        try:
+            reply = self._source.read_reply(self._reply)
+        except LoginRefusedError as error:
+            self._source.refused(str(error))
+            return b""
+        if reply is None:
+            return b""
+        self._reply = b""
+        self.is_logged_in = True
+        self._source.accepted(reply)
+        return reply.rest
