@@ -1,0 +1,242 @@
+"""Which lines of a block of JSON are bad, and why: the good ones are read in large parts, the bad ones named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats._jsonlines import Lines
+from runtime.formats._jsonreader import JsonReader, Reading, Refusal, path_of
+from runtime.formats._jsonvalues import Fault, LineJudge
+from runtime.formats.schema import Field
+
+__all__ = ["FaultSearch", "Found"]
+
+_MOST_LINES: Final = 1 << 16
+"""How many lines one call of Arrow's reader gets: it does not take any number of rows in a block."""
+_PARTS: Final = 8
+_FEW_LINES: Final = 128
+"""Refused parts of at most so many lines are looked at line by line."""
+_HINTS: Final = 16
+"""How often the reader's word on which line is bad is followed, before parts are halved instead."""
+
+Nulled = frozenset[str]
+
+
+class Found(msgspec.Struct, frozen=True, eq=False):
+    """A block as columns, and what is wrong with it."""
+
+    rows: Any
+    """`pyarrow.RecordBatch` of the good lines, in order."""
+    kept: Any
+    """int64 array: the line of each row; None if every line has a row."""
+    bad: list[tuple[int, str, str, str]]
+    """Of the bad lines: index, field, expected, reason; in order."""
+    nulled: Any
+    """int64 array: for each malformed value that became NULL its line, in order."""
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """Lines that are still to be read."""
+
+    lines: Any
+    """Their indices, in order."""
+    nulled: Nulled = frozenset()
+    """Fields whose values are malformed in all of them, so that they are not read."""
+    judged: bool = False
+    """Whether they have been looked at line by line already, and seemed good."""
+
+
+class FaultSearch:
+    """Reads all lines of a block that can be read.
+
+    A good block takes one call of the reader. Of a refused one the reader often says which line it did not like; then
+    the lines before and behind it are read again without it. Else the block is cut into parts, those that are refused
+    once more, and the last ones are looked at line by line. Whether a line is good never depends on its neighbours:
+    it is good if the reader takes it alone, without the malformed values of nullable fields.
+    """
+
+    def __init__(self, fields: Iterable[Field], *, null_malformed: bool) -> None:
+        self._fields = tuple(fields)
+        self._null_malformed = null_malformed
+        self._whole = JsonReader(self._fields)
+        self._by_name = {field.name: field for field in self._fields}
+        self.empty = pa.RecordBatch.from_arrays(
+            [pa.array([], f.parser.arrow_type) for f in self._fields],
+            schema=pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self._fields]),
+        )
+        self._reader = lru_cache(64)(self._new_reader)
+        self._judge = lru_cache(64)(self._new_judge)
+
+    def search(self, lines: Lines) -> Found:
+        """The rows of all good lines."""
+        if lines.wrong or lines.count > _MOST_LINES:
+            return _Search(self, lines).found()
+        reading = self._whole.read(lines.text, lines.count)
+        if isinstance(reading, Reading) and not reading.wrong:
+            return Found(reading.rows, None, [], np.zeros(0, np.int64))
+        return _Search(self, lines).found(reading)
+
+    def reader(self, nulled: Nulled) -> JsonReader:
+        """Reads all fields but these."""
+        return self._reader(nulled) if nulled else self._whole
+
+    def judge(self, nulled: Nulled) -> LineJudge:
+        """Looks at all fields but these."""
+        return self._judge(nulled)
+
+    def field(self, name: str) -> Field:
+        """The field of that name."""
+        return self._by_name[name]
+
+    def accepts(self, line: bytes, field: Field) -> bool:
+        """Whether the reader takes a line if only this field is asked for."""
+        return isinstance(self._reader(frozenset(self._by_name) - {field.name}).read(line, 1), Reading)
+
+    def can_be_null(self, field: Field | None) -> bool:
+        """Whether a malformed value becomes NULL instead of making its tuple bad."""
+        return field is not None and field.nullable and self._null_malformed
+
+    def without(self, nulled: Nulled) -> list[Field]:
+        """The fields that are left."""
+        return [field for field in self._fields if field.name not in nulled]
+
+    def _new_reader(self, nulled: Nulled) -> JsonReader:
+        return JsonReader(self.without(nulled))
+
+    def _new_judge(self, nulled: Nulled) -> LineJudge:
+        return LineJudge(self.without(nulled))
+
+
+class _Search:
+    """One search in one block."""
+
+    def __init__(self, owner: FaultSearch, lines: Lines) -> None:
+        self._owner = owner
+        self._lines = lines
+        self._hints = _HINTS
+        self._bad = {index: ("", *why) for index, why in lines.wrong.items()}
+        self._batches: list[Any] = []
+        self._indices: list[Any] = []
+        self._nulled: list[Any] = []
+        self._later: dict[Nulled, list[int]] = {}
+
+    def found(self, whole: Reading | Refusal | None = None) -> Found:
+        """Reads part by part; what was refused comes back as smaller parts. ``whole``: if all was read already."""
+        alive = np.ones(self._lines.count, np.bool_)
+        alive[list(self._bad)] = False
+        indices = np.flatnonzero(alive)
+        todo = [_Part(indices[i : i + _MOST_LINES]) for i in range(0, len(indices), _MOST_LINES)]
+        if whole is not None:
+            todo = self._dealt(todo[0], whole)
+        while todo or self._later:
+            if not todo:
+                later, self._later = self._later, {}
+                todo = [_Part(np.sort(np.array(some)), nulled, True) for nulled, some in later.items()]
+            part = todo.pop()
+            text = self._lines.text_of(part.lines)
+            todo += self._dealt(part, self._owner.reader(part.nulled).read(text, len(part.lines)))
+        return self._joined()
+
+    def _dealt(self, part: _Part, reading: Reading | Refusal) -> list[_Part]:
+        """Keeps what was read of a part, or says what to read instead."""
+        if isinstance(reading, Reading):
+            self._take(part, reading)
+            return []
+        if len(part.lines) == 1:
+            self._refuse(part, reading)
+            return []
+        if 0 <= reading.line < len(part.lines) and (self._hints or part.judged):
+            self._hints -= not part.judged
+            at = reading.line
+            pieces = [part.lines[:at], part.lines[at : at + 1], part.lines[at + 1 :]]
+            return [_Part(piece, part.nulled, part.judged) for piece in pieces if len(piece)]
+        if part.judged or len(part.lines) > _FEW_LINES:
+            pieces = np.array_split(part.lines, min(_PARTS, len(part.lines)))
+            return [_Part(piece, part.nulled, part.judged) for piece in pieces]
+        good = [index for index in part.lines.tolist() if not self._convict(index, part.nulled)]
+        return [_Part(np.array(good, np.int64), part.nulled, True)] if good else []
+
+    def _convict(self, index: int, nulled: Nulled) -> bool:
+        """Looks at a line of a refused part; whether something is wrong with it."""
+        line = self._lines.line(index)
+        faults = [
+            fault
+            for fault in self._owner.judge(nulled).faults(line)
+            if fault.certain or (fault.field is not None and not self._owner.accepts(line, fault.field))
+        ]
+        if faults:
+            self._settle(index, nulled, faults)
+        return bool(faults)
+
+    def _refuse(self, part: _Part, refusal: Refusal) -> None:
+        """The reader refused a single line: finds out which fields it meant."""
+        index = int(part.lines[0])
+        line = self._lines.line(index)
+        faults = self._owner.judge(part.nulled).faults(line)
+        if not faults:
+            fields = self._owner.without(part.nulled)
+            below = [field for field in fields if refusal.path and path_of(field)[: len(refusal.path)] == refusal.path]
+            at_fault = below or [field for field in fields if not self._owner.accepts(line, field)]
+            faults = [Fault(field, refusal.reason, certain=True) for field in at_fault]
+            if len(at_fault) == len(fields) > 1:  # whatever is asked for: it is the line
+                faults = []
+        self._settle(index, part.nulled, faults or [Fault(None, refusal.reason, certain=True)])
+
+    def _settle(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
+        """The line is bad, or it is read again without the malformed values."""
+        for fault in faults:
+            if not self._owner.can_be_null(fault.field):
+                name, expected = (fault.field.name, fault.field.type) if fault.field else ("", "a JSON object")
+                self._bad[index] = (name, expected, fault.reason)
+                return
+        more = frozenset(fault.field.name for fault in faults if fault.field)
+        self._later.setdefault(nulled | more, []).append(index)
+
+    def _take(self, part: _Part, reading: Reading) -> None:
+        """Keeps what was read, NULL in the place of what is wrong with it."""
+        columns = dict(zip(reading.rows.schema.names, reading.rows.columns, strict=True))
+        good = np.ones(len(part.lines), np.bool_)
+        for wrong in reading.wrong:
+            if self._owner.can_be_null(wrong.field):
+                type_ = columns[wrong.field.name].type
+                columns[wrong.field.name] = pc.if_else(
+                    pa.array(wrong.rows), pa.scalar(None, type_), columns[wrong.field.name]
+                )
+                continue
+            for index in part.lines[wrong.rows & good].tolist():
+                self._bad[index] = (wrong.field.name, wrong.field.type, wrong.reason)
+            good &= ~wrong.rows
+        self._nulled += [part.lines[w.rows & good] for w in reading.wrong if self._owner.can_be_null(w.field)]
+        self._nulled += [part.lines[good]] * len(part.nulled)
+        for name in part.nulled:
+            columns[name] = pa.nulls(len(part.lines), self._owner.field(name).parser.arrow_type)
+        schema = self._owner.empty.schema
+        batch = (
+            pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+            if columns
+            else reading.rows
+        )
+        self._batches.append(batch if good.all() else batch.filter(pa.array(good)))
+        self._indices.append(part.lines[good])
+
+    def _joined(self) -> Found:
+        """All parts in the order of the lines."""
+        rows = self._owner.empty
+        indices = np.zeros(0, np.int64)
+        if self._batches:
+            order = sorted(range(len(self._batches)), key=lambda i: self._indices[i][:1].tolist())
+            rows = pa.concat_batches([self._batches[i] for i in order])
+            indices = np.concatenate([self._indices[i] for i in order])
+            if (np.diff(indices) < 0).any():
+                places = np.argsort(indices)
+                rows, indices = rows.take(pa.array(places)), indices[places]
+        bad = [(index, *why) for index, why in sorted(self._bad.items())]
+        kept = indices if len(indices) < self._lines.count else None
+        return Found(rows, kept, bad, np.sort(np.concatenate([np.zeros(0, np.int64), *self._nulled])))

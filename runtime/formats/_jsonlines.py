@@ -1,0 +1,177 @@
+"""Where the lines of a block of JSON stand, and which of them are bad by their outer shape alone."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.formats.format import BadTuple
+from runtime.formats.schema import Limits
+
+__all__ = ["Lines"]
+
+_NEWLINE, _RETURN, _QUOTE, _BACKSLASH = b'\n\r"\\'
+_OPENING, _CLOSING, _OPENING_ARRAY, _CLOSING_ARRAY = b"{}[]"
+_ASCII: Final = 128
+_LOWER: Final = 0x20
+"""The bit that turns a bracket into a brace."""
+_BLANK: Final = np.isin(np.arange(256), list(b" \t\r"))
+"""Which bytes may stand around an object within its line."""
+
+
+class Lines:
+    """The lines of a block that are not blank, as offsets; `wrong` says why some cannot be a tuple.
+
+    What it makes sure of, `JsonReader` relies on: a line that is not wrong begins with ``{`` and ends with ``}``, so
+    that no object spans lines, and it holds only UTF-8 and no NUL.
+    """
+
+    def __init__(self, text: bytes, limits: Limits) -> None:
+        self._limits = limits
+        if text and text[-1] != _NEWLINE:
+            text += b"\n"
+        self.text = text
+        self._bytes = np.frombuffer(text, np.uint8)
+        ends = np.flatnonzero(self._bytes == _NEWLINE) + 1
+        starts = np.empty_like(ends)
+        starts[:1], starts[1:] = 0, ends[:-1]
+        self.starts, self.ends = starts, ends
+        self.wrong: dict[int, tuple[str, str]] = {}
+        """For each line that is wrong what was expected and what was there."""
+        if len(ends):
+            self._examine()
+        self.count = len(self.starts)
+
+    def bad(self, index: int, field: str, expected: str, reason: str) -> BadTuple:
+        """The description of a bad line."""
+        start, stop = int(self.starts[index]), int(self.ends[index]) - 1
+        if stop > start and self.text[stop - 1] == _RETURN:
+            stop -= 1
+        return BadTuple(index, start, stop, field, expected, reason)
+
+    def line(self, index: int) -> bytes:
+        """One line with its end."""
+        return self.text[self.starts[index] : self.ends[index]]
+
+    def text_of(self, indices: Any) -> Any:
+        """Lines one behind another; no copy if they stand so in the block."""
+        view = memoryview(self.text)
+        borders = np.flatnonzero(np.diff(indices) != 1) + 1
+        firsts = self.starts[indices[np.concatenate(([0], borders))]].tolist()
+        lasts = self.ends[indices[np.concatenate((borders, [len(indices)])) - 1]].tolist()
+        pieces = [view[start:stop] for start, stop in zip(firsts, lasts, strict=True)]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _examine(self) -> None:
+        first, last = self.starts, self.ends - 2
+        if not (self._bytes[first] == _OPENING).all() or not (self._bytes[last] == _CLOSING).all():
+            first, last = self._drop_blank(*self._trimmed())
+            self._note(self._bytes[first] != _OPENING, "a JSON object", "the line does not begin with {")
+            self._note(self._bytes[last] != _CLOSING, "a JSON object", "the line does not end with }")
+        lengths = self.ends - self.starts
+        longest = self._limits.tuple_bytes
+        if len(lengths) and lengths.max() > longest:
+            self._note(lengths > longest, f"at most {longest} bytes", "a longer line")
+        if b"\0" in self.text:
+            self._note(self._has(np.flatnonzero(self._bytes == 0)), "UTF-8 text", "a byte 0")
+        if not self.text.isascii() and not self._is_utf8():
+            self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
+        self._examine_nesting()
+
+    def _note(self, mask: Any, expected: str, reason: str) -> None:
+        for index in np.flatnonzero(mask).tolist():
+            self.wrong.setdefault(index, (expected, reason))
+
+    def _trimmed(self) -> tuple[Any, Any]:
+        """The first and the last byte of each line that is not blank space; the last before the first in blank ones."""
+        first, last = self.starts.copy(), self.ends - 2
+        for places, step in ((first, 1), (last, -1)):
+            todo = np.arange(len(places))
+            for _ in range(16):
+                todo = todo[(places[todo] < self.ends[todo] - 1) & (places[todo] >= self.starts[todo])]
+                todo = todo[_BLANK[self._bytes[places[todo]]]]
+                if not len(todo):
+                    break
+                places[todo] += step
+            for index in todo.tolist():  # rare: more blank space than that
+                line = self.line(index)[:-1]
+                lead = len(line) - len(line.lstrip(b" \t\r"))
+                places[index] = self.starts[index] + (lead if step > 0 else len(line.rstrip(b" \t\r")) - 1)
+        return first, last
+
+    def _drop_blank(self, first: Any, last: Any) -> tuple[Any, Any]:
+        """Forgets lines of blank space; not those beyond the limit, which nobody may have held in memory."""
+        filled = (first <= last) | (self.ends - self.starts > self._limits.tuple_bytes)
+        if not filled.all():
+            self.starts, self.ends = self.starts[filled], self.ends[filled]
+            first, last = first[filled], last[filled]
+        return first, np.maximum(last, 0)
+
+    def _has(self, places: Any) -> Any:
+        """Which lines hold one of these places, which are in order."""
+        return np.searchsorted(places, self.ends) > np.searchsorted(places, self.starts)
+
+    def _is_utf8(self) -> bool:
+        """One pass outside the interpreter lock."""
+        offsets = pa.py_buffer(np.array([0, len(self.text)], np.int64))
+        try:
+            pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(self.text)).validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def _undecodable(self) -> Any:
+        """Which lines are not UTF-8; only those with a byte beyond ASCII are looked at one by one."""
+        wrong = self._has(np.flatnonzero(self._bytes >= _ASCII))
+        for index in np.flatnonzero(wrong).tolist():
+            try:
+                self.line(index).decode()
+            except UnicodeDecodeError:
+                continue
+            wrong[index] = False
+        return wrong
+
+    def _examine_nesting(self) -> None:
+        """Brackets outside of texts are looked for only where a line has more opening ones than it may be deep."""
+        opening = self._bytes == _OPENING
+        if b"[" in self.text:
+            opening |= self._bytes == _OPENING_ARRAY
+        deepest = self._limits.nesting
+        if np.count_nonzero(opening) < len(self.starts) + deepest:  # one in each line, and too few for another level
+            return
+        places = np.flatnonzero(opening)
+        counts = np.searchsorted(places, self.ends) - np.searchsorted(places, self.starts)
+        lines = np.flatnonzero(counts > deepest)
+        if len(lines):
+            deep = lines[self._depths(lines) > deepest]
+            self._note(np.isin(np.arange(len(self.starts)), deep), f"at most {deepest} levels", "deeper nesting")
+
+    def _depths(self, lines: Any) -> Any:
+        """How deep brackets outside of texts stand in each other, in lines that hold some."""
+        lower = self._bytes | _LOWER
+        marked = (lower == _OPENING) | (lower == _CLOSING) | (self._bytes == _QUOTE)
+        places = np.flatnonzero(marked)
+        is_quote = self._bytes[places] == _QUOTE
+        if b"\\" in self.text:
+            is_quote[is_quote] = ~_is_escaped(self._bytes, places[is_quote])
+        first, behind = np.searchsorted(places, self.starts[lines]), np.searchsorted(places, self.ends[lines])
+        quotes = np.cumsum(is_quote, dtype=np.int32)
+        counts = behind - first
+        inside = np.zeros(len(places), np.bool_)
+        chosen = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        before = np.where(first > 0, quotes[first - 1], 0)
+        inside[chosen] = (quotes[chosen] - np.repeat(before, counts)) & 1
+        steps = np.where(lower[places] == _OPENING, 1, -1)
+        steps[inside | (self._bytes[places] == _QUOTE)] = 0
+        depth = np.append(np.cumsum(steps), 0)
+        borders = np.stack((first, behind), axis=1).ravel()
+        return np.maximum.reduceat(depth, borders)[::2] - np.where(first > 0, depth[first - 1], 0)
+
+
+def _is_escaped(text: Any, places: Any) -> Any:
+    """Which places have an odd number of backslashes before them."""
+    others = np.concatenate(([-1], np.flatnonzero(text != _BACKSLASH)))
+    before = others[np.searchsorted(others, places) - 1]
+    return (places - before - 1) % 2 == 1

@@ -1,0 +1,109 @@
+"""JSON lines: one object a line, its values taken by key and path."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from runtime.formats._jsonfaults import FaultSearch
+from runtime.formats._jsonlines import Lines
+from runtime.formats.format import Block, Cut, InputFormatIndexer, ParsedBlock, Run, SettledIndex
+from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Malformed, Schema
+
+__all__ = ["JsonFormat", "JsonIndexer"]
+
+_NO_DELIMITER = SettledIndex(Cut(-1, -1))
+
+
+class JsonFormat(msgspec.Struct, frozen=True):
+    """JSON lines (UTF-8, one object a line), see `JsonIndexer` for what is a value of which type."""
+
+    @property
+    def name(self) -> str:
+        """As scripts write it."""
+        return "json"
+
+    def indexer(self, schema: Schema, pushdown: Pushdown) -> JsonIndexer:
+        """Raises `SchemaError` if the paths of fields collide."""
+        return JsonIndexer(schema, pushdown)
+
+
+class JsonIndexer(InputFormatIndexer):
+    """Reads blocks with Arrow's JSON reader, strictly: what it would let pass is found before or behind it.
+
+    **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it and blank
+    space around the object are allowed, blank lines are no tuples. A line that is not exactly one object, that is not
+    UTF-8 (a byte order mark is none of its parts), holds a byte 0, is longer or deeper nested than the schema's limits
+    is bad.
+
+    **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where
+    Arrow's reader also takes NaN and Infinity). A missing key is a NULL, and so is every field below a missing or null
+    object. A wanted key that stands there twice makes its value malformed.
+
+    **Values.** Integers are written without point or exponent and lie in the type's range; floats are any finite number
+    in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
+    and char are texts; dates are texts ``2026-01-31``; timestamps are texts as ISO 8601 writes them, in UTC unless they
+    name an offset, not finer than the type's unit. Arrays become lists, in which null may stand; structs are objects
+    whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own.
+    """
+
+    def __init__(self, schema: Schema, pushdown: Pushdown) -> None:
+        wanted = schema.select(pushdown.columns)
+        self._limits = schema.limits
+        self._pushdown = pushdown
+        self._names = [field.name for field in wanted]
+        self._search = FaultSearch(
+            schema.select(pushdown.parsed_columns),
+            null_malformed=schema.malformed_nullable == Malformed.NULL,
+        )
+        self._is_projected = len(self._search.empty.schema) > len(wanted)
+        self._empty = self._search.empty.select(self._names)
+
+    def index(self, run: Run) -> SettledIndex:
+        """Two searches for the line end, from both ends, over the pieces as they are."""
+        begin = 0
+        for piece in run.pieces:
+            if (first := bytes(piece).find(b"\n")) >= 0:
+                break
+            begin += len(piece)
+        else:
+            return _NO_DELIMITER
+        end = run.length
+        for piece in reversed(run.pieces):
+            if (last := bytes(piece).rfind(b"\n")) >= 0:
+                return SettledIndex(Cut(begin + first + 1, end - len(piece) + last + 1))
+            end -= len(piece)
+        raise AssertionError("a delimiter that was found from the left was not found from the right")
+
+    def parse(self, block: Block) -> ParsedBlock:
+        """One call of Arrow's reader for a good block."""
+        lines = Lines(bytes(block.data), self._limits)
+        if not lines.count:
+            return ParsedBlock(self._empty, 0, lambda: lines.ends)
+        found = self._search.search(lines)
+        rows, kept = found.rows, found.kept
+        if (mask := self._pushdown.wanted(rows)) is not None:
+            places = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+            if len(places) < rows.num_rows:
+                rows = rows.filter(mask)
+                kept = places if kept is None else kept[places]
+        return ParsedBlock(
+            rows.select(self._names) if self._is_projected else rows,
+            lines.count,
+            lambda: lines.ends,
+            kept,
+            tuple(lines.bad(*fault) for fault in found.bad[: self._limits.described]),
+            np.array([fault[0] for fault in found.bad], np.int64),
+            found.nulled,
+        )
+
+    def terminated(self, tail: bytes, state: int) -> bytes:
+        """The tail and a line end."""
+        del state
+        return tail + b"\n"
+
+    def empty_rows(self) -> pa.RecordBatch:
+        """No rows of the wanted columns."""
+        return self._empty
