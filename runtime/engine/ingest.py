@@ -1,8 +1,9 @@
 """The ingest: raw buffers in from any number of sources, epochs out.
 
 ```
-source ──offer──▶ TaskQueue ──▶ worker: InputFormatter.format ──▶ arrived ──▶ whoever holds the apply lock:
-(reactor, file thread)          (any order, outside the lock)                 InOrder → adaptor → EpochWriter
+source ──offer──▶ Admission ──▶ FormatStage ──▶ worker: InputFormatter.format ──▶ arrived ──▶ who holds the apply lock:
+(reactor, file     (bytes)      (coalesces)      (any order, outside the lock)                InOrder → adaptor → writer
+ thread)
 ```
 
 Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; workers run the rest. Everything behind
@@ -18,12 +19,14 @@ from typing import Final
 
 import msgspec
 
+from runtime.engine.admission import Admission
 from runtime.engine.barrier import EpochWriter
 from runtime.engine.errors import EngineError
-from runtime.engine.origin import Origin
+from runtime.engine.origin import Origin, OriginCounters
 from runtime.engine.queue import TaskQueue
+from runtime.engine.stage import FormatStage
 from runtime.engine.workers import Workers
-from runtime.formats import FormattedBatch, RawBuffer
+from runtime.formats import FormattedBatch, InputFormatter, Pushdown, RawBuffer, Schema
 from runtime.sources import BufferSink
 
 __all__ = ["Ingest", "IngestConfig", "IngestListener"]
@@ -36,9 +39,11 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workers: int = 2
     """Threads that format."""
-    queue_capacity: int = 64
-    """Raw buffers admitted and not yet taken by a worker."""
-    in_flight: int = 64
+    admitted_bytes: int = 64 << 20
+    """Bytes of raw buffers, over all origins, between their sources and the epochs."""
+    in_flight_bytes: int = 16 << 20
+    """The same of one origin; bytes that have yet to be decoded count several times."""
+    in_flight: int = 1024
     """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one."""
     epoch_messages: int = 0
     """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
@@ -74,8 +79,25 @@ class Ingest(BufferSink):
         self._arrived: deque[Callable[[], None]] = deque()
         self._barrier_wanted = False
         self._ended = False
-        self._queue = TaskQueue(config.queue_capacity, self._on_room)
+        self._queue = TaskQueue()
+        self._admission = Admission(config.admitted_bytes, config.in_flight_bytes, config.in_flight)
+        self._stages = self._shared_stages()
+        self._adaptors = list({id(o.adaptor): o.adaptor for o in self._origins.values()}.values())
         self._workers = Workers(self._queue, config.workers, self._on_error)
+
+    def _shared_stages(self) -> dict[int, FormatStage]:
+        """Origins of the same schema, as those of a union, share a formatter."""
+        shared: dict[tuple[Schema, Pushdown], FormatStage] = {}
+        stages: dict[int, FormatStage] = {}
+        for origin_id, origin in self._origins.items():
+            key = origin.adaptor.schema, origin.pushdown
+            stage = shared.get(key)
+            if stage is None:
+                formatter = InputFormatter(*key)
+                stage = shared[key] = FormatStage(formatter, self._queue, self._config.workers, self._formatted)
+            stages[origin_id] = stage
+            origin.attach(stage, self._admission)
+        return stages
 
     def start(self) -> None:
         """Start the workers and open every source where its last epoch ended; tables before streams."""
@@ -87,6 +109,7 @@ class Ingest(BufferSink):
     def stop(self) -> None:
         """Close sources and workers; what no epoch holds is discarded and comes again after a restart."""
         self._terminate()
+        self._admission.close()
         for origin in self._origins.values():
             origin.source.close()
         self._queue.close()
@@ -115,25 +138,30 @@ class Ingest(BufferSink):
 
     @property
     def backlog(self) -> int:
-        """Tasks that wait."""
-        return len(self._queue)
+        """Raw buffers and tasks that wait."""
+        return len(self._queue) + sum([len(stage) for stage in set(self._stages.values())])
+
+    def counters(self) -> dict[str, OriginCounters]:
+        """What became of each origin's tuples so far, by name."""
+        return {origin.name: origin.counters() for origin in self._origins.values()}
+
+    def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
+        """Call this once everything that the origin's source has offered is formatted and accepted."""
+        self._admission.when_drained(origin_id, call)
 
     # From sources
 
     def offer(self, raw: RawBuffer) -> bool:
         """See `BufferSink`."""
-        origin = self._origins[raw.origin_id]
-        if not origin.enter(raw.sequence_number, self._config.in_flight):
+        if not self._admission.enter(raw):
             return False
-        if self._queue.offer(lambda: self._format(origin, raw)):
-            return True
-        origin.leave()
-        return False
+        self._stages[raw.origin_id].add(raw)
+        return True
 
     def end_of_stream(self, origin_id: int) -> None:
         """See `BufferSink`."""
         origin = self._origins[origin_id]
-        origin.when_drained(lambda: self._queue.put(lambda: self._finish(origin)))
+        self.when_drained(origin_id, lambda: self._queue.put(lambda: self._finish(origin)))
 
     def failed(self, origin_id: int, reason: str) -> None:
         """See `BufferSink`."""
@@ -143,24 +171,26 @@ class Ingest(BufferSink):
         """See `BufferSink`."""
         origin = self._origins[origin_id]
         self._listener.on_lost(origin_id, reason)
-        origin.when_drained(lambda: self._queue.put(lambda: self._apply(lambda: self._reconnect(origin))))
+        self.when_drained(origin_id, lambda: self._queue.put(lambda: self._apply(lambda: self._reconnect(origin))))
 
     # On workers
 
-    def _format(self, origin: Origin, raw: RawBuffer) -> None:
-        batches = origin.formatter.format(raw)
-        if batches is None:  # out of the shredder's range: behind the others, and again
-            self._queue.put(lambda: self._format(origin, raw))
-            return
+    def _formatted(self, batches: list[FormattedBatch], raws: list[RawBuffer]) -> None:
+        """A task has formatted these buffers, and completed these batches of any origins."""
 
         def accept() -> None:
-            self._accept(origin, batches)
-            origin.leave()
+            by_origin: dict[int, list[FormattedBatch]] = {}
+            for batch in batches:
+                by_origin.setdefault(batch.origin_id, []).append(batch)
+            for origin_id, found in by_origin.items():
+                self._accept(self._origins[origin_id], found)
+            self._admission.leave(raws)
 
         self._apply(accept)
 
     def _finish(self, origin: Origin) -> None:
-        self._apply(lambda: self._end(origin, origin.formatter.finish(origin.origin_id)))
+        batches = self._stages[origin.origin_id].formatter.finish(origin.origin_id)
+        self._apply(lambda: self._end(origin, batches))
 
     def _apply(self, step: Callable[[], None]) -> None:
         """Run steps one at a time in the order in which they arrive; a worker that finds another at it leaves its own.
@@ -177,21 +207,32 @@ class Ingest(BufferSink):
             finally:
                 self._apply_lock.release()
 
-    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> None:
-        """Behind the apply lock: what has become the next part of the stream goes into the epoch."""
-        if self._ended:
-            return
+    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> bool:
+        """Behind the apply lock: what has become the next part of the stream goes into the epoch; False at its end."""
         for batch in origin.in_order(batches):
+            if self._ended:
+                return False
             origin.take(batch)
             self._drain(origin)
+            if batch.failure is not None:
+                self._fail_at(origin, batch)
+                return False
+        return True
 
     def _drain(self, origin: Origin) -> None:
         while (room := self._room()) and (part := origin.next_part(room)) is not None:
-            self._writer.set_aside(*origin.passed(int(part.row_ends[-1])))
+            end_offset = part.row_ends[-1]
+            self._writer.set_aside(*origin.passed(end_offset))
             self._writer.add(origin.adaptor.apply(part), part.rows.num_rows)
-            origin.applied(part)
+            origin.applied(part, end_offset)
             if self._full() and part.cuttable[-1]:
                 self._seal()
+
+    def _fail_at(self, origin: Origin, batch: FormattedBatch) -> None:
+        """The policy is to fail: what stands before the malformed tuple is sealed, and nothing follows."""
+        if self._writer.is_open:
+            self._seal()
+        self._fail(f"origin {origin.name}: {batch.failure}")
 
     def _room(self) -> int:
         limit = self._config.epoch_messages or self._config.epoch_most_messages
@@ -208,14 +249,15 @@ class Ingest(BufferSink):
             self._seal()
 
     def _seal(self, control: bytes = b"") -> int:
-        for origin in self._origins.values():
-            self._writer.add(origin.adaptor.at_barrier(), 0)
+        for adaptor in self._adaptors:
+            self._writer.add(adaptor.at_barrier(), 0)
         return self._writer.seal({o.name: o.cut() for o in self._origins.values()}, control).to_epoch
 
     def _end(self, origin: Origin, batches: list[FormattedBatch]) -> None:
         if self._ended:
             return
-        self._accept(origin, batches)
+        if not self._accept(origin, batches):
+            return
         origin.end()
         self._drain(origin)
         self._writer.set_aside(*origin.cut_at_end())
@@ -228,10 +270,6 @@ class Ingest(BufferSink):
                 self._seal()
             if self._terminate():
                 self._listener.on_finished()
-
-    def _on_room(self) -> None:
-        for origin in self._origins.values():
-            origin.source.resume()
 
     def _on_error(self, error: BaseException) -> None:
         self._fail(f"{type(error).__name__}: {error}")

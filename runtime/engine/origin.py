@@ -1,27 +1,51 @@
-"""One origin inside the ingest: its source, its formatter, the order of its batches, and where its cut is."""
+"""One origin inside the ingest: its source, the order of its batches, and where its cut is."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from runtime.engine.admission import Admission
 from runtime.engine.errors import EngineError
+from runtime.engine.stage import FormatStage
 from runtime.epochs import Cut
-from runtime.formats import DeadLetter, FormattedBatch, InOrder, InputFormatter
-from runtime.relations import Adaptor, Prepared
+from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
+from runtime.relations import Adaptor, Prepared, RowEnds
 from runtime.sources import BufferSink, Position, Source
 
-__all__ = ["Origin"]
+__all__ = ["Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
-_IN_ORDER_CAPACITY: Final = 4096
+_IN_ORDER_CAPACITY: Final = 1 << 16
 _MOST_LETTERS: Final = 1000
+_CODEC_WEIGHT: Final = 8  # compressed text decodes to some eight times as much
+_ALL: Final = Pushdown()
+
+
+class OriginCounters(msgspec.Struct, frozen=True):
+    """What became of an origin's tuples since the runtime started; what was read twice counts twice."""
+
+    tuples: int = 0
+    """Tuples in stream order: good, bad and filtered out."""
+    bad: int = 0
+    """Malformed tuples, which have no row."""
+    skipped: int = 0
+    """Those of them that no dead letter describes, because the policy is to skip them."""
+    nulled: int = 0
+    """Malformed values that became NULL."""
+    filtered: int = 0
+    """Tuples left out by a condition."""
+    repeats: int = 0
+    """Raw buffers that came too early for the formatter and were repeated."""
+    ring_slots: int = 0
+    """Size of the shredder's ring, in slots of 64 buffers."""
+    held_bytes: int = 0
+    """Bytes that wait in the formatter for the rest of their tuple."""
 
 
 class _Bad(msgspec.Struct, frozen=True):
@@ -35,11 +59,7 @@ class _Bad(msgspec.Struct, frozen=True):
 
 
 class Origin:
-    """What the ingest knows of one source.
-
-    `enter`, `leave` and `when_drained` may be called from any thread; the rest belongs to the holder of the ingest's
-    apply lock.
-    """
+    """What the ingest knows of one source; it belongs to the holder of the ingest's apply lock."""
 
     def __init__(
         self,
@@ -50,72 +70,67 @@ class Origin:
         start: Position,
         *,
         first: bool = False,
+        pushdown: Pushdown = _ALL,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """``first``: read to its end before others open; ``defer`` runs a call on the source's own thread."""
+        """``first``: read to its end before others open; ``pushdown``: what of its tuples the adaptor needs;
+        ``defer`` runs a call on the source's own thread."""
         self.origin_id = origin_id
         self.name = name
         self.source = source
         self.adaptor = adaptor
         self.first = first
+        self.pushdown = pushdown
         self.ended = False
-        self._defer = defer or (lambda call: call())
+        self._defer = defer or _at_once
         self._start = start
         self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset)
-        self.formatter = InputFormatter(adaptor.schema)
-        self._order = InOrder(_IN_ORDER_CAPACITY)
+        self._stage: FormatStage | None = None
+        self._admission: Admission | None = None
+        self._order = InOrder(_IN_ORDER_CAPACITY, offset=start.offset)
         self._waiting: pa.RecordBatch | None = None
-        self._waiting_ends = np.zeros(0, np.int64)
+        self._waiting_ends = RowEnds(())
         self._ready: Prepared | None = None
-        self._lock = threading.Lock()
-        self._in_flight = 0
-        self._refused = False
-        self._on_drained: Callable[[], None] | None = None
         self._bad: deque[_Bad] = deque()
         self._missing_until: int | None = None
         self._end_offset = start.offset
+        self._counted = OriginCounters()
+
+    def attach(self, stage: FormatStage, admission: Admission) -> None:
+        """Where its buffers are formatted and admitted; once, before `open`."""
+        self._stage, self._admission = stage, admission
 
     def open(self, sink: BufferSink) -> None:
         """Open the source where the last epoch ended."""
+        self._begin(self._start)
         self.source.open(sink, self._start)
 
     def open_later(self, sink: BufferSink) -> None:
         """The same on the source's own thread."""
         self._defer(lambda: self.open(sink))
 
-    def enter(self, sequence_number: int, most: int) -> bool:
-        """A raw buffer is on its way; False, and the source is told when there is room, if so many are already.
+    def _begin(self, position: Position) -> None:
+        """Everybody hears that the stream begins at this position, with buffer 1."""
+        if self._stage is None or self._admission is None:
+            raise EngineError(f"expected origin {self.name} to be attached to a formatter, was none")
+        codec = self.source.codec_at(position)
+        if codec is not None:
+            self._stage.expect_codec()
+        self._stage.formatter.open(self.origin_id, offset=position.offset, codec=codec)
+        self._admission.open(self.origin_id, self.source.resume, 1 if codec is None else _CODEC_WEIGHT)
+        self.adaptor.opened(position.sequence)
 
-        Those that are formatted and wait for an earlier one count too: sources offer in order, so that the earlier one
-        is on its way and its `leave` makes room.
-        """
-        with self._lock:
-            if self._in_flight >= most or sequence_number > self._order.last_sequence + most:
-                self._refused = True
-                return False
-            self._in_flight += 1
-            return True
-
-    def leave(self) -> None:
-        """A raw buffer was accepted, or refused."""
-        with self._lock:
-            self._in_flight -= 1
-            tell, self._refused = self._refused, False
-            call = self._on_drained if not self._in_flight else None
-            if call is not None:
-                self._on_drained = None
-        if tell:
-            self.source.resume()
-        if call is not None:
-            call()
-
-    def when_drained(self, call: Callable[[], None]) -> None:
-        """Call this once no raw buffer is on its way any more."""
-        with self._lock:
-            if self._in_flight:
-                self._on_drained = call
-                return
-        call()
+    def counters(self) -> OriginCounters:
+        """What became of its tuples."""
+        if self._stage is None:
+            return self._counted
+        formatter = self._stage.formatter.counters(self.origin_id)
+        return msgspec.structs.replace(
+            self._counted,
+            repeats=formatter.repeats,
+            ring_slots=formatter.ring_slots,
+            held_bytes=formatter.held_bytes,
+        )
 
     def in_order(self, batches: list[FormattedBatch]) -> list[FormattedBatch]:
         """Batches that have become the next part of the stream."""
@@ -123,7 +138,7 @@ class Origin:
 
     def _set_aside(self, batch: FormattedBatch) -> None:
         """Keep malformed tuples until the cut has passed them: before that, a restart reads them again."""
-        uncounted = batch.messages - batch.rows.num_rows
+        uncounted = batch.bad
         for letter in batch.dead:
             if uncounted and len(self._bad) < _MOST_LETTERS:
                 self._bad.append(_Bad(letter.byte_offset, (letter,), 1, letter.byte_offset))
@@ -168,13 +183,14 @@ class Origin:
 
     def take(self, batch: FormattedBatch) -> None:
         """Put the rows of a batch behind those that wait, and see which of them may be applied."""
-        if batch.messages > batch.rows.num_rows:
+        self._count(batch)
+        if batch.bad:
             self._set_aside(batch)
         self._end_offset = batch.end_offset
-        rows, ends = batch.rows, batch.row_ends
+        rows, ends = self.adaptor.received(batch), RowEnds.of(batch)
         if self._waiting is not None:
             rows = pa.concat_batches([self._waiting, rows])
-            ends = np.concatenate([self._waiting_ends, ends])
+            ends = self._waiting_ends + ends
             self._waiting = None
         if not rows.num_rows:
             return
@@ -187,12 +203,28 @@ class Origin:
                 f"expected a request of at most {_MOST_WAITING_ROWS} messages from {self.name}, was a longer one"
             )
         if waiting.rows.num_rows:
-            self._waiting, self._waiting_ends = waiting.rows, waiting.row_ends
+            self._waiting, self._waiting_ends = waiting.rows, cast(RowEnds, waiting.row_ends)
         if ready:
             self._ready = prepared.slice(0, ready)
 
+    def _count(self, batch: FormattedBatch) -> None:
+        counted = self._counted
+        skips = self.adaptor.schema.malformed is Malformed.SKIP
+        self._counted = msgspec.structs.replace(
+            counted,
+            tuples=counted.tuples + batch.tuples,
+            bad=counted.bad + batch.bad,
+            skipped=counted.skipped + batch.bad if skips else 0,
+            nulled=counted.nulled + batch.nulled,
+            filtered=counted.filtered + batch.filtered,
+        )
+
     def next_part(self, room: int) -> Prepared | None:
-        """The next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut."""
+        """The next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut.
+
+        Where an adaptor checks numbers, the row behind a malformed tuple is a part of its own, so that a number may be
+        missing right there and nowhere else.
+        """
         ready = self._ready
         if ready is None:
             return None
@@ -201,18 +233,21 @@ class Origin:
             if room <= len(ready.cuttable)
             else len(ready.cuttable)
         )
+        if self._bad and hasattr(self.adaptor, "allow_missing"):
+            before = int(np.searchsorted(np.asarray(ready.row_ends), self._bad[0].offset, "right"))
+            stop = min(stop, before or 1)
         self._ready = ready.slice(stop, len(ready.cuttable)) if stop < len(ready.cuttable) else None
         return ready.slice(0, stop)
 
-    def applied(self, part: Prepared) -> None:
-        """The part is in the epoch."""
+    def applied(self, part: Prepared, end_offset: int) -> None:
+        """The part, which ends there, is in the epoch."""
         if part.rows.num_rows:
             sequence = (
                 int(part.rows.column("sequence")[-1].as_py())
                 if "sequence" in part.rows.schema.names
                 else self._cut.sequence + part.rows.num_rows
             )
-            self._cut = Cut(self.session(), sequence, int(part.row_ends[-1]))
+            self._cut = Cut(self.session(), sequence, end_offset)
             if self._missing_until is not None and self._cut.offset > self._missing_until:
                 self._forget_missing()
 
@@ -233,14 +268,18 @@ class Origin:
 
     def reconnect(self) -> None:
         """Drop what is incomplete and ask for what follows the last message applied."""
-        self.formatter.discard(self.origin_id)
-        self._order = InOrder(_IN_ORDER_CAPACITY)
-        self._waiting, self._ready = None, None
-        self._bad.clear()
-        self._forget_missing()
-        self._end_offset = self._cut.offset
-        position = Position(self.session(), self._cut.sequence + 1, self._cut.offset)
         again = getattr(self.source, "reconnect", None)
         if again is None:
             raise EngineError(f"expected a source that reconnects at {self.name}, was {type(self.source).__name__}")
+        position = Position(self.session(), self._cut.sequence + 1, self._cut.offset)
+        self._order = InOrder(_IN_ORDER_CAPACITY, offset=position.offset)
+        self._waiting, self._ready = None, None
+        self._bad.clear()
+        self._forget_missing()
+        self._end_offset = position.offset
+        self._begin(position)
         self._defer(lambda: again(position))
+
+
+def _at_once(call: Callable[[], None]) -> None:
+    call()

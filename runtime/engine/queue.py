@@ -1,7 +1,7 @@
-"""The task queue: unbounded for the engine's own tasks, bounded for what sources admit.
+"""The task queue: the engine's own tasks first, then those that format what sources brought.
 
-Workers take their own tasks first and never wait to put one, so that work in the engine always drains; sources are
-refused when the bounded half is full and are told when there is room again.
+Workers never wait to put a task, so that work in the engine always drains. How much sources may bring is bounded by
+`Admission`, in bytes; there are never more format tasks than workers for a formatter.
 """
 
 from __future__ import annotations
@@ -18,28 +18,21 @@ Task = Callable[[], None]
 class TaskQueue:
     """Tasks for worker threads. Thread-safe; closing it wakes every waiting worker."""
 
-    def __init__(self, capacity: int, on_room: Callable[[], None]) -> None:
-        """``on_room`` is called, on a worker's thread, after an offer was refused and a place became free."""
-        self._capacity = capacity
-        self._on_room = on_room
+    def __init__(self) -> None:
         self._internal: deque[Task] = deque()
         self._admitted: deque[Task] = deque()
-        self._refused = False
         self._closed = False
         self._changed = threading.Condition()
 
-    def offer(self, task: Task) -> bool:
-        """Admit a source's task, or return False when the bounded half is full or the queue is closed."""
+    def admit(self, task: Task) -> None:
+        """Add a task for what a source brought; does nothing once the queue is closed."""
         with self._changed:
-            if self._closed or len(self._admitted) >= self._capacity:
-                self._refused = not self._closed
-                return False
-            self._admitted.append(task)
-            self._changed.notify()
-            return True
+            if not self._closed:
+                self._admitted.append(task)
+                self._changed.notify()
 
     def put(self, task: Task) -> None:
-        """Add a task of the engine's own; never waits, does nothing once the queue is closed."""
+        """Add a task of the engine's own; does nothing once the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._internal.append(task)
@@ -51,13 +44,7 @@ class TaskQueue:
             self._changed.wait_for(lambda: self._closed or self._internal or self._admitted)
             if self._closed:
                 return None
-            if self._internal:
-                return self._internal.popleft()
-            task = self._admitted.popleft()
-            tell, self._refused = self._refused, False
-        if tell:
-            self._on_room()
-        return task
+            return self._internal.popleft() if self._internal else self._admitted.popleft()
 
     def close(self) -> None:
         """Drop what is queued and let the workers go."""

@@ -9,11 +9,12 @@ orderbook.py, orderlife.py: what a batch of messages does to orders      retenti
 ```
 """
 
-from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError, FeedGapError
 from runtime.relations.feed import FeedAdaptor
 from runtime.relations.orderbook import BOOK_SCHEMA, DBTOASTER, FEED, TRADES_SCHEMA, Dialect, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retained, Retention
+from runtime.relations.rowends import RowEnds
 from runtime.relations.table import RowAdaptor
 from runtime.relations.trace import BookStream, TraceAdaptor
 
@@ -29,10 +30,12 @@ __all__ = [
     "FeedAdaptor",
     "FeedGapError",
     "Messages",
+    "Offsets",
     "OrderBookAdaptor",
     "Prepared",
     "Retained",
     "Retention",
     "RowAdaptor",
+    "RowEnds",
     "TraceAdaptor",
 ]

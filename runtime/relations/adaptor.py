@@ -12,10 +12,12 @@ import pyarrow as pa
 
 from runtime.compiler.program import Relation
 from runtime.formats import FormattedBatch, Schema
+from runtime.relations.rowends import RowEnds
 
-__all__ = ["Adaptor", "Prepared"]
+__all__ = ["Adaptor", "Offsets", "Prepared"]
 
-Integers = npt.NDArray[np.int64]
+Offsets = RowEnds | npt.NDArray[np.int64]
+"""One byte offset per row; from the engine a `RowEnds`, which is not made before somebody looks."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -23,7 +25,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     rows: pa.RecordBatch
     """What `Adaptor.apply` takes, in stream order."""
-    row_ends: Integers
+    row_ends: Offsets
     """Byte offset behind each row; see `runtime.formats.FormattedBatch`."""
     cuttable: npt.NDArray[np.bool_]
     """Whether an epoch may end right behind the row."""
@@ -63,7 +65,7 @@ class Adaptor(ABC):
         return rows
 
     @abstractmethod
-    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         """Take out what is not data and say where an epoch may end. Rows that may not be cut behind yet come again."""
 
     @abstractmethod

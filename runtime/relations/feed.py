@@ -13,15 +13,13 @@ import pyarrow.compute as pc
 from runtime.compiler.program import Relation
 from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FEED_SCHEMA, Schema
-from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
 from runtime.relations.orderbook import FEED, TRADES_SCHEMA, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retained, Retention
 from runtime.state import KeyColumn, ObjectSpace
 
 __all__ = ["FeedAdaptor"]
-
-Integers = npt.NDArray[np.int64]
 
 _HEARTBEAT: Final = "H"
 
@@ -63,7 +61,7 @@ class FeedAdaptor(Adaptor):
         """The stream is past them: from here on a missing number is a gap again."""
         self._dead = 0
 
-    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         heartbeat = pc.equal(rows.column("action"), _HEARTBEAT).to_numpy(zero_copy_only=False)
         time_ns = rows.column("time_ns").to_numpy()
         cuttable = np.zeros(len(heartbeat), np.bool_)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import Column, Relation
 from runtime.formats import CsvFormat, Field, Schema
-from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES
 
 __all__ = ["RowAdaptor"]
-
-Integers = npt.NDArray[np.int64]
 
 _FLAG = "_insert"
 
@@ -44,7 +41,7 @@ class RowAdaptor(Adaptor):
     def relations(self) -> tuple[Relation, ...]:
         return (self._relation,)
 
-    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:

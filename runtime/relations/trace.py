@@ -11,20 +11,17 @@ from typing import Final, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.compiler.program import Relation
 from runtime.formats import Field, Schema
-from runtime.relations.adaptor import Adaptor, Prepared
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.relations.feed import action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
 from runtime.state import ObjectSpace
 
 __all__ = ["BookStream", "TraceAdaptor"]
-
-Integers = npt.NDArray[np.int64]
 
 _SCHEMA: Final = Schema(
     (
@@ -73,7 +70,7 @@ class TraceAdaptor(Adaptor):
     def relations(self) -> tuple[Relation, ...]:
         return tuple(stream.relation for stream in self._streams)
 
-    def prepare(self, rows: pa.RecordBatch, row_ends: Integers) -> Prepared:
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:

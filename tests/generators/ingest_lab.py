@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,17 +24,59 @@ __all__ = [
     "WAIT_SECONDS",
     "IngestLab",
     "ListSource",
+    "at_sequence",
     "dead_letters",
+    "feed",
     "feed_adaptor",
     "footers",
     "relations",
     "sealed_rows",
+    "trace",
     "trace_adaptor",
 ]
 
 WAIT_SECONDS = 30.0
 _COLUMNS = tuple(Column(name, "int64") for name in ("t", "id", "broker_id", "volume", "price"))
 Make = Callable[[EpochWriter, Cut], Adaptor]
+
+
+def trace(count: int, seed: int = 1, bad: tuple[int, ...] = ()) -> bytes:
+    """A trace of adds, executions and deletes; lines at these places are malformed and come on top."""
+    chance = random.Random(seed)
+    lines = []
+    for n in range(count):
+        if n in bad:
+            lines.append(f"{n},nonsense-{n}\n")
+        lines.append(
+            f"{n},{chance.randint(1, 20)},{chance.choice('BSBSED')},{chance.randint(1, 9)},{chance.randint(90, 99)}\n"
+        )
+    return "".join(lines).encode()
+
+
+def feed(count: int, per_request: int = 1, bad: tuple[int, ...] = (), heartbeats: bool = False) -> bytes:
+    """A feed; so many messages share a time; those at these places are malformed."""
+    lines = []
+    for n in range(1, count + 1):
+        t = (n - 1) // per_request
+        if n in bad:
+            lines.append(f"{n},{t},oops-{n}\n")
+            continue
+        action = "T" if n % 5 == 0 else "BS"[n % 2]
+        lines.append(f"{n},{t},{n},1,{action},{n % 9 + 1},{90 + n % 7},ACME\n")
+        if heartbeats and n % (3 * per_request) == 0:
+            lines.append(f"{n + 1},{t},0,0,H,0,0,\n")
+    return "".join(lines).encode()
+
+
+def at_sequence(data: bytes) -> Callable[[Position], int]:
+    """Where in a feed's bytes the message with a position's number starts."""
+    starts = {}
+    place = 0
+    for line in data.splitlines(keepends=True):
+        if b",H," not in line:
+            starts[int(line.split(b",")[0])] = place
+        place += len(line)
+    return lambda position: starts.get(position.sequence, len(data))
 
 
 class ListSource(Source):
@@ -184,7 +227,7 @@ class IngestLab:
         """Wait until everything that was offered is applied."""
         for origin in self.origins.values():
             drained = threading.Event()
-            origin.when_drained(drained.set)
+            self.ingest.when_drained(origin.origin_id, drained.set)
             assert drained.wait(WAIT_SECONDS)
 
     def close(self) -> None:

@@ -1,0 +1,91 @@
+"""A formatter's place in the engine: the raw buffers that wait for it, and the tasks that take them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from runtime.engine.queue import TaskQueue
+from runtime.formats import COALESCE_BYTES, FormattedBatch, InputFormatter, Pending, RawBuffer
+
+__all__ = ["FormatStage"]
+
+_CODEC_SHARE: Final = 8  # compressed text decodes to some eight times as much
+
+Accept = Callable[[list[FormattedBatch], list[RawBuffer]], None]
+
+
+class FormatStage:
+    """One input formatter and what waits for it, of all origins that share it: those of a union.
+
+    A task takes up to `COALESCE_BYTES`, neighbours together, so that many small buffers are formatted as one; what
+    comes while all workers are busy waits and becomes a larger task. Buffers out of the formatter's range are kept
+    aside until others have been formatted, and then repeated. Thread-safe.
+    """
+
+    def __init__(self, formatter: InputFormatter, queue: TaskQueue, workers: int, accept: Accept) -> None:
+        """``accept`` takes what a task completed, and the buffers that are thereby done."""
+        self.formatter = formatter
+        self._queue = queue
+        self._workers = workers
+        self._accept = accept
+        self._task_bytes = COALESCE_BYTES
+        self._pending = Pending()
+        self._lock = threading.Lock()
+        self._planned = 0
+        self._running = 0
+        self._aside: list[RawBuffer] = []
+        self.repeats = 0
+        """Buffers that had to be repeated."""
+
+    def expect_codec(self) -> None:
+        """One of the origins is compressed: tasks take less."""
+        self._task_bytes = COALESCE_BYTES // _CODEC_SHARE
+
+    def add(self, raw: RawBuffer) -> None:
+        """A buffer that was admitted."""
+        self._pending.add(raw)
+        self._plan()
+
+    def __len__(self) -> int:
+        """Buffers that wait."""
+        return len(self._pending) + len(self._aside)
+
+    def _plan(self) -> None:
+        """See that there are tasks enough for what waits: at least one, at most one for each worker."""
+        with self._lock:
+            if self._planned >= min(self._workers, 1 + self._pending.bytes // self._task_bytes):
+                return
+            self._planned += 1
+        self._queue.admit(self._run)
+
+    def _run(self) -> None:
+        with self._lock:
+            self._planned -= 1
+            self._running += 1
+        raws = self._pending.take(self._task_bytes)
+        if len(self._pending):
+            self._plan()
+        if not raws:
+            self._end(is_progress=False)
+            return
+        formatted = self.formatter.format(raws)
+        if formatted.again:
+            again = {id(raw) for raw in formatted.again}
+            raws = [raw for raw in raws if id(raw) not in again]
+            with self._lock:
+                self._aside += formatted.again
+                self.repeats += len(again)
+        self._accept(formatted.batches, raws)
+        self._end(is_progress=bool(raws))
+
+    def _end(self, *, is_progress: bool) -> None:
+        """Repeat what was out of range once something else was formatted, or nothing else is under way."""
+        with self._lock:
+            self._running -= 1
+            if not self._aside or not (is_progress or not self._running):
+                return
+            again, self._aside = self._aside, []
+        self._pending.put_back(again)
+        self._plan()

@@ -1,0 +1,109 @@
+"""Where rows end in their stream: counted only for the batches in which somebody asks."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from runtime.formats import FormattedBatch
+
+__all__ = ["RowEnds"]
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """Rows of one batch that follow each other, or those of them that were chosen."""
+
+    batch: FormattedBatch
+    start: int
+    stop: int
+    chosen: Any = None
+
+    def slice(self, start: int, stop: int) -> _Part:
+        return _Part(self.batch, self.start + start, self.start + stop, self.chosen)
+
+    def where(self, mask: Booleans) -> _Part:
+        rows = np.flatnonzero(mask) + self.start if self.chosen is None else self.chosen[self.start : self.stop][mask]
+        return _Part(self.batch, 0, len(rows), rows)
+
+    def at(self, index: int) -> int:
+        batch = self.batch
+        row = self.start + index if self.chosen is None else int(self.chosen[self.start + index])
+        if row == batch.rows.num_rows - 1 and not batch.bad:  # what follows in the batch is not wanted by anybody
+            return batch.end_offset
+        return int(batch.row_ends[row])
+
+    def ends(self) -> Any:
+        ends = self.batch.row_ends
+        return ends[self.start : self.stop] if self.chosen is None else ends[self.chosen[self.start : self.stop]]
+
+
+class RowEnds:
+    """One byte offset per row, just behind it; like an int64 array that is only made when it is looked at.
+
+    A slice and a choice by a mask stay as lazy as the whole. Behind the last row of a batch without bad tuples stands
+    the end of the batch, so that a batch which is applied whole is never counted through.
+    """
+
+    __slots__ = ("_length", "_parts")
+
+    def __init__(self, parts: tuple[_Part, ...]) -> None:
+        self._parts = parts
+        self._length = sum([part.stop - part.start for part in parts])
+
+    @classmethod
+    def of(cls, batch: FormattedBatch) -> RowEnds:
+        """Those of a batch's rows."""
+        return cls((_Part(batch, 0, batch.rows.num_rows),))
+
+    def __add__(self, other: RowEnds) -> RowEnds:
+        return RowEnds(self._parts + other._parts)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+    @overload
+    def __getitem__(self, key: slice | Booleans) -> RowEnds: ...
+    def __getitem__(self, key: int | slice | Booleans) -> int | RowEnds:
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self._length)
+            if step != 1:
+                raise IndexError(f"expected neighbouring rows, was every {step}th")
+            return RowEnds(tuple(part.slice(a, b) for part, a, b in self._overlaps(start, max(start, stop))))
+        if isinstance(key, np.ndarray):
+            if len(key) != self._length:
+                raise IndexError(f"expected a mask of {self._length} rows, was one of {len(key)}")
+            overlaps = self._overlaps(0, self._length)
+            cuts = np.cumsum([0, *(b - a for _, a, b in overlaps)])
+            chosen = [part.where(key[cuts[i] : cuts[i + 1]]) for i, (part, _, _) in enumerate(overlaps)]
+            return RowEnds(tuple(part for part in chosen if part.stop))
+        row = key + self._length if key < 0 else key
+        if not 0 <= row < self._length:
+            raise IndexError(f"expected a row below {self._length}, was {key}")
+        ((part, index, _),) = self._overlaps(row, row + 1)
+        return part.at(index)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        del copy
+        ends = np.concatenate([np.zeros(0, np.int64), *(part.ends() for part in self._parts)])
+        return ends if dtype is None else ends.astype(dtype)
+
+    def _overlaps(self, start: int, stop: int) -> list[tuple[_Part, int, int]]:
+        """The parts in which these rows lie, and which of the parts' rows they are."""
+        found: list[tuple[_Part, int, int]] = []
+        end = self._length
+        for part in reversed(self._parts):  # it is mostly the last row that is asked for
+            begin = end - (part.stop - part.start)
+            if begin < stop and end > start:
+                found.append((part, max(start, begin) - begin, min(stop, end) - begin))
+            if begin <= start:
+                break
+            end = begin
+        return found[::-1]
