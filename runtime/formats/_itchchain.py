@@ -1,0 +1,302 @@
+"""Where length-prefixed messages start: found from the bytes alone, and settled by where the first one starts.
+
+Every position at which a length prefix is followed by a type of just that length is a *candidate*. Nearly all of them
+are messages; the others are coincidences inside of messages. A candidate says where the next message starts, so
+neighbouring candidates that point at each other form *stretches*, and a walk goes from stretch to stretch: a loop over
+coincidences and over malformed messages, not over messages.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from deltabook.wire.itch import LONGEST, MESSAGES
+from runtime.formats.format import Cut, RunIndex
+
+__all__ = [
+    "FILE",
+    "HEARTBEAT",
+    "SEQUENCED",
+    "SOUPBIN",
+    "UNSEQUENCED",
+    "Chain",
+    "Framing",
+    "ItchRunIndex",
+    "refused",
+    "state_at",
+    "walk",
+]
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+SEQUENCED: Final = ord("S")
+UNSEQUENCED: Final = ord("U")
+HEARTBEAT: Final = ord("H")
+_DEBUG: Final = ord("+")
+
+_CHUNK: Final = 1 << 17
+_PLAUSIBLE: Final = 4
+"""So many messages behind each other are not a coincidence."""
+_ONE: Final = np.uint64(1)
+
+
+def _table(lengths: dict[str, int]) -> Bytes:
+    table = np.full(256, 255, np.uint8)
+    for letter, length in lengths.items():
+        table[ord(letter)] = length
+    return table
+
+
+class Framing(msgspec.Struct, frozen=True, eq=False):
+    """What stands in front of messages."""
+
+    name: str
+    """As scripts write it."""
+    header: int
+    """Bytes in front of a message's type byte."""
+    lengths: Bytes
+    """By the message's type: what the length prefix says, 255 for none."""
+    bare: Bytes
+    """By the packet's type: what the length prefix of a packet without message says, 255 for none."""
+    ignored: bytes = b""
+    """Types of packets that are no tuples."""
+
+
+_LENGTHS: Final = {letter: message.length for letter, message in MESSAGES.items()}
+FILE: Final = Framing("file", 2, _table(_LENGTHS), _table({}))
+"""A length in two bytes and the message, as in NASDAQ's daily files."""
+SOUPBIN: Final = Framing(
+    "soupbin",
+    3,
+    _table({letter: length + 1 for letter, length in _LENGTHS.items()}),
+    _table({"H": 1, "Z": 1, "A": 31, "J": 2}),
+    b"ZAJ+",
+)
+"""SoupBinTCP packets as a server sends them: a length, a packet type, a message in packets of type S and U."""
+
+
+def _marked(mask: npt.NDArray[np.bool_], base: int) -> Integers:
+    """Where a mask of a multiple of eight elements is True: by words, since nearly all of it is False."""
+    words = mask.view(np.uint64)
+    at = np.flatnonzero(words != 0)
+    rest = words[at]
+    parts = []
+    while len(at):
+        low = rest & (~rest + _ONE)
+        parts.append((at << 3) + (np.bitwise_count(low - _ONE) >> 3))
+        rest ^= low
+        more = np.flatnonzero(rest)
+        at, rest = at[more], rest[more]
+    if not parts:
+        return np.zeros(0, np.int64)
+    found = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts), kind="stable")
+    found += base
+    return found
+
+
+def _suspects(data: Bytes, framing: Framing) -> Integers:
+    """Positions that may be candidates by simple comparisons of bytes, in chunks that stay in cache."""
+    shortest, widest = (1, LONGEST) if framing.header == 3 else (12, LONGEST - 12)
+    count = len(data) - 2
+    chunk = max(8, min(_CHUNK, count))
+    mask, flags = np.zeros(chunk + 7, np.bool_), np.empty(chunk, np.bool_)
+    shifted = np.empty(chunk, np.uint8)
+    parts = []
+    for base in range(0, count, chunk):
+        n = min(chunk, count - base)
+        found, other, value = mask[:n], flags[:n], shifted[:n]
+        np.equal(data[base : base + n], 0, out=found)
+        np.subtract(data[base + 1 : base + 1 + n], np.uint8(shortest), out=value)
+        np.less_equal(value, np.uint8(widest), out=other)
+        found &= other
+        np.subtract(data[base + 2 : base + 2 + n], np.uint8(65), out=value)  # A to h
+        np.less_equal(value, np.uint8(39), out=other)
+        found &= other
+        mask[n : n + 7] = False
+        parts.append(_marked(mask[: (n + 7) & ~7], base))
+    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
+
+
+def _right_lengths(data: Bytes, at: Integers, framing: Framing) -> Bytes:
+    """What the length prefixes at some places should say, by the types behind them; 255 for unknown types."""
+    if not len(at):
+        return data[:0]
+    kind = data.take(at + 2, mode="clip")
+    if framing is FILE:
+        return framing.lengths.take(kind)
+    has_message = (kind == SEQUENCED) | (kind == UNSEQUENCED)
+    message = framing.lengths.take(data.take(at + 3, mode="clip"))
+    return np.where(has_message, message, framing.bare.take(kind))
+
+
+class Chain(msgspec.Struct, frozen=True, eq=False):
+    """The tuples that follow each other from a start on."""
+
+    starts: Integers
+    """Where each begins, packets that are no tuples included."""
+    bad: Integers
+    """Those of them that are malformed."""
+    stop: int
+    """Where the last one ends and an unfinished one begins."""
+
+
+class _Candidates:
+    """All candidates of some bytes that end within them, and the stretches that they form."""
+
+    def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
+        self.data, self.framing, self.limit = data, framing, limit
+        at = _suspects(data, framing)
+        prefix = data.take(at + 1)
+        length = _right_lengths(data, at, framing)
+        good = length == prefix
+        if limit < LONGEST + 3:
+            good &= prefix <= limit - 2
+        if not good.all():
+            chosen = np.flatnonzero(good)
+            at, length = at.take(chosen), length.take(chosen)
+        after = at + length
+        after += 2
+        whole = int(np.searchsorted(at, len(data) - LONGEST - 3)) if len(at) else 0
+        if (over := np.flatnonzero(after[whole:] > len(data))).size:
+            kept = np.delete(np.arange(len(at)), whole + over)
+            at, after = at.take(kept), after.take(kept)
+        self.at, self.after = at, after
+        count = len(at)
+        breaks = np.flatnonzero(after[:-1] != at[1:]) if count else at
+        self.last = np.append(breaks, count - 1) if count else breaks  # of each stretch its last candidate
+        exits = after.take(self.last)
+        target = np.searchsorted(at, exits)
+        hit = at.take(np.minimum(target, count - 1)) == exits if count else np.zeros(0, np.bool_)
+        self.target = np.where(hit, target, -1).tolist()  # the candidate that a stretch goes on with, -1 for none
+        self.stretch = np.searchsorted(self.last, target).tolist()  # and the stretch in which that stands
+
+    def guess(self) -> int | None:
+        """The first candidate with which a plausible row of messages begins."""
+        last, target, stretch = self.last.tolist(), self.target, self.stretch
+        count, size = len(last), len(self.data)
+        plausible = [False] * count
+        for i in range(count - 1, -1, -1):
+            begin = last[i - 1] + 1 if i else 0
+            plausible[i] = (
+                last[i] - begin >= _PLAUSIBLE
+                or (target[i] >= 0 and plausible[stretch[i]])
+                or (target[i] < 0 and size - int(self.after[last[i]]) < 2)
+            )
+        for i in range(count):
+            if plausible[i]:
+                return int(self.at[last[i - 1] + 1 if i else 0])
+        return None
+
+    def walk(self, start: int, known: Chain | None = None) -> Chain:
+        """The chain from a start on; it ends with the one already known as soon as it meets that."""
+        at, data, size = self.at, self.data, len(self.data)
+        parts: list[Integers] = []
+        bad: list[int] = []
+        while True:
+            if known is not None and (joined := _from(known, start)) is not None:
+                parts.append(joined.starts)
+                return Chain(np.concatenate(parts), np.append(np.array(bad, np.int64), joined.bad), joined.stop)
+            i = int(np.searchsorted(at, start))
+            if i < len(at) and int(at[i]) == start:
+                start = self._follow(i, parts)
+                continue
+            length = (int(data[start]) << 8 | int(data[start + 1])) + 2 if start + 2 <= size else size + 1
+            if start + length > size:
+                starts = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
+                return Chain(starts, np.array(bad, np.int64), start)
+            parts.append(np.array([start], np.int64))
+            if not (self.framing.ignored and length > 2 and data[start + 2] == _DEBUG):
+                bad.append(start)
+            start += length
+
+    def _follow(self, i: int, parts: list[Integers]) -> int:
+        """From a candidate on as far as candidates go; gives where the last one ends."""
+        s = int(np.searchsorted(self.last, i))
+        while True:
+            end = int(self.last[s])
+            parts.append(self.at[i : end + 1])
+            if self.target[s] < 0:
+                return int(self.after[end])
+            i, s = self.target[s], self.stretch[s]
+
+
+def _from(chain: Chain, start: int) -> Chain | None:
+    """The part of a chain from a start on that is one of its own; None if it is not."""
+    i = int(np.searchsorted(chain.starts, start))
+    if i == len(chain.starts) or int(chain.starts[i]) != start:
+        return chain if start == chain.stop and i == len(chain.starts) else None
+    if not i:
+        return chain
+    return Chain(chain.starts[i:], chain.bad[np.searchsorted(chain.bad, start) :], chain.stop)
+
+
+def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
+    """The state of bytes behind whose offset ``stop`` an unfinished message begins.
+
+    Bytes that the message still lacks, 0 between messages; a first byte of a length prefix is below 0: ``-1 - byte``.
+    """
+    left = len(data) - stop
+    if not left:
+        return 0
+    if left == 1:
+        return -1 - int(data[stop])
+    return (int(data[stop]) << 8 | int(data[stop + 1])) + 2 - left
+
+
+class ItchRunIndex(RunIndex):
+    """Speculates on where the first message of a run starts, and is settled by the state there."""
+
+    def __init__(self, data: bytes, framing: Framing, limit: int) -> None:
+        self._data = np.frombuffer(data, np.uint8)
+        self._candidates = _Candidates(self._data, framing, limit)
+        guess = self._candidates.guess()
+        self._chain = self._candidates.walk(0 if guess is None else guess)
+
+    def cut(self, state: int) -> Cut:
+        """A search in what was found, if the speculation holds."""
+        size = len(self._data)
+        start = self._start(state)
+        if start is None:
+            return Cut(-1, -1, state if not size else state - size if state >= 0 else state_at_half(state, self._data))
+        chain = self.chain(state)
+        return Cut(start, chain.stop, state_at(self._data, chain.stop))
+
+    def chain(self, state: int) -> Chain:
+        """The messages that begin and end in the run, for this state at its start."""
+        start = self._start(state)
+        if start is None:
+            return Chain(np.zeros(0, np.int64), np.zeros(0, np.int64), len(self._data))
+        return _from(self._chain, start) or self._candidates.walk(start, self._chain)
+
+    def _start(self, state: int) -> int | None:
+        """Where the first message that begins in the run does; None if the open one does not end in it."""
+        size = len(self._data)
+        if not size:
+            return None
+        start = state if state >= 0 else ((-1 - state) << 8 | int(self._data[0])) + 1
+        return start if start <= size else None
+
+
+def state_at_half(state: int, data: Bytes) -> int:
+    """The state behind bytes that begin with the second one of a length prefix and do not end the message."""
+    return ((-1 - state) << 8 | int(data[0])) + 1 - len(data)
+
+
+def refused(data: Bytes, starts: Integers, framing: Framing, limit: int) -> Integers:
+    """Those of some whole tuples that are malformed."""
+    prefix = data.take(starts).astype(np.int64) << 8 | data.take(starts + 1)
+    good = (prefix == _right_lengths(data, starts, framing)) & (prefix <= limit - 2)
+    if framing.ignored:
+        good |= (prefix > 0) & (data.take(starts + 2, mode="clip") == _DEBUG)
+    found: Integers = starts[~good]
+    return found
+
+
+def walk(data: Bytes, framing: Framing, limit: int) -> Chain:
+    """The tuples of bytes that begin with one."""
+    return _Candidates(data, framing, limit).walk(0)

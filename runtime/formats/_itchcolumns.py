@@ -1,0 +1,284 @@
+"""Columns of the wide ITCH relation: one gather of records for a block, then strided copies.
+
+The messages of a block are put in order of their type, by a ranking in which types that share fields are neighbours,
+and copied side by side; a field is then a strided slice over the neighbours that have it at the same offset.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltabook.wire.itch import MESSAGES, ItchField, Kind
+from runtime.formats.errors import SchemaError
+from runtime.formats.schema import Field
+
+__all__ = ["MESSAGE_TYPE", "PACKET_TYPE", "WIDE", "ItchColumns", "Wrong"]
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+MESSAGE_TYPE: Final = "message_type"
+PACKET_TYPE: Final = "packet_type"
+WIDE: Final[dict[str, ItchField]] = {field.name: field for message in MESSAGES.values() for field in message.fields}
+"""The fields of all messages by name; offsets differ by message."""
+
+_NEIGHBOURS: Final = "AFPUECXD"
+_LETTERS: Final = [*_NEIGHBOURS, *(letter for letter in MESSAGES if letter not in _NEIGHBOURS)]
+_TYPES: Final = len(_LETTERS)
+_RANKS: Final = np.full(256, _TYPES, np.uint8)
+_RANKS[[ord(letter) for letter in _LETTERS]] = np.arange(_TYPES, dtype=np.uint8)
+_OFFSETS: Final = {
+    name: [next((f.offset for f in MESSAGES[letter].fields if f.name == name), -1) for letter in _LETTERS] + [-1]
+    for name in WIDE
+}
+_CHARACTERS: Final = pa.array(["", *(chr(i).rstrip(" ") for i in range(1, 128))], pa.string())
+_ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_NOT_ASCII: Final = 0x8080808080808080
+_TIMESTAMP_MASK: Final = np.uint64((1 << 48) - 1)
+_ZEROS: Final = pa.py_buffer(np.zeros(1 << 20, np.uint8))
+
+
+class Wrong(msgspec.Struct, frozen=True, eq=False):
+    """Values of a column that are none of its type."""
+
+    field: Field
+    """Of which column."""
+    rows: Integers
+    """In which rows."""
+    expected: str
+    """What should have been there."""
+    reason: str
+    """What was there."""
+
+
+class _Column:
+    """One field of the schema, and where messages have it."""
+
+    def __init__(self, field: Field, framing_header: int) -> None:
+        self.field = field
+        self.source = WIDE.get(field.name)
+        self.arrow_type = field.parser.arrow_type
+        known = self.source is not None or field.name in {MESSAGE_TYPE, PACKET_TYPE}
+        if not known:
+            raise SchemaError(f"expected a field of an ITCH message, was {field.name!r}")
+        is_alpha = self.source is None or self.source.kind is Kind.ALPHA
+        if is_alpha != bool(pa.types.is_string(self.arrow_type)) or (is_alpha and field.type != "string"):
+            raise SchemaError(f"expected {self._accepted(is_alpha)} for {field.name}, was {field.type}")
+        if not is_alpha:
+            self.dtype = self._number_type(field)
+        heartbeats = framing_header == 3
+        always = {MESSAGE_TYPE} if heartbeats else {MESSAGE_TYPE, "stock_locate", "tracking_number", "timestamp"}
+        if not field.nullable and field.name not in always | ({PACKET_TYPE} if heartbeats else set()):
+            raise SchemaError(f"expected {field.name} to be nullable, since not every row has it")
+        self.offsets = _OFFSETS.get(field.name, [])
+
+    def _accepted(self, is_alpha: bool) -> str:
+        return "string" if is_alpha else "an integer that holds the field, or timestamp(ns) for timestamp"
+
+    def _number_type(self, field: Field) -> Any:
+        assert self.source is not None
+        if field.name == "timestamp" and field.type == "timestamp(ns)":
+            return np.dtype(np.int64)
+        if not pa.types.is_integer(self.arrow_type):
+            raise SchemaError(f"expected {self._accepted(False)} for {field.name}, was {field.type}")
+        dtype = np.dtype(self.arrow_type.to_pandas_dtype())
+        bits = dtype.itemsize * 8 - (dtype.kind == "i")
+        if bits < min(8 * self.source.width, 63):
+            raise SchemaError(f"expected {self._accepted(False)} for {field.name}, was {field.type}")
+        return dtype
+
+
+class ItchColumns:
+    """Reads columns of messages at given places; immutable."""
+
+    def __init__(self, fields: tuple[Field, ...], header: int, midnight_ns: int) -> None:
+        """``header``: bytes in front of a message's type byte; ``midnight_ns`` is added to timestamps."""
+        self._columns = [_Column(field, header) for field in fields]
+        self._header = header
+        self._midnight_ns = midnight_ns
+
+    def read(self, data: Bytes, at: Integers, kinds: Bytes) -> tuple[list[Any], list[Wrong]]:
+        """Arrow arrays of the messages at these places.
+
+        ``kinds`` are the messages' type bytes, 0 for a heartbeat. A value that is wrong is 0 or blank.
+        """
+        slabs = _Slabs(data, at + self._header, kinds, [c for c in self._columns if c.source is not None])
+        arrays: list[Any] = []
+        wrong: list[Wrong] = []
+        for column in self._columns:
+            if column.field.name == MESSAGE_TYPE:
+                arrays.append(_CHARACTERS.take(pa.array(kinds)))
+            elif column.field.name == PACKET_TYPE:
+                if self._header == 3:
+                    arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
+                else:
+                    arrays.append(_nulls(column.arrow_type, len(at)))
+            else:
+                arrays.append(self._field(slabs, column, wrong))
+        return arrays, wrong
+
+    def _field(self, slabs: _Slabs, column: _Column, wrong: list[Wrong]) -> Any:
+        spans = slabs.spans(column)
+        if not spans:
+            return _nulls(column.arrow_type, slabs.count)
+        assert column.source is not None
+        if column.source.kind is Kind.ALPHA:
+            return _alpha(slabs, column, spans, wrong)
+        return self._number(slabs, column, spans, wrong)
+
+    def _number(self, slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong]) -> Any:
+        assert column.source is not None
+        width = column.source.width
+        values = np.zeros(slabs.count, column.dtype)
+        for span in spans:
+            if width == 6:  # with the two bytes in front of it
+                found = slabs.slice(span, ">u8", -2).astype(np.uint64)
+                found &= _TIMESTAMP_MASK
+                if self._midnight_ns:
+                    found += np.uint64(self._midnight_ns)
+                slabs.put(values, span, found)
+            else:
+                slabs.put(values, span, slabs.slice(span, f">u{width}").astype(column.dtype))
+        if width == 8 and column.dtype.kind == "i" and values.min() < 0:
+            rows = np.flatnonzero(values < 0)
+            values[rows] = 0
+            wrong.append(Wrong(column.field, rows, "an integer below 2**63", "out of range"))
+        return pa.Array.from_buffers(column.arrow_type, slabs.count, [slabs.validity(spans), pa.py_buffer(values)])
+
+
+def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong]) -> Any:
+    assert column.source is not None
+    width = column.source.width
+    values = np.concatenate([slabs.slice(span, _ALPHA_DTYPES[width]) for span in spans])
+    mask = values.dtype.type(_NOT_ASCII & ((1 << 8 * width) - 1))
+    if np.bitwise_or.reduce(values) & mask:
+        at_fault = np.flatnonzero(values & mask)
+        rows = np.sort(np.concatenate([slabs.rows(span) for span in spans])[at_fault])
+        wrong.append(Wrong(column.field, rows, "ASCII characters", "a byte above 127"))
+        values[at_fault] = 0x20
+    texts: Any = _CHARACTERS
+    if width > 1:
+        encoded = pa.array(values).dictionary_encode()
+        texts = _stripped(encoded.dictionary, width)
+        values = encoded.indices.to_numpy() + np.int32(1)
+    indices = np.zeros(slabs.count, values.dtype)
+    begin = 0
+    for span in spans:
+        end = begin + span.stop - span.start
+        slabs.put(indices, span, values[begin:end])
+        begin = end
+    taken = texts.take(pa.array(indices))  # several times as fast as with NULLs among the indices
+    return pa.Array.from_buffers(pa.string(), slabs.count, [slabs.validity(spans), *taken.buffers()[1:]])
+
+
+def _stripped(words: Any, width: int) -> Any:
+    """An empty string, and those of the bytes that integers stand for, without blanks at the end."""
+    data = pa.py_buffer(np.append(np.zeros(1, words.type.to_pandas_dtype()), words.to_numpy()))
+    texts = pa.Array.from_buffers(pa.binary(width), len(words) + 1, [None, data])
+    return pc.ascii_rtrim(texts.cast(pa.binary()).cast(pa.string()), " \0")
+
+
+def _nulls(arrow_type: Any, count: int) -> Any:
+    """So many NULLs over bytes that all such columns share."""
+    zeros = _ZEROS if 8 * (count + 1) <= _ZEROS.size else pa.py_buffer(np.zeros(8 * (count + 1), np.uint8))
+    buffers = [zeros, zeros, zeros] if pa.types.is_string(arrow_type) else [zeros, zeros]
+    return pa.Array.from_buffers(arrow_type, count, buffers, count)
+
+
+class _Span(msgspec.Struct, frozen=True):
+    """Neighbouring records that have a field at the same offset."""
+
+    start: int
+    """The first record."""
+    stop: int
+    """Behind the last one."""
+    offset: int
+    """Where the field stands in them."""
+
+
+class _Slabs:
+    """The messages of a block side by side, in order of their types' ranks."""
+
+    def __init__(self, data: Bytes, at: Integers, kinds: Bytes, columns: list[_Column]) -> None:
+        self.count = len(at)
+        self._validity: dict[tuple[tuple[int, int], ...], Any] = {}
+        rank = _RANKS.take(kinds)
+        sizes = np.bincount(rank, minlength=_TYPES + 1)
+        self._present = np.flatnonzero(sizes).tolist()
+        self._bounds = [0, *np.cumsum(sizes).tolist()]
+        self._order = np.argsort(rank, kind="stable") if len(self._present) > 1 else None
+        self._width = 8
+        for column in columns:
+            assert column.source is not None
+            reach = max((column.offsets[rank] for rank in self._present), default=-1)
+            self._width = max(self._width, reach + column.source.width)
+        if columns:
+            at = at if self._order is None else at.take(self._order)
+            self._records = _gather(data, at, self._width)
+
+    def spans(self, column: _Column) -> list[_Span]:
+        """Where the records have the column's field."""
+        spans: list[_Span] = []
+        for rank in self._present:
+            offset = column.offsets[rank]
+            if offset < 0:
+                continue
+            start, stop = self._bounds[rank], self._bounds[rank + 1]
+            if spans and spans[-1].stop == start and spans[-1].offset == offset:
+                spans[-1] = _Span(spans[-1].start, stop, offset)
+            else:
+                spans.append(_Span(start, stop, offset))
+        return spans
+
+    def slice(self, span: _Span, dtype: str, shift: int = 0) -> Any:
+        """A view of the field."""
+        start = span.start * self._width + span.offset + shift
+        return np.ndarray((span.stop - span.start,), dtype, self._records, start, (self._width,))
+
+    def rows(self, span: _Span) -> Any:
+        """The rows of the records."""
+        return np.arange(span.start, span.stop) if self._order is None else self._order[span.start : span.stop]
+
+    def put(self, column: Any, span: _Span, values: Any) -> None:
+        """Scatter values to their rows."""
+        if self._order is None:
+            column[span.start : span.stop] = values
+        else:
+            column[self._order[span.start : span.stop]] = values
+
+    def validity(self, spans: list[_Span]) -> Any:
+        """A bitmap of the rows of some spans; None if these are all."""
+        key = tuple((span.start, span.stop) for span in spans)
+        if key not in self._validity:
+            bitmap = None
+            if sum(stop - start for start, stop in key) < self.count:
+                mask = np.zeros(self.count, np.bool_)
+                for span in spans:
+                    self.put(mask, span, True)
+                bitmap = pa.py_buffer(np.packbits(mask, bitorder="little"))
+            self._validity[key] = bitmap
+        return self._validity[key]
+
+
+def _gather(data: Bytes, at: Integers, width: int) -> Any:
+    """Records of this width at any offsets; what would stand behind the data is 0."""
+    size = len(data)
+    last = size - width
+    late = np.flatnonzero(at > last)
+    if not late.size:
+        return np.ndarray((last + 1,), f"V{width}", data, 0, (1,))[at]
+    begin = max(0, last + 1)
+    end = np.zeros(2 * width, np.uint8)
+    end[: size - begin] = data[begin:]
+    tail = np.ndarray((width + 1,), f"V{width}", end, 0, (1,))
+    records = np.empty(len(at), f"V{width}")
+    if last >= 0:
+        records[:] = np.ndarray((last + 1,), f"V{width}", data, 0, (1,))[np.minimum(at, last)]
+    records[late] = tail[np.minimum(at[late] - begin, width)]
+    return records
