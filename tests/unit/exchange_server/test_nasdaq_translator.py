@@ -99,9 +99,11 @@ def test_books_and_trades_of_a_recording_are_the_markets(played: list[tuple[str,
     for place, (action, order, volume, price) in enumerate(played, 1):
         market.apply(Input(RECORDING, MIDNIGHT + place, place, order, order % 3, action, volume, price, "PAST"))
     told, _ = market.take_output()
-    book = ItchBook().take(messages_of(b"".join(translator(PLAYED).translate(told))))
+    itch = translator(PLAYED)
+    book = ItchBook().take(messages_of(b"".join(itch.translate(told))))
     assert book.orders == rests(market)
     assert book.trades == trades_of(told)
+    assert set(itch._prices) == set(map(str, book.orders)), "it holds what is live and nothing else"
 
 
 def test_the_session_begins_with_events_the_directory_and_trading_states() -> None:
