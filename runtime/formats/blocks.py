@@ -95,8 +95,8 @@ class Assembly:
             part.length,
             tuples=1,
             bad=1,
-            dead=(letter,) if self._malformed is Malformed.DEAD_LETTER else (),
-            failure=letter if self._malformed is Malformed.FAIL else None,
+            dead=(letter,) if self._malformed == Malformed.DEAD_LETTER else (),
+            failure=letter if self._malformed == Malformed.FAIL else None,
         )
 
     def _parse(self, groups: list[Group], pieces: list[Piece]) -> list[FormattedBatch]:

@@ -89,12 +89,12 @@ class Cutting:
     def _batch(self, number: int, group: Group) -> FormattedBatch:
         parsed = self._parsed
         bad = self._bad[number + 1] - self._bad[number]
-        if bad and self._malformed is Malformed.FAIL:
+        if bad and self._malformed == Malformed.FAIL:
             return self._failed(number, group)
         tuples = self._tuples[number + 1] - self._tuples[number]
         first, last = self._rows[number], self._rows[number + 1]
         dead: tuple[DeadLetter, ...] = ()
-        if bad and self._malformed is Malformed.DEAD_LETTER:
+        if bad and self._malformed == Malformed.DEAD_LETTER:
             dead = tuple([self._letter(number, group, fault) for fault in self._letters.get(number, ())])
         return batch_of(
             group.stream,

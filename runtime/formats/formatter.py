@@ -52,8 +52,7 @@ class InputFormatter:
         self._ring = {"slots": slots, "max_slots": max_slots, "highest_sequence": highest_sequence}
         self._lock = Lock()
         self._streams: dict[int, Stream] = {}
-        self._stream(0)  # an error in the ring's sizes shows here
-        self._streams.clear()
+        SequenceShredder(**self._ring)  # raises ValueError if the ring's sizes are wrong
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
         """Start an origin anew: where its decoded bytes start in its stream, and how they are compressed.
