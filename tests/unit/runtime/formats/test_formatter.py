@@ -210,7 +210,7 @@ def test_sequence_numbers_wrap(at_once: int) -> None:
     raws = [RawBuffer(raw.origin_id, (raw.sequence_number - 1) % highest + 1, raw.data, raw.offset) for raw in raws]
     for start in range(0, len(raws), 10):
         raws[start : start + 10] = reversed(raws[start : start + 10])
-    formatter = InputFormatter(Schema((Field("n", "int64"),)), slots=2, max_slots=2, highest_sequence=highest)
+    formatter = InputFormatter(Schema((Field("n", "int64"),)), slots=4, max_slots=4, highest_sequence=highest)
     batches = format_all(formatter, raws, at_once=at_once)
     assert [row[0] for row in rows_of(batches)] == list(range(1_000))
     assert all(batch.last_sequence <= highest for batch in batches)
