@@ -13,11 +13,11 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views lint format bench bench-views doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views lint format bench bench-ingest bench-views doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-11s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-12s %s\n", $$1, $$2}'
 
 setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
 	@scripts/setup.sh
@@ -45,6 +45,9 @@ format: setup ## rewrite the code in its format, with the fixes that are safe
 
 bench: setup ## run the benchmarks: BENCH_QUICK=1 for a short run
 	@$(PY) -m bench
+
+bench-ingest: setup ## run the benchmark of the formats, sources and memory, about 20 minutes; BENCH_QUICK=1: under 3
+	@$(PY) -m bench ingest
 
 bench-views: setup ## run the benchmark of the views alone, about 25 minutes; BENCH_QUICK=1: about 3
 	@$(PY) -m bench views

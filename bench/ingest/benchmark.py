@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.ingest.material import material_of, wide_material
 from bench.ingest.plan import FORMATS, Plan, plan_of
 from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates
+from bench.ingest.sources import measure_memory, measure_sources
 from bench.ingest.tables import print_rates
 from bench.report import Record
 
@@ -22,7 +23,9 @@ def run(quick: bool) -> list[Record]:
     for name in FORMATS:
         records += _format(name, plan)
     records += [measure_projection(wide_material(name, plan), plan) for name in ("csv", "json")]
-    return records
+    for count in plan.sources:
+        records += measure_sources(count, plan)
+    return records + measure_memory(plan)
 
 
 def _format(name: str, plan: Plan) -> list[Record]:

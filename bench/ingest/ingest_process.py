@@ -27,7 +27,7 @@ from bench.ingest.texts import csv_lines
 from runtime.compiler import Relation
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.formats import FEED_SCHEMA, FormattedBatch, Schema
-from runtime.relations import Adaptor, Prepared
+from runtime.relations import Adaptor, Offsets, Prepared
 from runtime.sources import Position, TcpSource
 
 __all__ = ["main"]
@@ -60,7 +60,7 @@ class _Counting(Adaptor):
         self.bytes += batch.length
         return super().received(batch)
 
-    def prepare(self, rows: pa.RecordBatch, row_ends: Any) -> Prepared:
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
@@ -96,6 +96,7 @@ class _Samples(threading.Thread):
             if time.perf_counter() > barrier:
                 self._ingest.request_barrier()
                 barrier += _EPOCH_SECONDS
+        self.seen.append((self._adaptor.bytes, resident_bytes()))
 
 
 def main(arguments: list[str]) -> int:

@@ -16,8 +16,9 @@ from bench.ingest.itchflow import itch_block
 from bench.ingest.plan import Plan
 from bench.ingest.references import Reading
 from bench.ingest.texts import csv_lines, json_lines, wide_table
-from runtime.formats import CsvFormat, Field, JsonFormat, NativeFormat, Schema
-from runtime.formats.itch import ITCH_SCHEMA
+from runtime.formats import CsvFormat, Field, Schema
+from runtime.formats.itch import itch_schema
+from runtime.formats.jsonlines import JsonFormat
 
 __all__ = ["Material", "material_of", "wide_material"]
 
@@ -102,6 +103,8 @@ def _native(plan: Plan, folder: Path) -> Material:
     for name in _RECORD.names or ():
         records[name] = table.column(name).to_numpy()
     data, times = _repeated(records.tobytes(), plan.input_bytes)
+    from runtime.formats.native import NativeFormat
+
     fields = tuple(Field(name, kind) for name, kind in _NATIVE_TYPES.items())
     schema = Schema(fields, format=NativeFormat())
     return Material(
@@ -121,7 +124,7 @@ def _itch(plan: Plan, folder: Path) -> Material:
     path.write_bytes(data)
     return Material(
         "itch",
-        ITCH_SCHEMA,
+        itch_schema(),
         data,
         messages * times,
         "itch-book (C++, one thread)",

@@ -30,19 +30,17 @@ _RECORDS_AT_ONCE: Final = 1 << 14
 
 def pyarrow_csv(data: bytes, types: pa.Schema, threads: int) -> Reading:
     """`pyarrow.csv.read_csv` with its usual blocks, types given."""
-    pa.set_cpu_count(threads)
     read = pacsv.ReadOptions(column_names=types.names, use_threads=threads > 1)
     convert = pacsv.ConvertOptions(column_types=types, strings_can_be_null=False)
     parse = pacsv.ParseOptions(quote_char=False)
-    return _timed(lambda: pacsv.read_csv(pa.BufferReader(data), read, parse, convert))
+    return _timed(lambda: pacsv.read_csv(pa.BufferReader(data), read, parse, convert), threads)
 
 
 def pyarrow_json(data: bytes, types: pa.Schema, threads: int) -> Reading:
     """`pyarrow.json.read_json` with its usual blocks, types given."""
-    pa.set_cpu_count(threads)
     read = pajson.ReadOptions(use_threads=threads > 1)
     parse = pajson.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore")
-    return _timed(lambda: pajson.read_json(pa.BufferReader(data), read, parse))
+    return _timed(lambda: pajson.read_json(pa.BufferReader(data), read, parse), threads)
 
 
 def numpy_records(data: bytes, dtype: np.dtype[np.void], threads: int) -> Reading:
@@ -77,6 +75,7 @@ def itch_book(path: Path) -> Reading:
     for batch in feed.batches(tables=("messages",)):
         del batch
     seconds = time.perf_counter() - start
+    assert feed.stats is not None
     return int(feed.stats["messages"]), seconds
 
 
@@ -89,8 +88,13 @@ def itchfeed(data: bytes) -> Reading:
     return messages, time.perf_counter() - start
 
 
-def _timed(read: Callable[[], Any]) -> Reading:
-    start = time.perf_counter()
-    table = read()
-    seconds = time.perf_counter() - start
+def _timed(read: Callable[[], Any], threads: int) -> Reading:
+    usual = pa.cpu_count()
+    pa.set_cpu_count(threads)
+    try:
+        start = time.perf_counter()
+        table = read()
+        seconds = time.perf_counter() - start
+    finally:
+        pa.set_cpu_count(usual)
     return int(table.num_rows), seconds

@@ -29,6 +29,7 @@ def test_another_book_builder_misses_no_order_and_has_none_left_when_it_is_repea
     feed = itch_book.open(str(path), date=datetime.date(2026, 1, 5))
     assert sum(len(batch.messages["price"]) for batch in feed.batches(tables=("messages",))) > messages
     stats = feed.stats
+    assert stats is not None
     assert stats["messages"] == 2 * messages
     assert [stats[key] for key in ("unknown", "malformed", "missing_ref", "dup_ref", "live_orders")] == [0] * 5
 
