@@ -14,7 +14,7 @@ import numpy as np
 from runtime.formats.csv.dialect import is_bordered
 from runtime.formats.format import Cut, Run, RunIndex, SettledIndex
 
-__all__ = ["delimiter_ends", "index_unquoted", "matched"]
+__all__ = ["delimiter_ends", "index_unquoted", "long_cut", "matched"]
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
@@ -54,7 +54,7 @@ class _LongIndex(RunIndex):
 
     def __init__(self, data: bytes, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        self._cuts = [_long_cut(data, delimiter, state) for state in range(len(delimiter))]
+        self._cuts = [long_cut(data, delimiter, state) for state in range(len(delimiter))]
         self._settled = self._cuts[0] if len(set(self._cuts)) == 1 else None
         ends = {cut.end_state for cut in self._cuts}
         self._end_state = ends.pop() if len(ends) == 1 else None
@@ -71,7 +71,7 @@ class _LongIndex(RunIndex):
         return self._cuts[state]
 
 
-def _long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
+def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
     """The cut of a run in front of which ``state`` bytes of the delimiter stand."""
     length = len(delimiter)
     if is_bordered(delimiter):  # which of the matches that overlap count depends on the ones before: find them all

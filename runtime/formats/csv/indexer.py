@@ -9,9 +9,10 @@ import numpy as np
 from runtime.formats.csv.delimiters import index_unquoted
 from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.csv.outcome import Outcome, WholeFaults
+from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
 from runtime.formats.csv.reading import Reading, TextReader
 from runtime.formats.csv.translation import translate
-from runtime.formats.csv.tuples import Tuples, has_stray_return, surely_short
+from runtime.formats.csv.tuples import Tuples, has_quotes, has_stray_return, surely_short
 from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex
 from runtime.formats.pushdown import Pushdown
 
@@ -40,12 +41,15 @@ class CsvIndexer(InputFormatIndexer):
         self._outcome = Outcome(schema, pushdown)
 
     def index(self, run: Run) -> RunIndex:
-        """Two searches, from both ends."""
+        """Two searches, from both ends; with quotes one for each state in which the run may start."""
+        if self._dialect.quoting:
+            return QuotedIndex(run.data, self._dialect)
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """The tail and a delimiter."""
-        del state
+        """The tail and a delimiter; None inside quotes and behind an escape, since its last field is incomplete."""
+        if self._dialect.quoting and is_incomplete(state):
+            return None
         return tail + self._dialect.tuple_delimiter
 
     def empty_rows(self) -> Any:
@@ -62,24 +66,37 @@ class CsvIndexer(InputFormatIndexer):
 
     def _read_good(self, text: bytes) -> Reading | None:
         """The whole block at once, unless a tuple of it may be bad as a whole."""
-        if not surely_short(text, self._dialect.tuple_delimiter, self._limit):
+        delimiter = self._dialect.tuple_delimiter
+        quotes = has_quotes(text, self._dialect)
+        if not quotes and not surely_short(text, delimiter, self._limit):
             return None
-        if self._dialect.tuple_delimiter == b"\n" and has_stray_return(text):
+        if (
+            delimiter == b"\n"
+            and has_stray_return(text)
+            and not (quotes and not Tuples(text, self._dialect).stray_returns().any())
+        ):
             return None
         translation = translate(text, self._dialect)
         reading = self._reader.read(translation) if translation is not None else None
-        return reading if isinstance(reading, Reading) else None
+        if not isinstance(reading, Reading):
+            return None
+        if quotes and len(text) > self._limit:
+            # Without delimiters inside quotes every one of them ends a tuple, and a few searches do.
+            plain = text.count(delimiter) == reading.rows and surely_short(text, delimiter, self._limit)
+            if not plain and int(Tuples(text, self._dialect).lengths.max(initial=0)) > self._limit:
+                return None
+        return reading
 
     def _parse_bad(self, text: bytes) -> ParsedBlock:
         """The block without the tuples that are bad as wholes: too long, a stray carriage return, wrong shape."""
         tuples = Tuples(text, self._dialect)
         faults: list[WholeFaults] = []
-        lengths = tuples.ends - tuples.starts
+        lengths = tuples.lengths
         excluded = lengths > self._limit
         if excluded.any():
             faults.append(WholeFaults(np.flatnonzero(excluded), f"at most {self._limit} bytes", lengths, "bytes"))
         if self._dialect.tuple_delimiter == b"\n" and has_stray_return(text):
-            returns = tuples.with_stray_return()
+            returns = tuples.stray_returns()
             places = np.flatnonzero((returns > 0) & ~excluded)
             faults.append(WholeFaults(places, "no carriage return inside the tuple", returns, "carriage returns"))
             excluded[places] = True

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
     from runtime.formats.schema import Field, Schema
@@ -43,14 +44,15 @@ class BlockReader:
         self._dialect = dialect
         self._null_values = list(schema.null_values)
         self._read_options = pacsv.ReadOptions(column_names=list(schema.names), use_threads=False, block_size=_WHOLE)
-        self._parse_options = self._parsing(None)
+        self._quoted_options = self._parsing(None, quoting=dialect.quoting)
+        self._plain_options = self._parsing(None, quoting=False)
         self._convert_options = self._conversion(frozenset())
 
     def read(self, text: bytes, as_bytes: frozenset[int] = frozenset()) -> Any:
         """The columns as a table, those at the positions ``as_bytes`` without conversion; or why it was refused."""
         convert_options = self._conversion(as_bytes) if as_bytes else self._convert_options
         try:
-            return self._read(text, self._parse_options, convert_options)
+            return self._read(text, self._options_for(text), convert_options)
         except pa.ArrowInvalid as error:
             column = _COLUMN.match(str(error))
             return RefusedShape() if column is None else RefusedColumn(self._positions[int(column[1])])
@@ -66,15 +68,20 @@ class BlockReader:
         if not text.isascii():  # the reader hands the tuple over as text, which it may not be
             text = text.translate(_ASCII_ONLY)
         options = pacsv.ConvertOptions(column_types={self._first: pa.binary()}, include_columns=[self._first])
-        self._read(text, self._parsing(note), options)
+        self._read(text, self._parsing(note, quoting=has_quotes(text, self._dialect)), options)
         return found
+
+    def _options_for(self, text: bytes) -> Any:
+        """Quoting costs Arrow a slower search for line ends, so it is on only where there are quotes."""
+        return self._quoted_options if has_quotes(text, self._dialect) else self._plain_options
 
     @property
     def _first(self) -> str:
         return str(self._read_options.column_names[0])
 
     def _read(self, text: bytes, parse_options: Any, convert_options: Any) -> Any:
-        if text.startswith(_BYTE_ORDER_MARK):  # the reader would drop it, although it is data in the middle of a stream
+        # The reader would drop a mark, which is data in the middle of a stream, and wants at least one byte.
+        if not text or text.startswith(_BYTE_ORDER_MARK):
             text = b"\n" + text
         return pacsv.read_csv(
             pa.BufferReader(text),
@@ -83,14 +90,14 @@ class BlockReader:
             convert_options=convert_options,
         )
 
-    def _parsing(self, invalid_row_handler: Any) -> Any:
+    def _parsing(self, invalid_row_handler: Any, *, quoting: bool) -> Any:
         dialect = self._dialect
         return pacsv.ParseOptions(
             delimiter=dialect.field_delimiter.decode(),
-            quote_char=QUOTE.decode() if dialect.quoting else False,
-            double_quote=dialect.quoting,
-            escape_char=dialect.escape.decode() or False,
-            newlines_in_values=dialect.quoting,
+            quote_char=QUOTE.decode() if quoting else False,
+            double_quote=quoting,
+            escape_char=dialect.escape.decode() if quoting and dialect.escape else False,
+            newlines_in_values=quoting,
             ignore_empty_lines=True,
             invalid_row_handler=invalid_row_handler,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -48,7 +49,9 @@ def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
     others = _others(text, delimiter)
     swap = bytearray(range(256))
     special = dialect.field_delimiter + dialect.escape + delimiter
-    spare = (code for code in _SPARE if code not in special and bytes((code,)) not in text) if others else iter(())
+    spare: Iterator[int] = iter(())
+    if others:
+        spare = (code for code in _SPARE if code not in special and bytes((code,)) not in text)
     for other in others:
         stand_in = next(spare, None)
         if stand_in is None:

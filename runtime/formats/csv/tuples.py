@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from runtime.formats.csv.delimiters import delimiter_ends
-from runtime.formats.csv.dialect import CsvFormat
+from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.csv.quotes import scan
 
-__all__ = ["Tuples", "has_stray_return", "surely_short"]
+__all__ = ["Tuples", "has_quotes", "has_stray_return", "surely_short"]
 
 _RETURN = 13
 _LINE_END = 10
@@ -23,7 +24,8 @@ class Tuples:
         self.text = text
         self._codes = np.frombuffer(text, np.uint8)
         delimiter = dialect.tuple_delimiter
-        ends = delimiter_ends(text, delimiter)
+        self._scan = scan(text, dialect) if has_quotes(text, dialect) else None
+        ends = delimiter_ends(text, delimiter) if self._scan is None else self._scan.ends
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))[: len(ends)]
         stops = ends - len(delimiter)
         if delimiter == b"\n":
@@ -31,12 +33,19 @@ class Tuples:
         filled = stops > starts
         self.starts, self.stops, self.ends = starts[filled], stops[filled], ends[filled]
 
+    @property
+    def lengths(self) -> Any:
+        """Bytes of each, delimiter included."""
+        return self.ends - self.starts
+
     def __len__(self) -> int:
         return len(self.ends)
 
-    def with_stray_return(self) -> Any:
-        """For each tuple the number of carriage returns outside of quotes."""
+    def stray_returns(self) -> Any:
+        """For each tuple the number of carriage returns outside of quotes that are not in front of its end."""
         places = np.flatnonzero(self._codes == _RETURN)
+        if self._scan is not None:
+            places = places[self._scan.outside(places)]
         return np.searchsorted(places, self.stops) - np.searchsorted(places, self.starts)
 
     def without(self, excluded: Any) -> bytes:
@@ -47,6 +56,11 @@ class Tuples:
             start = self.ends[index]
         parts.append(self.text[start:])
         return b"".join(parts)
+
+
+def has_quotes(text: bytes, dialect: CsvFormat) -> bool:
+    """Whether anything in the text hides delimiters from plain searches."""
+    return dialect.quoting and (QUOTE in text or (dialect.escape != b"" and dialect.escape in text))
 
 
 def surely_short(text: bytes, delimiter: bytes, limit: int) -> bool:

@@ -1,0 +1,251 @@
+"""Where quoted tuples end: a vectorised scan for a known start, and an index that answers for every start.
+
+What a quote does depends on what stands before it. Quotes that follow each other directly are taken together as a
+chain; of a chain only its length and the byte in front of it matter:
+
+```
+                         in front: a delimiter (a field starts)      in front: anything else
+ even number of quotes   outside stays outside, inside inside        the same
+ odd number of quotes    outside and inside change places            outside, whatever was before
+```
+
+So the state behind every chain is the parity of the chains that change places since the last one after which it is
+outside whatever was before: two cumulative operations over the chains, no loop over bytes. Data with quotes soon holds
+such a chain, and a scan that starts in its middle soon agrees for every start: a small window at the run's end tells
+its last tuple delimiter and its end state before anybody knows how the run starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from runtime.formats.csv.delimiters import delimiter_ends, long_cut, matched
+from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.format import Cut, RunIndex
+
+__all__ = ["FIELD_START", "QuotedIndex", "Scan", "is_incomplete", "scan"]
+
+FIELD_START: Final = 0
+"""State: a field or a tuple starts."""
+_FIELD: Final = 1
+"""In a field outside of quotes."""
+_QUOTED: Final = 2
+"""Inside quotes."""
+_QUOTE_IN_QUOTED: Final = 3
+"""Behind a quote inside quotes, which closes them unless another follows."""
+_ESCAPE: Final = 4
+"""Behind an escape in a field outside of quotes."""
+_ESCAPE_IN_QUOTED: Final = 5
+"""Behind an escape inside quotes."""
+_MATCHED: Final = 8
+"""Plus n: in a field outside of quotes, behind n bytes of a tuple delimiter."""
+_WINDOW: Final = 1 << 12
+_GROWTH: Final = 8
+_QUOTE_CODE: Final = QUOTE[0]
+
+
+def is_incomplete(state: int) -> bool:
+    """Whether the text in front of this state ends inside quotes or behind an escape."""
+    return state in {_QUOTED, _ESCAPE, _ESCAPE_IN_QUOTED}
+
+
+class Scan(msgspec.Struct, frozen=True, eq=False):
+    """What stands where in a text, given the state at its start."""
+
+    ends: Any
+    """int64 array: the offset behind each tuple delimiter that is one."""
+    end_state: int
+    """The state at its end."""
+    chains: Any
+    """int64 array: where each chain of quotes starts."""
+    inside: Any
+    """Boolean array, one longer: whether the text in front of each chain, and behind the last, is inside quotes."""
+    escaped: Any
+    """Boolean array: the bytes behind an escape; None if there are none."""
+
+    def outside(self, places: Any) -> Any:
+        """Which of these offsets, at which no quote stands, are outside of quotes and not escaped."""
+        outside = ~self.inside[np.searchsorted(self.chains, places)]
+        return outside if self.escaped is None else outside & ~self.escaped[places]
+
+
+def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
+    """All tuple delimiters of a text that starts in a state; partly matched ones stand in the text itself."""
+    width = len(dialect.tuple_delimiter)
+    codes = np.frombuffer(text, np.uint8)
+    escaped = _escaped(codes, dialect, state)
+    quotes = np.flatnonzero(codes == _QUOTE_CODE)
+    delimiters = delimiter_ends(text, dialect.tuple_delimiter) - width
+    if escaped is not None:
+        quotes, delimiters = quotes[~escaped[quotes]], delimiters[~escaped[delimiters]]
+    is_first = np.ones(len(quotes), np.bool_)
+    np.not_equal(np.diff(quotes), 1, out=is_first[1:])
+    firsts = np.flatnonzero(is_first)
+    chains = quotes[firsts]
+    odd = (np.diff(firsts, append=len(quotes)) & 1).astype(np.bool_)
+    at_start = _follow_delimiter(codes, chains, delimiters + width, dialect, escaped)
+    if len(chains) and chains[0] == 0:
+        at_start[0] = state in {FIELD_START, _QUOTE_IN_QUOTED}
+    inside = _inside(odd, at_start, state in {_QUOTED, _ESCAPE_IN_QUOTED})
+    ends = delimiters[~inside[np.searchsorted(chains, delimiters)]] + width
+    end_state = _end_state(text, dialect, state, escaped, ends)
+    if end_state is None:  # it ends in a quote, or far from any delimiter
+        if inside[-1]:
+            end_state = _QUOTED
+        elif len(quotes) and quotes[-1] == len(text) - 1 and (at_start[-1] or inside[-2]):
+            end_state = _QUOTE_IN_QUOTED
+        else:
+            end_state = _FIELD
+    elif inside[-1]:
+        end_state = _ESCAPE_IN_QUOTED if end_state == _ESCAPE else _QUOTED
+    return Scan(ends, end_state, chains, inside, escaped)
+
+
+def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
+    """Whether it is inside quotes in front of each chain and behind the last, from the table above."""
+    changes = np.zeros(len(odd) + 1, np.int64)
+    np.cumsum(odd & at_start, out=changes[1:])
+    latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
+    closing = np.flatnonzero(odd & ~at_start) + 1
+    latest[closing] = closing
+    np.maximum.accumulate(latest, out=latest)
+    return ((changes - np.where(latest > 0, changes[latest], -int(inside))) & 1).astype(np.bool_)
+
+
+def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
+    """Which bytes stand behind an escape that is not itself escaped, one more for the end; None if none does."""
+    if not dialect.escape:
+        return None
+    begins = state in {_ESCAPE, _ESCAPE_IN_QUOTED}
+    escapes = np.flatnonzero(codes == dialect.escape[0])
+    if len(escapes) == 0 and not begins:
+        return None
+    escaped = np.zeros(len(codes) + 1, np.bool_)
+    if begins:
+        escaped[0] = True
+        escapes = escapes[escapes > 0]
+    is_first = np.ones(len(escapes), np.bool_)
+    np.not_equal(np.diff(escapes), 1, out=is_first[1:])
+    firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(escapes)), 0))
+    active = escapes[(np.arange(len(escapes)) - firsts) % 2 == 0]
+    escaped[active + 1] = True
+    return escaped
+
+
+def _follow_delimiter(codes: Any, chains: Any, ends: Any, dialect: CsvFormat, escaped: Any) -> Any:
+    """Whether a field starts at each chain if it is outside; the chain at offset 0 is left to the caller."""
+    before = np.maximum(chains - 1, 0)
+    fields = codes[before] == dialect.field_delimiter[0]
+    if escaped is not None:
+        fields &= ~escaped[before]
+    if len(dialect.tuple_delimiter) == 1 and escaped is None:
+        return fields | (codes[before] == dialect.tuple_delimiter[0])
+    if len(ends) == 0:
+        return fields
+    return fields | (ends[np.minimum(np.searchsorted(ends, chains), len(ends) - 1)] == chains)
+
+
+def _end_state(text: bytes, dialect: CsvFormat, state: int, escaped: Any, ends: Any) -> int | None:
+    """The state at the end if that is outside of quotes; None for a quote or an ordinary byte at the end."""
+    if not text:
+        return state
+    if escaped is not None and escaped[len(text)]:
+        return _ESCAPE
+    if len(ends) and ends[-1] == len(text):
+        return FIELD_START
+    if escaped is not None and escaped[len(text) - 1]:
+        return _FIELD
+    if text.endswith(dialect.field_delimiter):
+        return FIELD_START
+    start = max(int(ends[-1]) if len(ends) else 0, len(text) - len(dialect.tuple_delimiter) + 1)
+    if escaped is not None:
+        start = max((place + 1 for place in range(start, len(text)) if escaped[place]), default=start)
+    part = matched(text[start:], dialect.tuple_delimiter)
+    return _MATCHED + part if part else None
+
+
+class QuotedIndex(RunIndex):
+    """The cuts of a run for every state in which it may start.
+
+    A window at the end is scanned for a start outside and inside of quotes; where both agree, nothing before it
+    matters. Where they do not it grows, up to the whole run.
+    """
+
+    def __init__(self, data: bytes, dialect: CsvFormat) -> None:
+        self._data = data
+        self._dialect = dialect
+        self._is_plain = QUOTE not in data and not (dialect.escape and dialect.escape in data)
+        self._tail = None if self._is_plain else self._settled_tail()
+        self._cuts: dict[int, Cut] = {}
+        for state in (FIELD_START, _QUOTED):  # while no lock is held
+            self.cut(state)
+
+    @property
+    def end_state(self) -> int | None:
+        return self._tail.end_state if self._tail is not None else None
+
+    def cut(self, state: int) -> Cut:
+        cut = self._cuts.get(state)
+        if cut is None:
+            cut = self._cuts[state] = self._cut(state) if self._data else Cut(-1, -1, state)
+        return cut
+
+    def _cut(self, state: int) -> Cut:
+        if self._is_plain and state not in {_ESCAPE, _ESCAPE_IN_QUOTED}:
+            return Cut(-1, -1, _QUOTED) if state == _QUOTED else self._plain_cut(max(state - _MATCHED, 0))
+        if self._tail is None:
+            return self._scanned(state, len(self._data))
+        size = _WINDOW
+        while (cut := self._scanned(state, size)).first < 0:
+            size *= _GROWTH
+        return Cut(cut.first, self._tail.last, self._tail.end_state)
+
+    def _plain_cut(self, already: int) -> Cut:
+        """Outside of quotes, without any."""
+        data = self._data
+        cut = long_cut(data, self._dialect.tuple_delimiter, already)
+        if cut.end_state:
+            state = _MATCHED + cut.end_state
+        elif cut.last == len(data) or data.endswith(self._dialect.field_delimiter):
+            state = FIELD_START
+        else:
+            state = _FIELD
+        return Cut(cut.first, cut.last, state)
+
+    def _scanned(self, state: int, size: int) -> Cut:
+        """The cut of the run's first bytes; what is matched of a delimiter is put in front of them."""
+        already = max(state - _MATCHED, 0)
+        text = self._dialect.tuple_delimiter[:already] + self._data[:size]
+        found = scan(text, self._dialect, _FIELD if already else state)
+        if len(found.ends) == 0:
+            return Cut(-1, -1, found.end_state)
+        return Cut(int(found.ends[0]) - already, int(found.ends[-1]) - already, found.end_state)
+
+    def _settled_tail(self) -> Cut | None:
+        """The last delimiter and the end state, if no start state changes them."""
+        size = _WINDOW
+        while True:
+            start = self._neutral(max(len(self._data) - size, 1))
+            if start is None:
+                return None
+            text = self._data[start:]
+            outside, inside = (scan(text, self._dialect, state) for state in (_FIELD, _QUOTED))
+            if outside.end_state == inside.end_state and len(outside.ends) and len(inside.ends):
+                last = int(outside.ends[-1])
+                if last == int(inside.ends[-1]):
+                    return Cut(-1, start + last, outside.end_state)
+            if size >= len(self._data):
+                return None
+            size *= _GROWTH
+
+    def _neutral(self, start: int) -> int | None:
+        """The next place where it only matters whether it is inside of quotes: not within a chain, an escape, a
+        delimiter."""
+        data, before = self._data, self._dialect.tuple_delimiter + self._dialect.escape
+        for place in range(start, min(start + _WINDOW // 2, len(data))):
+            if data[place] != _QUOTE_CODE and data[place - 1] not in before:
+                return place
+        return None
