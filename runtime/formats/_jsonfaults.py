@@ -21,7 +21,7 @@ __all__ = ["FaultSearch", "Found"]
 _MOST_LINES: Final = 1 << 16
 """How many lines one call of Arrow's reader gets: it does not take any number of rows in a block."""
 _PARTS: Final = 8
-_FEW_LINES: Final = 128
+_FEW_LINES: Final = 256
 """Refused parts of at most so many lines are looked at line by line."""
 _HINTS: Final = 16
 """How often the reader's word on which line is bad is followed, before parts are halved instead."""
@@ -95,9 +95,10 @@ class FaultSearch:
         """The field of that name."""
         return self._by_name[name]
 
-    def accepts(self, line: bytes, field: Field) -> bool:
-        """Whether the reader takes a line if only this field is asked for."""
-        return isinstance(self._reader(frozenset(self._by_name) - {field.name}).read(line, 1), Reading)
+    def accepts(self, line: bytes, *fields: Field) -> bool:
+        """Whether the reader takes a line if only these fields are asked for."""
+        others = frozenset(self._by_name).difference(field.name for field in fields)
+        return isinstance(self.reader(others).read(line, 1), Reading)
 
     def can_be_null(self, field: Field | None) -> bool:
         """Whether a malformed value becomes NULL instead of making its tuple bad."""
@@ -150,13 +151,17 @@ class _Search:
             self._take(part, reading)
             return []
         if len(part.lines) == 1:
-            self._refuse(part, reading)
+            self._refuse(int(part.lines[0]), part.nulled, reading)
             return []
-        if 0 <= reading.line < len(part.lines) and (self._hints or part.judged):
-            self._hints -= not part.judged
-            at = reading.line
+        at = reading.line
+        if 0 <= at < len(part.lines) and part.judged:  # then it is certain that each line is one row
+            self._refuse(int(part.lines[at]), part.nulled, reading)
+            pieces = [part.lines[:at], part.lines[at + 1 :]]
+            return [_Part(piece, part.nulled, True) for piece in pieces if len(piece)]
+        if 0 <= at < len(part.lines) and self._hints:
+            self._hints -= 1
             pieces = [part.lines[:at], part.lines[at : at + 1], part.lines[at + 1 :]]
-            return [_Part(piece, part.nulled, part.judged) for piece in pieces if len(piece)]
+            return [_Part(piece, part.nulled) for piece in pieces if len(piece)]
         if part.judged or len(part.lines) > _FEW_LINES:
             pieces = np.array_split(part.lines, min(_PARTS, len(part.lines)))
             return [_Part(piece, part.nulled, part.judged) for piece in pieces]
@@ -169,25 +174,22 @@ class _Search:
         faults = [
             fault
             for fault in self._owner.judge(nulled).faults(line)
-            if fault.certain or (fault.field is not None and not self._owner.accepts(line, fault.field))
+            if fault.certain or not self._owner.accepts(line, *([fault.field] if fault.field else []))
         ]
         if faults:
             self._settle(index, nulled, faults)
         return bool(faults)
 
-    def _refuse(self, part: _Part, refusal: Refusal) -> None:
+    def _refuse(self, index: int, nulled: Nulled, refusal: Refusal) -> None:
         """The reader refused a single line: finds out which fields it meant."""
-        index = int(part.lines[0])
+        if self._convict(index, nulled):
+            return
         line = self._lines.line(index)
-        faults = self._owner.judge(part.nulled).faults(line)
-        if not faults:
-            fields = self._owner.without(part.nulled)
-            below = [field for field in fields if refusal.path and path_of(field)[: len(refusal.path)] == refusal.path]
-            at_fault = below or [field for field in fields if not self._owner.accepts(line, field)]
-            faults = [Fault(field, refusal.reason, certain=True) for field in at_fault]
-            if len(at_fault) == len(fields) > 1:  # whatever is asked for: it is the line
-                faults = []
-        self._settle(index, part.nulled, faults or [Fault(None, refusal.reason, certain=True)])
+        fields = self._owner.without(nulled) if self._owner.accepts(line) else []
+        below = [field for field in fields if refusal.path and path_of(field)[: len(refusal.path)] == refusal.path]
+        at_fault = below or [field for field in fields if not self._owner.accepts(line, field)]
+        faults = [Fault(field, refusal.reason, certain=True) for field in at_fault]
+        self._settle(index, nulled, faults or [Fault(None, refusal.reason, certain=True)])
 
     def _settle(self, index: int, nulled: Nulled, faults: list[Fault]) -> None:
         """The line is bad, or it is read again without the malformed values."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +27,7 @@ _KINDS: Final = {
     ord("n"): "null",
 }
 _WHOLE: Final = re.compile(rb"-?\d+")
+_Test = Callable[[bytes], str]
 _TIMESTAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)"
     r"([ T]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?"
@@ -58,8 +59,11 @@ class LineJudge:
         self._paths = [path_of(field) for field in self._fields]
         tree = tree_of(self._fields)
         self._decoder = msgspec.json.Decoder(_record(tree))
-        self._ways: list[tuple[str, ...]] = [()] * len(self._fields)
-        self._note_ways(tree, ())
+        ways = dict(_ways(tree))
+        types = [field.parser.arrow_type for field in self._fields]
+        self._values = [
+            (field, ways[i], _test_of(types[i]), _is_doubtful(types[i])) for i, field in enumerate(self._fields)
+        ]
 
     def faults(self, line: bytes) -> list[Fault]:
         """All that can be seen to be wrong with a line; empty if it seems good."""
@@ -71,7 +75,7 @@ class LineJudge:
             certain = not any(literal in line for literal in _LITERALS) and not isinstance(error, RecursionError)
             return [Fault(None, f"no JSON: {error}", certain)]
         faults = []
-        for field, way in zip(self._fields, self._ways, strict=True):
+        for field, way, test, is_doubtful in self._values:
             value = record
             for name in way:
                 value = getattr(value, name)
@@ -81,8 +85,8 @@ class LineJudge:
             if token in (b"", b"null"):
                 if not field.nullable:
                     faults.append(Fault(field, "null" if token else "missing", certain=True))
-            elif reason := _reason(field.parser.arrow_type, token):
-                certain = not _is_doubtful(field.parser.arrow_type) or _kind(token) not in ("string", "number")
+            elif reason := test(token):
+                certain = not is_doubtful or _kind(token) not in ("string", "number")
                 faults.append(Fault(field, f"{reason}: {token[:64].decode(errors='replace')}", certain))
         return faults
 
@@ -95,12 +99,14 @@ class LineJudge:
             return [Fault(None, text, certain=False)]
         return [Fault(field, f"{text} at {below}", certain=False) for field in fields]
 
-    def _note_ways(self, tree: dict[str, Any], way: tuple[str, ...]) -> None:
-        for i, node in enumerate(tree.values()):
-            if isinstance(node, dict):
-                self._note_ways(node, (*way, f"f{i}"))
-            else:
-                self._ways[node] = (*way, f"f{i}")
+
+def _ways(tree: dict[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """For each field the attributes that lead to its value in a `_record`."""
+    for i, node in enumerate(tree.values()):
+        if isinstance(node, dict):
+            yield from _ways(node, (*way, f"f{i}"))
+        else:
+            yield node, (*way, f"f{i}")
 
 
 def _record(tree: dict[str, Any]) -> Any:
@@ -122,75 +128,101 @@ def _is_doubtful(arrow_type: Any) -> bool:
     return not is_plain and not pa.types.is_string(arrow_type)
 
 
-def _reason(arrow_type: Any, token: bytes) -> str:
-    """Why a token that is not null is no value of a type; empty if it seems to be one."""
-    kind = _kind(token)
+def _test_of(arrow_type: Any) -> _Test:
+    """Says why a token that is not null is no value of the type, nothing if it seems to be one."""
     if pa.types.is_integer(arrow_type):
-        return _integer_reason(arrow_type, token) if kind == "number" else f"a {kind}"
+        bounds = np.iinfo(arrow_type.to_pandas_dtype())
+        return _of_kind("number", partial(_integer_reason, int(bounds.min), int(bounds.max)))
     if pa.types.is_floating(arrow_type):
-        if kind != "number":
-            return f"a {kind}"
-        largest = float(np.finfo(arrow_type.to_pandas_dtype()).max)
-        return "out of range" if not math.isfinite(float(token)) or abs(float(token)) > largest else ""
+        return _of_kind("number", partial(_float_reason, float(np.finfo(arrow_type.to_pandas_dtype()).max)))
     if pa.types.is_boolean(arrow_type):
-        return "" if kind == "boolean" else f"a {kind}"
+        return _of_kind("boolean", _no_reason)
+    if pa.types.is_string(arrow_type):
+        return _of_kind("string", _no_reason)
     if pa.types.is_decimal(arrow_type):
-        return _decimal_reason(arrow_type, token) if kind in ("number", "string") else f"a {kind}"
-    if pa.types.is_nested(arrow_type):
-        return _nested_reason(arrow_type, token, kind)
-    if kind != "string":
-        return f"a {kind}"
-    return "" if pa.types.is_string(arrow_type) else _time_reason(arrow_type, msgspec.json.decode(token, type=str))
+        return _of_kind("number or string", partial(_decimal_reason, arrow_type.precision, arrow_type.scale))
+    if pa.types.is_date(arrow_type):
+        return _of_kind("string", _date_reason)
+    if pa.types.is_timestamp(arrow_type):
+        return _of_kind("string", partial(_timestamp_reason, _UNIT_DIGITS[arrow_type.unit]))
+    if pa.types.is_list(arrow_type):
+        return _of_kind("array", partial(_array_reason, _test_of(arrow_type.value_type)))
+    members = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
+    return _of_kind("object", partial(_object_reason, {member.name: _test_of(member.type) for member in members}))
 
 
-def _integer_reason(arrow_type: Any, token: bytes) -> str:
+def _of_kind(wanted: str, test: _Test) -> _Test:
+    def of_kind(token: bytes) -> str:
+        kind = _kind(token)
+        return test(token) if kind in wanted else f"a {kind}"
+
+    return of_kind
+
+
+def _no_reason(token: bytes) -> str:
+    del token
+    return ""
+
+
+def _integer_reason(lowest: int, highest: int, token: bytes) -> str:
     if not _WHOLE.fullmatch(token):
         return "no whole number"
-    bounds = np.iinfo(arrow_type.to_pandas_dtype())
-    if token.startswith(b"-") and bounds.min == 0:
+    if token.startswith(b"-") and lowest == 0:
         return "negative"
-    return "" if len(token) < 40 and bounds.min <= int(token) <= bounds.max else "out of range"
+    return "" if len(token) < 40 and lowest <= int(token) <= highest else "out of range"
 
 
-def _decimal_reason(arrow_type: Any, token: bytes) -> str:
-    text = msgspec.json.decode(token, type=str) if token.startswith(b'"') else token.decode()
+def _float_reason(largest: float, token: bytes) -> str:
+    return "" if abs(float(token)) <= largest else "out of range"
+
+
+def _decimal_reason(precision: int, scale: int, token: bytes) -> str:
     try:
-        _, digits, exponent = Decimal(text).as_tuple()
+        _, digits, exponent = Decimal(_text(token)).as_tuple()
     except (InvalidOperation, ValueError):
         return "no decimal"
     if not isinstance(exponent, int):
         return "no decimal"
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
-    if digits.count(0) < len(digits) and -exponent - zeros > arrow_type.scale:
-        return f"more than {arrow_type.scale} digits behind the point"
-    whole = max(len(digits) + exponent, 0)
-    return "out of range" if whole > arrow_type.precision - arrow_type.scale else ""
+    if any(digits) and -exponent - zeros > scale:
+        return f"more than {scale} digits behind the point"
+    return "out of range" if len(digits) + exponent > precision - scale else ""
 
 
-def _nested_reason(arrow_type: Any, token: bytes, kind: str) -> str:
-    if pa.types.is_list(arrow_type):
-        if kind != "array":
-            return f"a {kind}"
-        parts = [(arrow_type.value_type, item) for item in msgspec.json.decode(token, type=list[msgspec.Raw])]
-    else:
-        if kind != "object":
-            return f"a {kind}"
-        members = msgspec.json.decode(token, type=dict[str, msgspec.Raw])
-        types = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
-        parts = [(member.type, members[member.name]) for member in types if member.name in members]
-    reasons = (_reason(type_, bytes(part)) for type_, part in parts if bytes(part) != b"null")
-    return next((f"{reason} in it" for reason in reasons if reason), "")
+def _date_reason(token: bytes) -> str:
+    text = _text(token)
+    return "no date" if len(text) != len("2000-01-01") else _day_reason(text)
 
 
-def _time_reason(arrow_type: Any, text: str) -> str:
-    is_date = pa.types.is_date(arrow_type)
-    matched = _TIMESTAMP.fullmatch(text)
-    if matched is None or (is_date and len(text) != len("2000-01-01")):
-        return "no date" if is_date else "no timestamp"
+def _day_reason(text: str) -> str:
     try:
-        date.fromisoformat(matched[1])
+        date.fromisoformat(text)
     except ValueError:
         return "no such day"
-    if is_date or matched[6] is None:
-        return ""
-    return "a finer unit" if len(matched[6]) - 1 > _UNIT_DIGITS[arrow_type.unit] else ""
+    return ""
+
+
+def _timestamp_reason(most_digits: int, token: bytes) -> str:
+    matched = _TIMESTAMP.fullmatch(_text(token))
+    if matched is None:
+        return "no timestamp"
+    digits = len(matched[6] or ".") - 1
+    return "a finer unit" if digits > most_digits else _day_reason(matched[1])
+
+
+def _array_reason(test: _Test, token: bytes) -> str:
+    items = map(bytes, msgspec.json.decode(token, type=list[msgspec.Raw]))
+    return next((f"{reason} in it" for item in items if item != b"null" and (reason := test(item))), "")
+
+
+def _object_reason(tests: dict[str, _Test], token: bytes) -> str:
+    members = msgspec.json.decode(token, type=dict[str, msgspec.Raw])
+    for name, test in tests.items():
+        member = bytes(members.get(name, b"null"))
+        if member != b"null" and (reason := test(member)):
+            return f"{reason} in it"
+    return ""
+
+
+def _text(token: bytes) -> str:
+    return msgspec.json.decode(token, type=str) if token.startswith(b'"') else token.decode()
