@@ -1,0 +1,227 @@
+"""Plain TCP streams on in-memory transports: ends, losses, senders that connect, many sources in one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet import error
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.python.failure import Failure
+
+from runtime.formats import RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.sources import Backoff, Position, Source, SourceStateError, TcpListener, TcpSource, Turn
+
+
+class Reactor(MemoryReactorClock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
+    """Connections in memory and a clock; calls from threads run at the next turn, as on a reactor."""
+
+    def callFromThread(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        self.callLater(0, f, *args, **kwargs)
+
+
+def reactor() -> Any:
+    return Reactor()  # type: ignore[no-untyped-call]  # Twisted's own annotations end here
+
+
+class Sink:
+    """Takes buffers while there is room and writes down everything else."""
+
+    def __init__(self, room: int = 1_000_000) -> None:
+        self.room = room
+        self.taken: list[RawBuffer] = []
+        self.events: list[tuple[str, int, str]] = []
+
+    def offer(self, raw: RawBuffer) -> bool:
+        if self.room == 0:
+            return False
+        self.room -= 1
+        self.taken.append(raw)
+        return True
+
+    def end_of_stream(self, origin_id: int) -> None:
+        self.events.append(("end", origin_id, ""))
+
+    def failed(self, origin_id: int, reason: str) -> None:
+        self.events.append(("failed", origin_id, reason))
+
+    def lost(self, origin_id: int, reason: str) -> None:
+        self.events.append(("lost", origin_id, reason))
+
+
+def connect(factory: Any) -> tuple[Any, Any]:
+    """The source's end of a connection and its transport."""
+    protocol = factory.buildProtocol(None)
+    transport: Any = StringTransport()  # type: ignore[no-untyped-call]  # as above
+    protocol.makeConnection(transport)
+    return protocol, transport
+
+
+def lose(protocol: Any, kind: Any = error.ConnectionDone) -> None:
+    protocol.connectionLost(Failure(kind()))  # type: ignore[no-untyped-call]  # as above
+
+
+def opened(position: Position | None = None, room: int = 1_000_000, **options: Any) -> tuple[Any, Sink, Any, TcpSource]:
+    clock, sink = reactor(), Sink(room)
+    source = TcpSource(clock, "127.0.0.1", 4711, 3, **options)
+    source.open(sink, position or Position())
+    *_, (_host, _port, factory, _timeout, _bind) = clock.tcpClients
+    protocol, _ = connect(factory)
+    return clock, sink, protocol, source
+
+
+def test_bytes_come_from_the_first_one_on_and_the_servers_end_is_the_end() -> None:
+    clock, sink, protocol, _ = opened(Position(offset=100))
+    protocol.dataReceived(b"one\nt")
+    protocol.dataReceived(b"wo")
+    clock.advance(0)
+    protocol.dataReceived(b"\n")
+    lose(protocol)
+    assert [(raw.sequence_number, raw.offset, raw.data) for raw in sink.taken] == [
+        (1, 100, b"one\ntwo"),
+        (2, 107, b"\n"),
+    ]
+    assert sink.events == [("end", 3, "")]
+
+
+def test_a_connection_that_breaks_is_a_failure_for_the_rest_is_missing() -> None:
+    _, sink, protocol, _ = opened()
+    protocol.dataReceived(b"one\n")
+    lose(protocol, error.ConnectionLost)
+    ((kind, _, reason),) = sink.events
+    assert kind == "failed"
+    assert "expected 127.0.0.1:4711 to send its stream to the end" in reason
+    assert len(sink.taken) == 1
+
+
+@pytest.mark.parametrize("kind", [error.ConnectionDone, error.ConnectionLost])
+def test_a_source_that_reconnects_takes_every_end_for_a_loss(kind: Any) -> None:
+    clock, sink, protocol, source = opened(reconnects=True)
+    protocol.dataReceived(b"one\ntw")
+    lose(protocol, kind)
+    assert [event[0] for event in sink.events] == ["lost"]
+    source.reconnect(Position(offset=4))
+    *_, (_host, _port, factory, _timeout, _bind) = clock.tcpClients
+    again, _ = connect(factory)
+    again.dataReceived(b"five\n")
+    clock.advance(0)
+    assert [(raw.sequence_number, raw.offset) for raw in sink.taken] == [(1, 0), (1, 4)]
+
+
+def test_offsets_of_compressed_bytes_are_unknown() -> None:
+    codec = Codec("zstd")
+    clock, sink, protocol, source = opened(codec=codec)
+    protocol.dataReceived(b"\x28\xb5")
+    clock.advance(0)
+    protocol.dataReceived(b"\x2f\xfd")
+    clock.advance(0)
+    assert [raw.offset for raw in sink.taken] == [-1, -1]
+    assert source.codec_at(Position(offset=7)) == codec
+    with pytest.raises(ValueError, match="expected a sequential codec for a TCP stream, was per_buffer"):
+        TcpSource(None, "127.0.0.1", 1, 1, codec=Codec("lz4", "per_buffer"))
+
+
+def test_attempts_end() -> None:
+    clock, sink = reactor(), Sink()
+    source = TcpSource(clock, "127.0.0.1", 4711, 3, backoff=Backoff(first_s=1.0, attempts=2))
+    source.open(sink, Position())
+    for _ in range(2):
+        *_, (_host, _port, factory, _timeout, _bind) = clock.tcpClients
+        factory.clientConnectionFailed(
+            clock.connectors[-1],
+            Failure(error.ConnectionRefusedError()),  # type: ignore[no-untyped-call]  # as above
+        )
+        clock.advance(1.0)
+    ((kind, _, reason),) = sink.events
+    assert (kind, "expected a server at 127.0.0.1:4711, was none in 2 attempts" in reason) == ("failed", True)
+
+
+class Port:
+    """A listener with some sources that are open."""
+
+    def __init__(self, count: int, room: int = 1_000_000) -> None:
+        self.clock = reactor()
+        self.sink = Sink(room)
+        self.listener = TcpListener(self.clock, 5000)
+        self.sources: list[Source] = [self.listener.source(origin_id) for origin_id in range(count)]
+        for source in self.sources:
+            source.open(self.sink, Position(offset=10 * count))
+
+    def connect(self) -> tuple[Any, Any]:
+        return connect(self.clock.tcpServers[-1][1])
+
+
+def test_senders_feed_sources_in_the_order_of_their_opening() -> None:
+    port = Port(2)
+    first, _ = port.connect()
+    second, _ = port.connect()
+    second.dataReceived(b"b\n")
+    first.dataReceived(b"a\n")
+    port.clock.advance(0)
+    assert [(raw.origin_id, raw.data, raw.offset) for raw in port.sink.taken] == [(1, b"b\n", 20), (0, b"a\n", 20)]
+    assert port.clock.tcpServers[-1][1].buildProtocol(None) is None, "nobody waits for a third"
+    lose(first)
+    lose(second, error.ConnectionLost)
+    assert [(kind, origin_id) for kind, origin_id, _ in port.sink.events] == [("end", 0), ("failed", 1)]
+    with pytest.raises(SourceStateError):
+        port.sources[0].open(port.sink, Position())
+
+
+def test_a_refused_sender_is_paused_until_there_is_room() -> None:
+    port = Port(2, room=1)
+    (first, _), (second, transport) = port.connect(), port.connect()
+    first.dataReceived(b"a\n")
+    second.dataReceived(b"b\n")
+    port.clock.advance(0)
+    assert transport.producerState == "paused"
+    port.sink.room = 10
+    port.sources[1].resume()
+    port.clock.advance(0)
+    assert transport.producerState == "producing"
+    assert [raw.data for raw in port.sink.taken] == [b"a\n", b"b\n"]
+
+
+def test_a_listener_ends_with_its_sources_and_they_are_silent() -> None:
+    port = Port(3)
+    protocol, transport = port.connect()
+    protocol.dataReceived(b"a\n")
+    for source in port.sources:
+        source.close()
+        source.close()
+    port.clock.advance(0)
+    lose(protocol)
+    port.sources[1].resume()
+    port.clock.advance(0)
+    assert transport.disconnecting
+    assert (port.sink.taken, port.sink.events, port.listener.port) == ([], [], 0)
+    with pytest.raises(SourceStateError):
+        port.sources[2].open(port.sink, Position())
+
+
+def test_a_turn_is_one_delayed_call_for_all_sources() -> None:
+    """A thousand sources with something in the same turn."""
+    port = Port(1000)
+    for protocol, _ in [port.connect() for _ in range(1000)]:
+        protocol.dataReceived(b"x")
+        protocol.dataReceived(b"\n")
+    assert len(port.clock.getDelayedCalls()) == 1
+    port.clock.advance(0)
+    assert [raw.data for raw in port.sink.taken] == [b"x\n"] * 1000
+
+
+def test_a_call_that_raises_does_not_keep_the_others_of_its_turn() -> None:
+    clock, done = reactor(), list[int]()
+    turn = Turn(clock)
+
+    def broken() -> None:
+        raise ArithmeticError("no")
+
+    for call in (lambda: done.append(1), broken, lambda: done.append(2), lambda: turn.plan(lambda: done.append(3))):
+        turn.plan(call)
+    with pytest.raises(ArithmeticError):
+        clock.advance(0)
+    clock.advance(0)
+    assert done == [1, 2, 3]
+    assert not clock.getDelayedCalls()
