@@ -51,6 +51,7 @@ from runtime.formats.format import (
 from runtime.formats.formatter import InputFormatter
 from runtime.formats.ordering import InOrder
 from runtime.formats.pushdown import Condition, Pushdown
+from runtime.formats.registry import format_kind, format_named, format_names, register_format
 from runtime.formats.schema import Field, Limits, Malformed, Schema
 from runtime.formats.schemas import BITSTAMP_SCHEMA, FEED_SCHEMA, LOBSTER_SCHEMA
 from runtime.formats.shredder import Found, SequenceShredder, Span
@@ -102,6 +103,10 @@ __all__ = [
     "Span",
     "TupleLayout",
     "ValueParser",
+    "format_kind",
+    "format_named",
+    "format_names",
     "register",
+    "register_format",
     "value_parser",
 ]
