@@ -270,6 +270,8 @@ def _gather(data: Bytes, at: Integers, width: int) -> Any:
     """Records of this width at any offsets; what would stand behind the data is 0."""
     size = len(data)
     last = size - width
+    if not len(at):
+        return np.empty(0, f"V{width}")
     late = np.flatnonzero(at > last)
     if not late.size:
         return np.ndarray((last + 1,), f"V{width}", data, 0, (1,))[at]

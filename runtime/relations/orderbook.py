@@ -136,6 +136,12 @@ class OrderBookAdaptor:
             "live_orders": len(self),
         }
 
+    def held(self, order_id: Integers) -> tuple[Flags, dict[str, Integers]]:
+        """Which of these orders are live, and their values by name."""
+        slots = self._orders.lookup(order_id[:, None])
+        values = self._orders.get(np.maximum(slots, 0))
+        return slots >= 0, dict(zip(_VALUES, values, strict=True))
+
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
         """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``), without empty ones."""
         self.counters.messages += len(messages.action)

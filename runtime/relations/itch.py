@@ -1,0 +1,288 @@
+"""The adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS and TRADES of all symbols.
+
+======== ==============================================================================================
+A, F     an order is added; F names its broker, of A it is 0
+E        it is executed at its own price
+C        it is executed at the price of the message; no trade if it is not printable
+X, D     it is reduced; it ends
+U        it ends, and a new one with its side, symbol and broker is added
+P        a trade that no displayed order took part in
+others   change nothing
+======== ==============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltabook.wire.attribution import LARGEST_BROKER, broker_of
+from runtime.compiler.program import Relation
+from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.formats import FormattedBatch, Pushdown, Schema
+from runtime.formats.itch import itch_schema
+from runtime.relations._replaces import OrderEvents, inherit
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.errors import FeedGapError
+from runtime.relations.feed import action_codes
+from runtime.relations.orderbook import FEED, TRADES_SCHEMA, Messages, OrderBookAdaptor
+from runtime.relations.orderlife import ADD, KILL, NONE, REDUCE
+from runtime.relations.retention import Retained, Retention
+from runtime.state import KeyColumn, ObjectSpace
+
+__all__ = ["ItchAdaptor", "Scale"]
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.uint8]
+
+_NEEDED: Final = (
+    "message_type",
+    "packet_type",
+    "timestamp",
+    "order_reference_number",
+    "buy_sell_indicator",
+    "shares",
+    "stock",
+    "price",
+    "attribution",
+    "executed_shares",
+    "printable",
+    "execution_price",
+    "canceled_shares",
+    "new_order_reference_number",
+)
+_SEQUENCE: Final = pa.field("sequence", pa.int64())
+
+
+def _codes(letters: Mapping[str, int]) -> Codes:
+    table = np.zeros(256, np.uint8)
+    for letter, code in letters.items():
+        table[ord(letter)] = code
+    return table
+
+
+# The letters of the text feed; of adds, and of executions that are not printable, another column decides.
+_ACTIONS: Final = _codes({"E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("D"), "P": ord("T")})
+_KINDS: Final = _codes({"A": ADD, "F": ADD, "E": REDUCE, "C": REDUCE, "X": REDUCE, "D": KILL, "U": KILL, "P": NONE})
+_IS_ORDER: Final = _codes(dict.fromkeys("AFECXDUP", 1)).astype(np.bool_)
+_SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """How an instrument's prices and shares become ticks and lots; what is not a whole one is cut off."""
+
+    tick_units: int = 1
+    """Units of 0.0001 in a tick."""
+    lot_shares: int = 1
+    """Shares in a lot."""
+
+
+class ItchAdaptor(Adaptor):
+    """Rows of the wide ITCH relation in, deltas out; the same relations as those of the text feed.
+
+    A message's number is its position among the sequenced messages of the session, from 1, malformed ones counted; it
+    becomes ``match_id``. An epoch may end before a heartbeat and between two messages with different times.
+    """
+
+    def __init__(
+        self,
+        space: ObjectSpace,
+        name: str,
+        retention: Retention,
+        next_sequence: int = 1,
+        *,
+        schema: Schema | None = None,
+        scale: Scale = Scale(),  # noqa: B008 (frozen)
+        scales: Mapping[str, Scale] | None = None,
+    ) -> None:
+        """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others."""
+        self._schema = schema or itch_schema()
+        self._book = OrderBookAdaptor(space, name, FEED)
+        columns = [
+            KeyColumn(f.name, "string" if pa.types.is_string(f.type) else "int64", nullable=True)
+            for f in TRADES_SCHEMA
+            if f.name != "weight"
+        ]
+        self._trades = Retained(space, f"{name}/trades", columns, retention, number="match_id", time="t")
+        self._scale, self._scales = scale, dict(scales or {})
+        self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
+        self._next = self._base = next_sequence
+        self._unsequenced = 0
+        self._counts = {"gaps": 0, "repeated": 0, "unknown_replaces": 0, "bad_sides": 0}
+        self._brokers: dict[str, int] = {}
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def pushdown(self) -> Pushdown:
+        """The columns that it reads."""
+        return Pushdown(_NEEDED)
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return MARKET_RELATIONS
+
+    @property
+    def next_sequence(self) -> int:
+        """Number of the first message that was not applied yet."""
+        return self._next
+
+    def opened(self, sequence: int) -> None:
+        self._base, self._unsequenced = max(1, sequence), 0
+
+    def received(self, batch: FormattedBatch) -> pa.RecordBatch:
+        """The rows with their numbers; a heartbeat has that of the next message."""
+        rows: pa.RecordBatch = batch.rows
+        numbers = batch.tuple_numbers + (self._base - self._unsequenced)
+        packets = rows.column("packet_type")
+        if packets.null_count < len(packets):
+            outside = pc.fill_null(pc.not_equal(packets, "S"), False).to_numpy(zero_copy_only=False)
+            numbers = numbers - (np.cumsum(outside) - outside)
+            self._unsequenced += int(outside.sum())
+        return pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(numbers, pa.int64())], schema=rows.schema.append(_SEQUENCE)
+        )
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
+        heartbeat = pc.equal(rows.column("message_type"), "").to_numpy(zero_copy_only=False)
+        time_ns = _numbers(rows, "timestamp")
+        cuttable = np.zeros(len(heartbeat), np.bool_)
+        cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
+        if heartbeat.any():
+            keep = ~heartbeat
+            return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
+        return Prepared(rows, row_ends, cuttable)
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        rows = self._in_sequence(prepared.rows)
+        letters = action_codes(rows.column("message_type"))
+        chosen = np.flatnonzero(_IS_ORDER[letters])
+        if not len(chosen):
+            return {}
+        if len(chosen) < len(letters):
+            rows, letters = rows.take(pa.array(chosen)), letters[chosen]
+        deltas = self._book.apply(self._messages(rows, letters))
+        if self._is_scaled:
+            deltas = {name: self._in_ticks(batch) for name, batch in deltas.items()}
+        if "trades" in deltas:
+            self._trades.add(deltas["trades"])
+        return deltas
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        expired = self._trades.expire()
+        return {} if expired is None else {"trades": expired}
+
+    def counters(self) -> Mapping[str, int]:
+        return {**self._book.counts(), **self._counts}
+
+    def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that were not applied before; counts those that are missing, which are the malformed ones."""
+        sequence = rows.column("sequence").to_numpy()
+        if (np.diff(sequence) < 0).any():
+            raise FeedGapError("expected feed messages in order, was a lower number behind a higher one")
+        repeated = int(np.searchsorted(sequence, self._next))
+        self._counts["repeated"] += repeated
+        rows, sequence = rows.slice(repeated), sequence[repeated:]
+        if len(sequence):
+            following = int(sequence[-1]) + 1
+            self._counts["gaps"] += max(0, following - self._next - len(sequence))
+            self._next = following
+        return rows
+
+    def _messages(self, rows: pa.RecordBatch, letters: Codes) -> Messages:
+        """The messages in the terms of the text feed; a replacement becomes two."""
+        is_replace = letters == ord("U")
+        times = 1 + is_replace.astype(np.int64)
+        source = np.repeat(np.arange(len(letters)), times)
+        kills = np.flatnonzero(is_replace[source])[::2]  # the event behind each adds the new order
+        reference = _numbers(rows, "order_reference_number")[source]
+        reference[kills + 1] = _numbers(rows, "new_order_reference_number")[source[kills]]
+        action, kind = self._actions(rows, letters)[source], _KINDS[letters][source]
+        kind[kills + 1] = ADD
+        kind[(kind == ADD) & (action == 0)] = NONE
+        volume = _numbers(rows, "shares") + _numbers(rows, "executed_shares") + _numbers(rows, "canceled_shares")
+        symbol = self._book.symbols.encode(rows.column("stock"))[source]
+        broker = self._broker_ids(rows.column("attribution"))[source]
+        messages = Messages(
+            t=_numbers(rows, "timestamp")[source],
+            order_id=reference,
+            broker_id=broker,
+            action=action,
+            volume=volume[source],
+            price=(_numbers(rows, "price") + _numbers(rows, "execution_price"))[source],
+            symbol=symbol,
+            number=rows.column("sequence").to_numpy()[source],
+        )
+        return self._replaced(messages, kind, kills) if len(kills) else messages
+
+    def _replaced(self, messages: Messages, kind: Codes, kills: Integers) -> Messages:
+        """With what new orders inherit; a replacement of an order that is not live has only its first half."""
+        kind[(kind == ADD) & (messages.volume == 0)] = NONE
+        is_live, held = self._book.held(messages.order_id[kills])
+        found = inherit(
+            OrderEvents(messages.order_id, kind, messages.volume), kills, np.where(is_live, held["volume"], 0)
+        )
+        self._counts["unknown_replaces"] += int((~found.effective).sum())
+        root, adds = np.maximum(found.root, 0), kills + 1
+        for name, into in (("side", messages.action), ("symbol", messages.symbol), ("broker_id", messages.broker_id)):
+            into[adds] = np.where(found.root >= 0, into[root], held[name][found.held])
+        if found.effective.all():
+            return messages
+        keep = np.ones(len(messages.action), np.bool_)
+        keep[adds[~found.effective]] = False
+        return Messages(**{name: getattr(messages, name)[keep] for name in Messages.__struct_fields__})
+
+    def _actions(self, rows: pa.RecordBatch, letters: Codes) -> Codes:
+        action = _ACTIONS[letters]
+        is_add = (letters == ord("A")) | (letters == ord("F"))
+        sides = _SIDES[action_codes(rows.column("buy_sell_indicator").fill_null(""))]
+        action[is_add] = sides[is_add]
+        self._counts["bad_sides"] += int((is_add & (sides == 0)).sum())
+        priced = np.flatnonzero(letters == ord("C"))
+        if len(priced):
+            hidden = pc.equal(rows.column("printable").take(pa.array(priced)), "N").to_numpy(zero_copy_only=False)
+            action[priced[hidden]] = ord("X")
+        return action
+
+    def _broker_ids(self, column: Any) -> Integers:
+        """Brokers of attributions; 0 for none. A loop over distinct ones."""
+        encoded = column.dictionary_encode()
+        numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
+        for place, text in enumerate(encoded.dictionary.to_pylist()):
+            if text not in self._brokers:
+                known = broker_of(text)
+                self._brokers[text] = _other_broker(text) if known is None else known
+            numbers[place] = self._brokers[text]
+        found: Integers = numbers[encoded.indices.fill_null(len(numbers) - 1).to_numpy()]
+        return found
+
+    def _in_ticks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        encoded = batch.column("symbol").dictionary_encode()
+        scales = [self._scales.get(symbol, self._scale) for symbol in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.to_numpy()
+        for name, size in (("price", "tick_units"), ("volume", "lot_shares")):
+            units = np.array([getattr(scale, size) for scale in scales], np.int64)[codes]
+            scaled = pa.array(batch.column(name).to_numpy() // units)
+            batch = batch.set_column(batch.schema.get_field_index(name), name, scaled)
+        return batch
+
+
+def _other_broker(text: str) -> int:
+    """A number of its own for an attribution that is no broker's; 0 for a blank one."""
+    return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
+
+
+def _numbers(rows: pa.RecordBatch, name: str) -> Integers:
+    """An integer column, with 0 for NULL."""
+    column = rows.column(name)
+    found: Integers = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return found
