@@ -6,6 +6,7 @@ export PYTHON
 
 DEMO_SECONDS ?= 30
 FLOW ?= agents
+FEED ?= text
 PYTEST_ARGS ?=
 SEEDS ?= 1000
 START ?= 0
@@ -22,8 +23,8 @@ help: ## list the targets
 setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
 	@scripts/setup.sh
 
-demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture
-	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW)
+demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=text|itch
+	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) --feed $(FEED)
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)

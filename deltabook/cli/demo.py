@@ -17,6 +17,7 @@ from rich.console import Console
 from deltabook.demo import (
     ChildError,
     DemoError,
+    Feed,
     Figures,
     Flow,
     InterruptedDemoError,
@@ -61,6 +62,9 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
     "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
 )
 @click.option(
+    "--feed", type=click.Choice(["text", "itch"]), default="text", help="What the runtime reads the market from."
+)
+@click.option(
     "--dir",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -68,7 +72,7 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
-def command(context: click.Context, seconds: float, flow: str, folder: Path | None, as_json: bool) -> None:
+def command(context: click.Context, seconds: float, flow: str, feed: str, folder: Path | None, as_json: bool) -> None:
     """Start exchange, runtime and strategies, show their figures, stop them.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
@@ -78,7 +82,7 @@ def command(context: click.Context, seconds: float, flow: str, folder: Path | No
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-        stages = make_stages(run_folder, chosen, capture)
+        stages = make_stages(run_folder, chosen, capture, cast(Feed, feed))
         supervisor = Supervisor(
             stages,
             run_folder,

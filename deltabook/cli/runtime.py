@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +17,7 @@ from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine import IngestConfig
+from runtime.service.feeds import FeedProtocol
 from runtime.service.live import LiveConfig, LiveRuntime
 from runtime.service.snapshotting import SnapshotConfig
 from runtime.spark.session import SparkConfig
@@ -46,8 +49,35 @@ def _address(text: str, option: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def _tick_units(tick: str) -> int:
+    """Ten-thousandths in a tick."""
+    try:
+        units = Decimal(tick) * 10_000
+    except InvalidOperation:
+        units = Decimal(0)
+    if not units.is_finite() or units < 1 or units != units.to_integral_value():
+        raise ConfigurationError(f"expected a tick of whole ten-thousandths for --feed-tick, was {tick!r}")
+    return int(units)
+
+
+def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) -> FeedProtocol:
+    if name == "text":
+        return FeedProtocol()
+    midnight_ns = 0 if day is None else int(day.replace(tzinfo=UTC).timestamp()) * 10**9
+    return FeedProtocol(name, midnight_ns=midnight_ns, tick_units=_tick_units(tick))
+
+
 @click.command()
-@click.option("--feed", required=True, metavar="HOST:PORT", help="The exchange's text feed.")
+@click.option("--feed", required=True, metavar="HOST:PORT", help="The exchange's feed.")
+@click.option(
+    "--feed-protocol", type=click.Choice(["text", "itch"]), default="text", help="What it is; itch: over SoupBinTCP."
+)
+@click.option("--feed-tick", default="0.0001", help="itch: what one tick is worth, the same for all symbols.")
+@click.option(
+    "--feed-day",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="itch: the session's first day, UTC; without it times count from its midnight.",
+)
 @click.option(
     "--dir", "directory", required=True, type=click.Path(path_type=Path, file_okay=False), help="Run directory."
 )
@@ -76,6 +106,9 @@ def _address(text: str, option: str) -> tuple[str, int]:
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     feed: str,
+    feed_protocol: Literal["text", "itch"],
+    feed_tick: str,
+    feed_day: datetime | None,
     directory: Path,
     views: str,
     http_port: int,
@@ -96,6 +129,7 @@ def command(
     config = LiveConfig(
         directory=directory,
         feed=_address(feed, "--feed"),
+        protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,
         epoch_ms=epoch_ms,

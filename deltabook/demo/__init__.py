@@ -13,7 +13,7 @@ from deltabook.demo.captures import capture_file
 from deltabook.demo.child import Child
 from deltabook.demo.errors import CaptureError, ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import Figures
-from deltabook.demo.plan import Flow, Stage, make_stages
+from deltabook.demo.plan import Feed, Flow, Stage, make_stages
 from deltabook.demo.runs import make_run_folder
 from deltabook.demo.screen import LineScreen, LiveScreen, Screen
 from deltabook.demo.supervisor import Limits, Supervisor
@@ -23,6 +23,7 @@ __all__ = [
     "Child",
     "ChildError",
     "DemoError",
+    "Feed",
     "Figures",
     "Flow",
     "InterruptedDemoError",

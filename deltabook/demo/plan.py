@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["SCALES", "STRATEGIES", "VIEWS", "Flow", "Stage", "make_stages"]
+__all__ = ["SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
 
 Flow = Literal["agents", "capture"]
+Feed = Literal["text", "itch"]
 Ports = Mapping[str, int]
 """``ROLE.purpose`` → port."""
 
@@ -53,24 +56,35 @@ def _deltabook(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "deltabook", *arguments]
 
 
-def make_stages(folder: Path, flow: Flow, capture: Path | None = None) -> list[Stage]:
+def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Feed = "text") -> list[Stage]:
     """Exchange, runtime and strategies, each with a folder of its own under `folder`.
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
-    replay when `flow` is ``capture``.
+    replay when `flow` is ``capture``. `feed` is what the runtime reads; orders are text in any case. Raises
+    `DemoError` for a capture as ITCH.
     """
+    if feed == "itch" and flow == "capture":
+        raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
     views = ",".join(str(_QUERIES / f"{view}.sql") for view in VIEWS)
 
     def exchange(ports: Ports) -> list[str]:
         del ports
         start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
-        return _deltabook("exchange", "--dir", str(folder / "exchange"), "--port", "0", *start, *source, *_COMMON)
+        ports_wanted = ["--port", "0", *(["--itch-port", "0"] if feed == "itch" else [])]
+        return _deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
 
     def runtime(ports: Ports) -> list[str]:
-        feed = f"127.0.0.1:{ports['exchange.text']}"
+        address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        return _deltabook("runtime", "--feed", feed, *where, "--views", views, *_COMMON)
+        return _deltabook("runtime", "--feed", address, *protocol(), *where, "--views", views, *_COMMON)
+
+    def protocol() -> list[str]:
+        if feed == "text":
+            return []
+        # The exchange's session begins with the flow, some seconds from now.
+        day = datetime.now(UTC).strftime("%Y-%m-%d")
+        return ["--feed-protocol", "itch", "--feed-tick", SCALES[flow].tick_size, "--feed-day", day]
 
     def algo(ports: Ports) -> list[str]:
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"

@@ -24,14 +24,15 @@ from twisted.python.failure import Failure
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
 from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
-from runtime.relations import FeedAdaptor, Retention
+from runtime.relations import Retention
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
+from runtime.service.feeds import FeedProtocol, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
 from runtime.service.snapshotting import SnapshotConfig, Snapshotting
-from runtime.sources import Position, TextFeedSource
+from runtime.sources import Position
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
 
@@ -51,7 +52,9 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory: Path
     """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
     feed: tuple[str, int]
-    """Host and port of the exchange's text feed."""
+    """Host and port of the exchange's feed."""
+    protocol: FeedProtocol = FeedProtocol()
+    """What that feed looks like."""
     interface: str = "127.0.0.1"
     """Where results are served."""
     http_port: int = 0
@@ -111,10 +114,11 @@ class LiveRuntime(IngestListener):
         for segment in self._results.read_all():
             self.hub.restore(segment)
         cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
-        self._source = TextFeedSource(reactor, *config.feed, _ORIGIN)
-        self._adaptor = FeedAdaptor(self._writer.space, _NAME, config.retention, cut.sequence + 1)
+        self._source = make_source(config.protocol, reactor, config.feed, _ORIGIN)
+        self._adaptor = make_adaptor(config.protocol, self._writer.space, _NAME, config.retention, cut)
         start = Position(cut.session, cut.sequence + 1, cut.offset)
-        self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, defer=reactor.callFromThread)
+        wanted, defer = columns_read(self._adaptor), reactor.callFromThread
+        self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, pushdown=wanted, defer=defer)
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
         self.catalogue = Catalogue(
             reactor,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click import Context, Group
 
 from deltabook.cli import main
-from deltabook.demo import make_stages
+from deltabook.demo import DemoError, make_stages
 from deltabook.demo.plan import VIEWS
 
-PORTS = {"exchange.text": 4711, "runtime.http": 8080}
+PORTS = {"exchange.text": 4711, "exchange.itch": 4712, "runtime.http": 8080}
 
 
 def test_the_strategies_stop_first_and_the_runtime_last() -> None:
@@ -41,6 +42,20 @@ def test_a_capture_is_replayed_as_orders() -> None:
     assert command[command.index("--speed") + 1] == "20"
 
 
+def test_the_runtime_may_read_itch_while_orders_stay_text() -> None:
+    exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents", feed="itch"))
+    assert exchange[exchange.index("--itch-port") + 1] == "0"
+    assert runtime[runtime.index("--feed") + 1] == "127.0.0.1:4712"
+    assert runtime[runtime.index("--feed-protocol") + 1] == "itch"
+    assert runtime[runtime.index("--feed-tick") + 1] == "0.01"
+    assert algo[algo.index("--orders") + 1] == "127.0.0.1:4711"
+
+
+def test_a_capture_is_too_fine_for_itch() -> None:
+    with pytest.raises(DemoError, match="expected a text feed for the capture, was itch, which cannot list BTCUSD"):
+        make_stages(Path("/run"), "capture", Path("/cache/orders.csv.gz"), "itch")
+
+
 def test_the_views_are_files_of_this_project() -> None:
     command = list(make_stages(Path("/run"), "agents")[1].command(PORTS))
     paths = [Path(path) for path in command[command.index("--views") + 1].split(",")]
@@ -51,8 +66,9 @@ def test_the_views_are_files_of_this_project() -> None:
 def test_the_processes_know_every_option_that_they_are_given() -> None:
     """Each command line parses; nothing is started."""
     assert isinstance(main, Group)
-    for flow in ("agents", "capture"):
-        for stage in make_stages(Path("/run"), flow, Path(__file__)):
+    plans = [make_stages(Path("/run"), flow, Path(__file__)) for flow in ("agents", "capture")]
+    for stages in (*plans, make_stages(Path("/run"), "agents", feed="itch")):
+        for stage in stages:
             _, _, _, role, *arguments = stage.command(PORTS)
             command = main.get_command(Context(main), role)
             assert command is not None

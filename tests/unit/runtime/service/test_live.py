@@ -44,7 +44,7 @@ class Connection(Listener):
 
 
 def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.service.live.TextFeedSource", Source)
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     views = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
     runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
