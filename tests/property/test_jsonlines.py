@@ -174,7 +174,18 @@ def _char(text: str) -> str:
     return text
 
 
+def _day(text: str) -> date:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise ValueError(text)
+    return date.fromisoformat(text)
+
+
 def _moment(text: str) -> datetime:
+    _day(text[:10])
+    if not re.fullmatch(
+        r"([ T][0-9]{2}(:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,3})?)?)?(Z|[-+][0-9]{2}(:?[0-9]{2})?)?)?", text[10:]
+    ):
+        raise ValueError(text)
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=None) - (moment.utcoffset() or datetime.resolution * 0)
 
@@ -186,7 +197,7 @@ CONVERT: dict[str, Any] = {
     "t": lambda v: _expect(str, v),
     "c": lambda v: _char(_expect(str, v)),
     "d": lambda v: _decimal(v if type(v) is _Number else _expect(str, v)),
-    "w": lambda v: date.fromisoformat(_expect(str, v)),
+    "w": lambda v: _day(_expect(str, v)),
     "s": lambda v: _moment(_expect(str, v)),
     "b": lambda v: _expect(bool, v),
     "q": lambda v: [None if item is None else _number(_expect(_Number, item), -128, 127) for item in _expect(list, v)],
