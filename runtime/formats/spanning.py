@@ -153,7 +153,7 @@ class SpanningTuples:
     def held_bytes(self) -> int:
         """How many bytes wait for a neighbour."""
         return (
-            sum(_length(opened.pieces) for opened in self._open.values())
+            sum(_length(opened.pieces) + len(opened.sample) for opened in self._open.values())
             + sum(_length(pieces) for _, pieces, _ in self._middles.values())
             + sum(_length(pieces) for pieces, _, _ in self._heads.values())
         )

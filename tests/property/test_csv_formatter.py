@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
@@ -53,14 +55,20 @@ def test_any_cutting_and_order(data: st.DataObject, lines: list[bytes], last_del
     """Rows 1-3, 6-8, 10, 23, 24: good rows are all there in order, bad ones are all counted and described."""
     text = end.join(lines) + (end if last_delimiter else b"")
     raws = data.draw(st.permutations(cut(text, data.draw(cuts(text)))))
-    batches = format_all(InputFormatter(SCHEMA), raws)
+    batches = format_all(InputFormatter(SCHEMA), raws, at_once=data.draw(st.sampled_from([1, 2, 5, 100])))
     rows, count = expected_rows(text)
     assert rows_of(batches) == rows
-    assert sum(batch.messages for batch in batches) == count
+    assert sum(batch.tuples for batch in batches) == count
+    assert sum(batch.bad for batch in batches) == count - len(rows)
+    for before, after in itertools.pairwise(batches):
+        assert (before.to_place, before.end_offset) == (after.from_place, after.offset)
     letters = [letter for batch in batches for letter in batch.dead]
     assert len(letters) == count - len(rows)
     for letter in letters:
         assert text[letter.byte_offset : letter.byte_offset + len(letter.data)] == letter.data
+        stop = text.find(b"\n", letter.byte_offset)  # without a delimiter a tuple ends with the stream
+        ends_in = [raw.sequence_number for raw in raws if raw.offset <= stop < raw.offset + len(raw.data)]
+        assert letter.sequence_number == (ends_in[0] if stop >= 0 else len(raws))
 
 
 @settings(max_examples=20)
@@ -69,7 +77,8 @@ def test_any_number_of_threads(data: st.DataObject, lines: list[bytes], threads:
     """Row 4: the same from several threads at once."""
     text = b"\n".join(lines)
     raws = cut(text, data.draw(cuts(text)))
-    assert rows_of(format_with_threads(InputFormatter(SCHEMA), raws, threads, seed)) == expected_rows(text)[0]
+    batches = format_with_threads(InputFormatter(SCHEMA), raws, threads, seed, at_once=1 + seed % 7)
+    assert rows_of(batches) == expected_rows(text)[0]
 
 
 TYPES = [
@@ -126,7 +135,7 @@ def test_a_value_is_judged_without_its_neighbours(type_name: str, token: str) ->
     """Row 23: whether a text is a value does not depend on what else is bad in its block, nor does the value."""
     formatter = InputFormatter(Schema((Field("guard", "int8"), Field("value", type_name))))
     line = b"1,%s\n" % token.encode()
-    (alone,) = [batch for batch in format_all(formatter, cut(line, [])) if batch.messages]
+    (alone,) = [batch for batch in format_all(formatter, cut(line, [])) if batch.tuples]
     beside_bad = format_all(formatter, cut(b"x,1\n" + line + b"y,2\n", []))
     assert repr(rows_of(beside_bad)) == repr(rows_of([alone]))
     assert sum(len(batch.dead) for batch in beside_bad) == 2 + len(alone.dead)

@@ -38,6 +38,36 @@ def test_every_span_exactly_once(data: st.DataObject, delimiters: list[bool], sl
     assert shredder.open_span() == Span(places[-1], len(delimiters))
 
 
+@given(st.data(), st.lists(st.booleans(), min_size=1, max_size=400), st.sampled_from([2, 4, 8]))
+def test_neighbours_entered_as_one(data: st.DataObject, delimiters: list[bool], slots: int) -> None:
+    """Rows 1, 2, 16: runs of any length, the last of each with the delimiter of all, join without holes."""
+    borders = sorted(data.draw(st.sets(st.integers(1, len(delimiters)), max_size=40)) | {len(delimiters)})
+    firsts = [1, *[border + 1 for border in borders]]
+    runs = [(first, last, any(delimiters[first - 1 : last])) for first, last in zip(firsts, borders, strict=False)]
+    shredder = SequenceShredder(slots=slots, max_slots=8)
+    spans: list[Span] = []
+    todo = data.draw(st.permutations(runs))
+    while todo:
+        again = []
+        for first, last, has_delimiter in todo:
+            if first != last and last >= shredder.limit:
+                again += [(first, first, False), (first + 1, last, has_delimiter)]  # in part: it may never fit as one
+                continue
+            assert not shredder.holds(first, last)
+            found = shredder.process(first, last, has_delimiter)
+            shredder._check()
+            if found is None:
+                again.append((first, last, has_delimiter))
+                continue
+            assert shredder.holds(first, last) or last < shredder._tail * 64
+            spans += [*([found.ending] if found.ending else []), *found.others]
+        todo = again
+    places = [0, *[last for _, last, has_delimiter in runs if has_delimiter]]
+    assert sorted(spans, key=lambda span: span.first) == [Span(*pair) for pair in itertools.pairwise(places)]
+    assert shredder.open_span() == Span(places[-1], len(delimiters))
+    assert shredder.watermark() == len(delimiters)
+
+
 class InterruptedLock:
     """A lock that lets other work in whenever it is released: every place where a thread may be overtaken."""
 
