@@ -9,13 +9,18 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.json as pajson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.formats.jsonlines import JsonIndexer
-from runtime.formats.schema import Field, Malformed
+from runtime.formats import InputFormatter
+from runtime.formats.jsonlines import JsonFormat, JsonIndexer
+from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Field, Malformed, Schema
 from tests.generators.json_lines import indexer, parse, parse_block
+from tests.generators.text_buffers import cut, cuts, format_all, format_with_threads, in_pieces, rows_of
 
 FIELDS = (
     Field("n", "int16"),
@@ -30,6 +35,8 @@ FIELDS = (
     Field("q", "array<int8>", nullable=True, path="o.q"),
 )
 READER = indexer(*FIELDS)
+READER_SCHEMA = Schema(FIELDS, format=JsonFormat())
+FLAT = Pushdown(("n", "u", "f", "t"))
 STRICT = indexer(*FIELDS, malformed_nullable=Malformed.SKIP)
 
 GOOD = {
@@ -257,3 +264,32 @@ def test_a_line_is_good_or_bad_whatever_stands_around_it(lines: list[bytes], aga
     assert len(together.nulled) == sum(len(parsed.nulled) for parsed in alone) * again
     described = [(bad.field, bad.expected) for parsed in alone for bad in parsed.bad] * again
     assert [(bad.field, bad.expected) for bad in together.bad] == described[: len(together.bad)]
+
+
+@given(st.data(), st.lists(LINES, max_size=12), st.booleans())
+def test_any_cutting_and_order(data: st.DataObject, lines: list[bytes], last_delimiter: bool) -> None:
+    """Rows 1-3, 6-8, 10, 23: what comes in pieces and in any order is what came whole."""
+    text = b"\n".join(lines) + b"\n" * last_delimiter
+    raws = data.draw(st.permutations(cut(text, data.draw(cuts(text)))))
+    formatter = InputFormatter(READER_SCHEMA)
+    batches = format_all(formatter, raws, at_once=data.draw(st.sampled_from([1, 2, 5, 100])))
+    whole = parse_block(READER, b"\n".join(lines) + b"\n")
+    assert rows_of(batches) == [tuple(row.values()) for row in whole.rows.to_pylist()]
+    assert sum(batch.tuples for batch in batches) == whole.tuples
+    assert sum(batch.bad for batch in batches) == len(whole.bad_tuples)
+    assert sum(batch.nulled for batch in batches) == len(whole.nulled)
+    for letter, bad in zip([letter for batch in batches for letter in batch.dead], whole.bad, strict=True):
+        assert (letter.row, letter.byte_offset, letter.field) == (bad.index, bad.start, bad.field)
+        assert text[bad.start : bad.stop] == letter.data
+
+
+@settings(max_examples=20)
+@given(st.lists(objects(odd=False), min_size=1, max_size=20), st.integers(1, 90), st.integers(0, 1_000))
+def test_any_number_of_threads_reads_what_arrow_reads_at_once(lines: list[str], size: int, seed: int) -> None:
+    """Row 4, and the file read in one piece by the library as the second opinion."""
+    text = "\n".join(lines).encode()
+    batches = format_with_threads(InputFormatter(READER_SCHEMA, FLAT), in_pieces(text, size), 1 + seed % 4, seed)
+    explicit = pa.schema([("n", pa.int16()), ("u", pa.uint64()), ("f", pa.float32()), ("t", pa.string())])
+    options = pajson.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore")
+    table = pajson.read_json(pa.BufferReader(text), parse_options=options)
+    assert rows_of(batches) == [tuple(row.values()) for row in table.to_pylist()]
