@@ -121,7 +121,7 @@ class ColumnReader:
         return refused
 
     def _nested(self, tokens: Any, null: Any) -> tuple[Any, Any]:
-        """Arrays and structs: JSON in one line, members as the type has them."""
+        """Arrays and structs: JSON, members as the type has them."""
         refused = np.zeros(len(tokens), np.bool_)
         texts = pc.if_else(pa.array(null), pa.scalar(b"null", pa.binary()), tokens)
         if not self._reads_nested(texts):
@@ -133,9 +133,6 @@ class ColumnReader:
         return values, refused
 
     def _reads_nested(self, texts: Any) -> bool:
-        data = _content(texts)
-        if b"\n" in data or b"\r" in data:
-            return False
         try:
             return len(_json(texts, self._parser.arrow_type)) == len(texts)
         except pa.ArrowInvalid:
@@ -176,11 +173,14 @@ def _json(texts: Any, arrow_type: Any) -> Any:
     lines = pc.binary_join_element_wise(
         pa.scalar(b'{"value":', pa.binary()), texts, pa.scalar(b"}\n", pa.binary()), pa.scalar(b"", pa.binary())
     )
+    data = _content(lines)
     table = pajson.read_json(
-        pa.BufferReader(_content(lines)),
+        pa.BufferReader(data),
         read_options=pajson.ReadOptions(use_threads=False, block_size=_WHOLE),
         parse_options=pajson.ParseOptions(
-            explicit_schema=pa.schema([("value", arrow_type)]), unexpected_field_behavior="error"
+            explicit_schema=pa.schema([("value", arrow_type)]),
+            unexpected_field_behavior="error",
+            newlines_in_values=data.count(b"\n") > len(texts),
         ),
     )
     return _one_chunk(table.column(0))

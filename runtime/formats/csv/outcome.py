@@ -58,9 +58,7 @@ class Outcome:
         whole: list[WholeFaults],
     ) -> ParsedBlock:
         """``alive``: for each row of the reading the index of its tuple, None if every tuple has a row."""
-        rows = pa.RecordBatch.from_arrays(reading.columns, schema=self._arrow_schema) if reading.rows else None
-        if rows is None:
-            rows = _empty(self._arrow_schema)
+        rows = _rows(reading, self._arrow_schema)
         good = np.ones(reading.rows, np.bool_)
         nulled = [f.rows for f in reading.faults if self._becomes_null[f.position]]
         refused = [f for f in reading.faults if not self._becomes_null[f.position]]
@@ -111,6 +109,15 @@ class Outcome:
         where = tuples()
         for place in sorted(found)[: self._described]:
             yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *found[place])
+
+
+def _rows(reading: Reading, schema: Any) -> Any:
+    """A record batch that knows its length without columns too, where tuples are only counted."""
+    if not reading.rows:
+        return _empty(schema)
+    if not reading.columns:
+        return pa.RecordBatch.from_arrays([pa.nulls(reading.rows)], ["none"]).select([])
+    return pa.RecordBatch.from_arrays(reading.columns, schema=schema)
 
 
 def _empty(schema: Any) -> Any:

@@ -104,12 +104,12 @@ class BlockReader:
 
     def _conversion(self, as_bytes: frozenset[int]) -> Any:
         """How texts become values: by the schema's types alone, nothing is guessed and no text is null by itself."""
+        types = {f.name: pa.binary() if i in as_bytes else f.parser.arrow_type for i, f in enumerate(self._fields)}
+        types = types or {self._first: pa.binary()}  # no columns would mean all of them
         return pacsv.ConvertOptions(
             check_utf8=True,
-            column_types={
-                f.name: pa.binary() if i in as_bytes else f.parser.arrow_type for i, f in enumerate(self._fields)
-            },
-            include_columns=[f.name for f in self._fields],
+            column_types=types,
+            include_columns=list(types),
             null_values=self._null_values,
             strings_can_be_null=False,
             auto_dict_encode=False,
