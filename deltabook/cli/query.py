@@ -139,7 +139,12 @@ def run(
             f"{unknown} for orders that are not live",
             err=True,
         )
-        if counts.dead_letters:
+        if counts.nulled:
+            click.echo(f"{counts.nulled} malformed values became NULL", err=True)
+        for name, origin in counts.origins.items():
+            if origin.skipped:
+                click.echo(f"{origin.skipped} malformed tuples of {name} were skipped", err=True)
+        if counts.dead_letters > sum(origin.skipped for origin in counts.origins.values()):
             click.echo(f"malformed tuples are in {place / 'dead-letters.jsonl'}" if directory else
                        "run again with --dir to keep the malformed tuples", err=True)  # fmt: skip
 

@@ -232,10 +232,16 @@ def _options(cursor: Cursor) -> dict[str, str]:
     if not cursor.take_symbol("(") or cursor.take_symbol(")"):
         return options
     while True:
-        name = cursor.word("the name of an option")
+        start = cursor.word("the name of an option")
+        name = start.text.lower()
+        while cursor.take_symbol("."):
+            name += "." + cursor.word("the name of a column").text.lower()
+        if name in options:
+            raise cursor.text.error(start.start, f"expected each option once, was {name!r} again")
         cursor.symbol(":=")
-        value = cursor.expect("a value in quotes", lambda token: token.kind in ("string", "number", "word"))
-        options[name.text.lower()] = value.text
+        options[name] = cursor.expect(
+            "a value in quotes", lambda token: token.kind in ("string", "number", "word")
+        ).text
         if not cursor.take_symbol(","):
             cursor.expect("',' or ')'", lambda token: token.is_symbol(")"))
             return options

@@ -94,7 +94,9 @@ class Ingest(BufferSink):
             stage = shared.get(key)
             if stage is None:
                 formatter = InputFormatter(*key)
-                stage = shared[key] = FormatStage(formatter, self._queue, self._config.workers, self._formatted)
+                stage = shared[key] = FormatStage(
+                    formatter, self._queue, self._config.workers, self._formatted, lambda o: self._origins[o].name
+                )
             stages[origin_id] = stage
             origin.attach(stage, self._admission)
         return stages
@@ -140,6 +142,11 @@ class Ingest(BufferSink):
     def backlog(self) -> int:
         """Raw buffers and tasks that wait."""
         return len(self._queue) + sum([len(stage) for stage in set(self._stages.values())])
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of raw buffers between sources and epochs."""
+        return self._admission.bytes
 
     def counters(self) -> dict[str, OriginCounters]:
         """What became of each origin's tuples so far, by name."""
@@ -189,7 +196,7 @@ class Ingest(BufferSink):
         self._apply(accept)
 
     def _finish(self, origin: Origin) -> None:
-        batches = self._stages[origin.origin_id].formatter.finish(origin.origin_id)
+        batches = self._stages[origin.origin_id].finish(origin.origin_id)
         self._apply(lambda: self._end(origin, batches))
 
     def _apply(self, step: Callable[[], None]) -> None:
@@ -272,7 +279,7 @@ class Ingest(BufferSink):
                 self._listener.on_finished()
 
     def _on_error(self, error: BaseException) -> None:
-        self._fail(f"{type(error).__name__}: {error}")
+        self._fail(str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}")
 
     def _fail(self, reason: str) -> None:
         if self._terminate():

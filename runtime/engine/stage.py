@@ -6,8 +6,17 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from runtime.engine.errors import EngineError
 from runtime.engine.queue import TaskQueue
-from runtime.formats import COALESCE_BYTES, FormattedBatch, InputFormatter, Pending, RawBuffer
+from runtime.formats import (
+    COALESCE_BYTES,
+    FormatError,
+    Formatted,
+    FormattedBatch,
+    InputFormatter,
+    Pending,
+    RawBuffer,
+)
 
 __all__ = ["FormatStage"]
 
@@ -24,12 +33,15 @@ class FormatStage:
     aside until others have been formatted, and then repeated. Thread-safe.
     """
 
-    def __init__(self, formatter: InputFormatter, queue: TaskQueue, workers: int, accept: Accept) -> None:
-        """``accept`` takes what a task completed, and the buffers that are thereby done."""
+    def __init__(
+        self, formatter: InputFormatter, queue: TaskQueue, workers: int, accept: Accept, name: Callable[[int], str]
+    ) -> None:
+        """``accept`` takes what a task completed, and the buffers that are thereby done; ``name`` names an origin."""
         self.formatter = formatter
         self._queue = queue
         self._workers = workers
         self._accept = accept
+        self._name = name
         self._task_bytes = COALESCE_BYTES
         self._pending = Pending()
         self._lock = threading.Lock()
@@ -70,7 +82,7 @@ class FormatStage:
         if not raws:
             self._end(is_progress=False)
             return
-        formatted = self.formatter.format(raws)
+        formatted = self._format(raws)
         if formatted.again:
             again = {id(raw) for raw in formatted.again}
             raws = [raw for raw in raws if id(raw) not in again]
@@ -79,6 +91,20 @@ class FormatStage:
                 self.repeats += len(again)
         self._accept(formatted.batches, raws)
         self._end(is_progress=bool(raws))
+
+    def _format(self, raws: list[RawBuffer]) -> Formatted:
+        try:
+            return self.formatter.format(raws)
+        except FormatError as error:
+            names = ", ".join(sorted({self._name(raw.origin_id) for raw in raws}))
+            raise EngineError(f"origin {names}: {error}") from error
+
+    def finish(self, origin_id: int) -> list[FormattedBatch]:
+        """The end of an origin's stream, see `InputFormatter.finish`."""
+        try:
+            return self.formatter.finish(origin_id)
+        except FormatError as error:
+            raise EngineError(f"origin {self._name(origin_id)}: {error}") from error
 
     def _end(self, *, is_progress: bool) -> None:
         """Repeat what was out of range once something else was formatted, or nothing else is under way."""

@@ -3,8 +3,9 @@
 ```
 rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ Adaptor.apply ──▶ deltas by relation
                         FeedAdaptor   the exchange's feed: bids, asks, trades
+                        ItchAdaptor   the same of NASDAQ's ITCH 5.0
                         TraceAdaptor  DBToaster traces: the streams that a script declares
-                        RowAdaptor    CSV streams and tables
+                        RowAdaptor    plain streams and tables, of any format
 orderbook.py, orderlife.py: what a batch of messages does to orders      retention.py: rows that leave again
 ```
 """
@@ -12,16 +13,18 @@ orderbook.py, orderlife.py: what a batch of messages does to orders      retenti
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError, FeedGapError
 from runtime.relations.feed import FeedAdaptor
+from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.relations.orderbook import BOOK_SCHEMA, DBTOASTER, FEED, TRADES_SCHEMA, Dialect, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.rowends import RowEnds
-from runtime.relations.table import RowAdaptor
-from runtime.relations.trace import BookStream, TraceAdaptor
+from runtime.relations.table import RowAdaptor, row_schema
+from runtime.relations.trace import TRACE_SCHEMA, BookStream, TraceAdaptor
 
 __all__ = [
     "BOOK_SCHEMA",
     "DBTOASTER",
     "FEED",
+    "TRACE_SCHEMA",
     "TRADES_SCHEMA",
     "Adaptor",
     "AdaptorError",
@@ -29,6 +32,7 @@ __all__ = [
     "Dialect",
     "FeedAdaptor",
     "FeedGapError",
+    "ItchAdaptor",
     "Messages",
     "Offsets",
     "OrderBookAdaptor",
@@ -37,5 +41,7 @@ __all__ = [
     "Retention",
     "RowAdaptor",
     "RowEnds",
+    "Scale",
     "TraceAdaptor",
+    "row_schema",
 ]

@@ -1,37 +1,40 @@
-"""The adaptor of plain CSV streams and tables: every tuple is an inserted row, or a deleted one if a flag says so."""
+"""The adaptor of plain streams and tables: every tuple is an inserted row, or a deleted one if a flag says so."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.compiler.program import Column, Relation
-from runtime.formats import CsvFormat, Field, Schema
+from runtime.formats import CsvFormat, Field, Pushdown, Schema
+from runtime.formats.format import Format
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES
 
-__all__ = ["RowAdaptor"]
+__all__ = ["FLAG", "RowAdaptor", "field_type", "row_schema"]
 
-_FLAG = "_insert"
+FLAG: Final = "_insert"
+"""The field in front of the columns, where rows may be deleted: 1 for an insertion, 0 for a deletion."""
 
 
 class RowAdaptor(Adaptor):
-    """Tuples of a relation's columns; with ``deletions`` the first field is 1 for an insertion, 0 for a deletion."""
+    """Tuples of a relation's columns, found in the schema by their names; with ``deletions`` the schema has a `FLAG`.
 
-    def __init__(self, relation: Relation, delimiter: bytes, *, deletions: bool) -> None:
-        fields = [Field(c.name, _field_type(c), c.nullable) for c in relation.columns]
-        self._deletions = deletions
+    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them.
+    """
+
+    def __init__(
+        self, relation: Relation, schema: Schema, *, deletions: bool = False, columns: frozenset[str] | None = None
+    ) -> None:
         self._relation = relation
-        # An empty line is an empty tuple, so that a single field needs letters for NULL.
-        nulls = ("NULL", "") if len(fields) == 1 and not deletions else ("",)
-        self._schema = Schema(
-            (Field(_FLAG, "int64"), *fields) if deletions else tuple(fields),
-            CsvFormat(field_delimiter=delimiter),
-            null_values=nulls,
-        )
+        self._schema = schema
+        self._deletions = deletions
+        wanted = [c for c in relation.columns if columns is None or c.name in columns]
+        self._columns = tuple(wanted or relation.columns[:1])  # rows without a column could not be counted
 
     @property
     def schema(self) -> Schema:
@@ -41,6 +44,12 @@ class RowAdaptor(Adaptor):
     def relations(self) -> tuple[Relation, ...]:
         return (self._relation,)
 
+    @property
+    def pushdown(self) -> Pushdown:
+        """What the formatter has to parse."""
+        names = [c.name for c in self._columns]
+        return Pushdown(columns=(FLAG, *names) if self._deletions else tuple(names))
+
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
 
@@ -49,20 +58,40 @@ class RowAdaptor(Adaptor):
         if not rows.num_rows:
             return {}
         if self._deletions:
-            flag = rows.column(_FLAG).to_numpy()
+            flag = rows.column(FLAG).to_numpy()
             odd = flag[(flag != 0) & (flag != 1)]
             if len(odd):
                 raise AdaptorError(f"expected 1 or 0 in front of the rows of {self._relation.name}, was {odd[0]}")
             weight = pa.array(2 * flag - 1)
         else:
             weight = pa.array(np.ones(rows.num_rows, np.int64))
-        names = [c.name for c in self._relation.columns]
-        arrays = [_scaled(rows.column(c.name), c) for c in self._relation.columns]
+        arrays = [_of_type(rows.column(c.name), c) for c in self._columns]
+        names = [c.name for c in self._columns]
         return {self._relation.name: pa.RecordBatch.from_arrays([*arrays, weight], names=[*names, "weight"])}
 
 
-def _field_type(column: Column) -> str:
-    """How the column stands in the text: an integer with a scale is written as a decimal."""
+def row_schema(
+    relation: Relation,
+    format_: Format = CsvFormat(),  # noqa: B008 (frozen)
+    *,
+    deletions: bool = False,
+    types: Mapping[str, str] | None = None,
+    paths: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Schema:
+    """The schema of a relation's rows: ``types`` and ``paths`` by column where they are not those of the column."""
+    types, paths = types or {}, paths or {}
+    fields = [
+        Field(c.name, types.get(c.name) or field_type(c), c.nullable, paths.get(c.name, "")) for c in relation.columns
+    ]
+    if "null_values" not in settings and len(fields) == 1 and not deletions:
+        settings["null_values"] = ("NULL", "")  # an empty line is no tuple: a single field needs letters for NULL
+    flag = (Field(FLAG, "int64"),) if deletions else ()
+    return Schema((*flag, *fields), format=format_, **settings)
+
+
+def field_type(column: Column) -> str:
+    """How the column stands in the input: an integer with a scale is written as a decimal."""
     if column.type == "timestamp":
         return "timestamp(us)"
     if column.type in ("int64", "int128") and (column.scale or column.type == "int128"):
@@ -70,9 +99,9 @@ def _field_type(column: Column) -> str:
     return column.type
 
 
-def _scaled(array: pa.Array, column: Column) -> pa.Array:
+def _of_type(array: pa.Array, column: Column) -> pa.Array:
     """Values in the relation's type; a decimal's digits become the scaled integer."""
-    if not pa.types.is_decimal(array.type):
-        return array
-    digits = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
-    return digits.cast(ARROW_TYPES[column.type])
+    if pa.types.is_decimal(array.type):
+        array = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
+    wanted = ARROW_TYPES[column.type]
+    return array if array.type == wanted else array.cast(wanted)

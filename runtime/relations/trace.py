@@ -21,9 +21,9 @@ from runtime.relations.feed import action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
 from runtime.state import ObjectSpace
 
-__all__ = ["BookStream", "TraceAdaptor"]
+__all__ = ["TRACE_SCHEMA", "BookStream", "TraceAdaptor"]
 
-_SCHEMA: Final = Schema(
+TRACE_SCHEMA: Final = Schema(
     (
         Field("t", "int64"),
         Field("id", "int64"),
@@ -49,8 +49,16 @@ class TraceAdaptor(Adaptor):
     """Trace lines in, deltas of the declared streams out; every line is a message of its own."""
 
     def __init__(
-        self, space: ObjectSpace, name: str, streams: Sequence[BookStream], brokers: int, messages: int = 0
+        self,
+        space: ObjectSpace,
+        name: str,
+        streams: Sequence[BookStream],
+        brokers: int,
+        messages: int = 0,
+        *,
+        schema: Schema = TRACE_SCHEMA,
     ) -> None:
+        """``schema``: the trace's, with other policies."""
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:
                 raise AdaptorError(
@@ -61,10 +69,11 @@ class TraceAdaptor(Adaptor):
         self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers))
         self._symbol = self._book.symbols.encode(pa.array([""]))
         self._messages = messages
+        self._schema = schema
 
     @property
     def schema(self) -> Schema:
-        return _SCHEMA
+        return self._schema
 
     @property
     def relations(self) -> tuple[Relation, ...]:

@@ -175,7 +175,7 @@ class LiveRuntime(IngestListener):
         return stopped
 
     def figures(self) -> dict[str, int | float | str | None]:
-        """Figures of the moment, for status lines and ``/v1/status``."""
+        """Figures of the moment, for status lines."""
         counters = self._adaptor.counters()
         return {
             "feed_sequence": self._origin.cut().sequence,
@@ -191,7 +191,13 @@ class LiveRuntime(IngestListener):
             "live_orders": counters["live_orders"],
             "unknown_orders": counters["unknown_orders"],
             "backlog": self._ingest.backlog,
+            "nulled_values": self._origin.counters().nulled,
+            "waiting_bytes": self._ingest.waiting_bytes,
         }
+
+    def status(self) -> dict[str, Any]:
+        """The same with what became of the tuples of each origin, for ``/v1/status``."""
+        return {**self.figures(), "origins": self._ingest.counters()}
 
     # From workers and Spark's threads
 
@@ -235,7 +241,7 @@ class LiveRuntime(IngestListener):
             raise ServiceError("stopped while it was starting")
         self._port = self._reactor.listenTCP(
             self._config.http_port,
-            results_site(self.hub, self.figures, Control(self.hub, self.catalogue)),
+            results_site(self.hub, self.status, Control(self.hub, self.catalogue)),
             interface=self._config.interface,
         )
         self.catalogue.published(self.hub.version)

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from runtime.compiler import NamedSelect, StreamDeclaration, compile_program
+from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program
 from runtime.compiler.program import Column, Program, encode_program
-from runtime.engine import EngineError, EpochWriter, Ingest, IngestConfig, IngestListener
+from runtime.engine import EngineError, EpochWriter, Ingest, IngestConfig, IngestListener, OriginCounters
 from runtime.epochs import Footer, ResultLog
 from runtime.service.errors import ServiceError
 from runtime.service.materialised import MaterialisedView, json_rows
@@ -21,7 +21,7 @@ from runtime.spark.errors import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
 
-__all__ = ["Counts", "Result", "ScriptRun"]
+__all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 
 _PATIENCE_SECONDS: Final = 600.0
 
@@ -48,10 +48,14 @@ class Counts(msgspec.Struct, frozen=True):
     """Messages of all origins, malformed ones not counted."""
     dead_letters: int
     """Malformed ones."""
+    nulled: int
+    """Malformed values that became NULL."""
     epochs: int
     """Epochs sealed."""
     counters: dict[str, int]
     """What the adaptors saw."""
+    origins: dict[str, OriginCounters]
+    """What became of the tuples of each file."""
 
 
 class _Listener(IngestListener):
@@ -63,6 +67,14 @@ class _Listener(IngestListener):
 
     def on_failed(self, reason: str) -> None:
         self.outcome.put(reason)
+
+
+def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
+    """The columns of each declared relation that a map of the program reads."""
+    read: dict[str, set[str]] = {stream.name: set() for stream in streams}
+    for map_ in program.maps:
+        read[map_.relation] |= columns_of(map_)
+    return {name: frozenset(columns) for name, columns in read.items()}
 
 
 class ScriptRun:
@@ -83,7 +95,7 @@ class ScriptRun:
         self._ingest_config = ingest
         self._spark_config = spark
         self.program: Program = compile_program(selects, [s.relation() for s in streams], mode=mode)
-        self.counts = Counts(0, 0, 0, {})
+        self.counts = Counts(0, 0, 0, 0, {}, {})
 
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run, and give each view's result at the end, or at every version that is published.
@@ -126,7 +138,7 @@ class ScriptRun:
         writer = EpochWriter(self._directory, time.time_ns, footers.append)
         try:
             writer.seal({}, control=encode_program(self.program))
-            origins = script_origins(self._streams, writer)
+            origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
             listener = _Listener()
             ingest = Ingest(self._ingest_config, writer, origins, listener)
             ingest.start()
@@ -140,8 +152,15 @@ class ScriptRun:
             for origin in origins.values():
                 for name, value in origin.adaptor.counters().items():
                     counters[name] = counters.get(name, 0) + value
-            messages = sum(f.messages for f in footers)
-            self.counts = Counts(messages, writer.dead_letters, writer.epoch, counters)
+            found = ingest.counters()
+            self.counts = Counts(
+                messages=sum(f.messages for f in footers),
+                dead_letters=writer.dead_letters,
+                nulled=sum(origin.nulled for origin in found.values()),
+                epochs=writer.epoch,
+                counters=counters,
+                origins=found,
+            )
             return writer.epoch
         finally:
             writer.close()

@@ -5,32 +5,38 @@ Streams that read the same file in the same way share one origin: it is read onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, cast
+
+import msgspec
 
 from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource
 from runtime.engine import EpochWriter, Origin
 from runtime.epochs import Cut
-from runtime.relations import Adaptor, BookStream, RowAdaptor, TraceAdaptor
+from runtime.formats import Pushdown
+from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor
 from runtime.service.errors import ServiceError
+from runtime.service.options import Options, policies, stream_codec, stream_schema
 from runtime.sources import FileSource as FileReader
 from runtime.sources import Position
 
 __all__ = ["script_origins"]
 
-_ADAPTORS: Final = ("csv", "orderbook")
-_BOOK_OPTIONS: Final = {"book", "brokers", "deterministic", "validate"}
-_CSV_OPTIONS: Final = {"delimiter", "fields", "deletions", "schema", "eventtype"}
-_YES: Final = {"yes", "true", "1"}
+_OF_A_STREAM: Final = {"book", "deterministic", "validate"}
+"""Options of an order book in which streams that are read together may differ."""
 
 
-def script_origins(declarations: Sequence[StreamDeclaration], writer: EpochWriter) -> dict[int, Origin]:
+def script_origins(
+    declarations: Sequence[StreamDeclaration],
+    writer: EpochWriter,
+    columns: Mapping[str, frozenset[str]] | None = None,
+) -> dict[int, Origin]:
     """The origins that fill these relations, each to go on where the writer's last epoch ended.
 
-    Raises `ServiceError` for a source or adaptor that there is none of, `MissingFileError` for a file that is not
-    there.
+    ``columns``: those of each relation that somebody reads, all if it is None; what is not read is not parsed. Raises
+    `ServiceError` for an adaptor or option that there is none of, `MissingFileError` for a file that is not there.
     """
     groups: dict[tuple[str, ...], list[StreamDeclaration]] = {}
     for declaration in declarations:
@@ -39,11 +45,19 @@ def script_origins(declarations: Sequence[StreamDeclaration], writer: EpochWrite
     for origin_id, (key, group) in enumerate(sorted(groups.items())):
         name = "|".join(key)
         cut = writer.recovered.cuts.get(name, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
-        adaptor = _adaptor(group, writer, f"origin/{origin_id}", cut)
-        path = _path(group[0])
-        source = FileReader(path, origin_id)
+        first = group[0]
+        options = Options(first)
+        path = _path(first)
+        codec = stream_codec(options, path)
+        adaptor: Adaptor
+        if first.adaptor == "orderbook":
+            adaptor, pushdown = _book_adaptor(group, options, writer, f"origin/{origin_id}", cut), Pushdown()
+        else:
+            rows = _row_adaptor(first, options, None if columns is None else columns[first.name])
+            adaptor, pushdown = rows, rows.pushdown
+        source = FileReader(path, origin_id, codec=codec)
         start = Position(session=str(path), sequence=cut.sequence + 1, offset=cut.offset)
-        origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=group[0].is_table)
+        origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table, pushdown=pushdown)
     return origins
 
 
@@ -51,7 +65,9 @@ def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
     """What streams must have in common to be read together."""
     path = str(_path(declaration))
     if declaration.adaptor == "orderbook":
-        return (path, "orderbook", declaration.options.get("brokers", "10"), str(declaration.is_table))
+        brokers = declaration.options.get("brokers", "10")
+        others = sorted(f"{k}={v}" for k, v in declaration.options.items() if k not in _OF_A_STREAM | {"brokers"})
+        return (path, "orderbook", brokers, str(declaration.is_table), *others)
     return (path, declaration.adaptor, declaration.name)
 
 
@@ -64,39 +80,28 @@ def _path(declaration: StreamDeclaration) -> Path:
     return declaration.source.path
 
 
-def _adaptor(group: Sequence[StreamDeclaration], writer: EpochWriter, name: str, cut: Cut) -> Adaptor:
-    first = group[0]
-    if first.adaptor == "orderbook":
-        streams = [BookStream(d.relation(), _book(d)) for d in group]
-        brokers = _brokers(first)
-        return TraceAdaptor(writer.space, name, streams, brokers, messages=cut.sequence)
-    if first.adaptor == "csv":
-        _known_options(first, _CSV_OPTIONS)
-        delimiter = first.options.get("delimiter", first.options.get("fields", ",")).encode()
-        deletions = first.options.get("deletions", "false").lower() in _YES
-        return RowAdaptor(first.relation(), delimiter, deletions=deletions)
-    raise ServiceError(f"expected an adaptor out of {', '.join(_ADAPTORS)} for {first.name}, was {first.adaptor!r}")
+def _book_adaptor(
+    group: Sequence[StreamDeclaration], options: Options, writer: EpochWriter, name: str, cut: Cut
+) -> Adaptor:
+    """The adaptor of order books that are read together."""
+    brokers = options.number("brokers", 10)
+    schema = msgspec.structs.replace(TRACE_SCHEMA, **policies(options))
+    streams = [BookStream(d.relation(), _book(d)) for d in group]
+    for known in _OF_A_STREAM:
+        options.text(known)
+    options.end()
+    return TraceAdaptor(writer.space, name, streams, brokers, messages=cut.sequence, schema=schema)
 
 
-def _known_options(declaration: StreamDeclaration, known: set[str]) -> None:
-    unknown = sorted(set(declaration.options) - known)
-    if unknown:
-        raise ServiceError(
-            f"expected options out of {', '.join(sorted(known))} for {declaration.adaptor} of {declaration.name}, "
-            f"was {', '.join(unknown)}"
-        )
+def _row_adaptor(declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None) -> RowAdaptor:
+    """The adaptor of a stream whose tuples are its rows."""
+    deletions = options.flag("deletions")
+    schema = stream_schema(declaration, options, deletions=deletions)
+    return RowAdaptor(declaration.relation(), schema, deletions=deletions, columns=columns)
 
 
 def _book(declaration: StreamDeclaration) -> Literal["bids", "asks"]:
-    _known_options(declaration, _BOOK_OPTIONS)
     book = declaration.options.get("book", "bids").lower()
     if book not in ("bids", "asks"):
         raise ServiceError(f"expected book := 'bids' or 'asks' for {declaration.name}, was {book!r}")
     return cast(Literal["bids", "asks"], book)
-
-
-def _brokers(declaration: StreamDeclaration) -> int:
-    text = declaration.options.get("brokers", "10")
-    if not text.isdigit() or int(text) < 1:
-        raise ServiceError(f"expected brokers of 1 or more for {declaration.name}, was {text!r}")
-    return int(text)

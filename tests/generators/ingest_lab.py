@@ -24,6 +24,7 @@ __all__ = [
     "WAIT_SECONDS",
     "IngestLab",
     "ListSource",
+    "ScriptListener",
     "at_sequence",
     "dead_letters",
     "feed",
@@ -165,7 +166,9 @@ class ListSource(Source):
         self.closed = True
 
 
-class _Listener(IngestListener):
+class ScriptListener(IngestListener):
+    """Writes down how an ingest ended, and its losses."""
+
     def __init__(self) -> None:
         self.outcomes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.losses: list[str] = []
@@ -212,7 +215,7 @@ class IngestLab:
             start = Position(cut.session, cut.sequence + 1, cut.offset)
             adaptor = make(self.writer, cut)
             self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
-        self.listener = _Listener()
+        self.listener = ScriptListener()
         self.ingest = Ingest(msgspec.convert(config, IngestConfig), self.writer, self.origins, self.listener)
 
     def run(self) -> str:

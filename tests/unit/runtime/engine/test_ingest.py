@@ -16,7 +16,7 @@ from runtime.compiler.program import Column, Relation
 from runtime.engine import EpochWriter
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer
-from runtime.relations import Adaptor, Prepared, RowAdaptor
+from runtime.relations import Adaptor, Prepared, RowAdaptor, row_schema
 from tests.generators.ingest_lab import (
     WAIT_SECONDS,
     IngestLab,
@@ -30,6 +30,8 @@ from tests.generators.ingest_lab import (
     trace,
     trace_adaptor,
 )
+
+NUMBERS = Relation("n", (Column("n", "int64"),))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_tables_are_read_before_streams_open(tmp_path: Path) -> None:
 
     def table(writer: EpochWriter, cut: Cut) -> Adaptor:
         del writer, cut
-        return RowAdaptor(relation, b",", deletions=False)
+        return RowAdaptor(relation, row_schema(relation))
 
     names, stream = ListSource(1, b"1,one\n2,two\n", [4], ends=False), ListSource(0, trace(5))
     lab = IngestLab(tmp_path, [(stream, trace_adaptor), (names, table, True)], epoch_messages=1)
@@ -152,7 +154,7 @@ class Held(RowAdaptor):
     """An adaptor that waits at its first rows."""
 
     def __init__(self, entered: threading.Event, go_on: threading.Event) -> None:
-        super().__init__(Relation("n", (Column("n", "int64"),)), b",", deletions=False)
+        super().__init__(NUMBERS, row_schema(NUMBERS))
         self.entered, self.go_on = entered, go_on
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:

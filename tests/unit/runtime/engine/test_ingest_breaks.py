@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runtime.compiler.program import Column, Relation
 from runtime.engine import EpochWriter
 from runtime.epochs import Footer
-from runtime.relations import Prepared, RowAdaptor
+from runtime.relations import Prepared, RowAdaptor, row_schema
 from tests.generators.ingest_lab import (
     WAIT_SECONDS,
     IngestLab,
@@ -29,6 +29,8 @@ from tests.generators.ingest_lab import (
     trace,
     trace_adaptor,
 )
+
+NUMBERS = Relation("n", (Column("n", "int64"),))
 
 
 @settings(max_examples=25)
@@ -86,11 +88,10 @@ class Failing(RowAdaptor):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_failing_adaptor_fails_once_and_the_last_epoch_stands(tmp_path: Path, workers: int) -> None:
-    relation = Relation("n", (Column("n", "int64"),))
     data = b"".join(b"%d\n" % n for n in range(40))
     source = ListSource(0, data, range(2, len(data), 2))
     lab = IngestLab(
-        tmp_path, [(source, lambda _w, _c: Failing(relation, b",", deletions=False))], workers=workers, epoch_messages=3
+        tmp_path, [(source, lambda _w, _c: Failing(NUMBERS, row_schema(NUMBERS)))], workers=workers, epoch_messages=3
     )
     assert lab.run() == "failed: ArithmeticError: seven"
     assert source.closed

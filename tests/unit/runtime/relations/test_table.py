@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler.program import Column, Relation
-from runtime.formats import InputFormatter, RawBuffer
-from runtime.relations import AdaptorError, RowAdaptor
+from runtime.formats import CsvFormat, InputFormatter, RawBuffer
+from runtime.relations import AdaptorError, RowAdaptor, row_schema
 from runtime.state import ARROW_TYPES
 
 RELATION = Relation(
@@ -29,10 +29,10 @@ RELATION = Relation(
 
 def deltas(text: str, *, deletions: bool = False) -> pa.RecordBatch | None:
     """What the text's lines do, through the formatter that the adaptor asks for."""
-    adaptor = RowAdaptor(RELATION, b"|", deletions=deletions)
-    formatter = InputFormatter(adaptor.schema)
-    batches = formatter.format(RawBuffer(1, 1, text.encode(), 0))
-    assert batches is not None
+    schema = row_schema(RELATION, CsvFormat(field_delimiter=b"|"), deletions=deletions)
+    adaptor = RowAdaptor(RELATION, schema, deletions=deletions)
+    formatter = InputFormatter(adaptor.schema, adaptor.pushdown)
+    batches = formatter.format([RawBuffer(1, 1, text.encode(), 0)]).batches
     rows = pa.Table.from_batches([b.rows for b in batches]).combine_chunks().to_batches()
     assert not any(b.dead for b in batches), batches
     if not rows:
@@ -70,7 +70,7 @@ def test_another_flag_is_an_error() -> None:
 
 
 def test_no_rows_no_deltas() -> None:
-    adaptor = RowAdaptor(RELATION, b"|", deletions=False)
+    adaptor = RowAdaptor(RELATION, row_schema(RELATION))
     rows = adaptor.schema.arrow_schema().empty_table().to_batches() or [
         pa.RecordBatch.from_pylist([], schema=adaptor.schema.arrow_schema())
     ]

@@ -1,0 +1,175 @@
+"""What the options of a script's stream say: its format, its schema, its codec.
+
+What is not an option of every stream is one of its format, by the name that the format gives it, so that a new format
+needs nothing in this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from runtime.compiler import StreamDeclaration
+from runtime.compiler.program import Column, ColumnType
+from runtime.formats import FormatError, Limits, Malformed, Schema, SchemaError, format_kind, format_named, format_names
+from runtime.formats.codecs import Codec
+from runtime.formats.format import Format
+from runtime.relations import row_schema
+from runtime.service.errors import ServiceError
+from runtime.sources import codec_by_suffix
+
+__all__ = ["Options", "policies", "stream_codec", "stream_schema"]
+
+_YES: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+_DELIMITER: Final = "tuple_delimiter"
+_SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
+_IGNORED: Final = ("schema", "eventtype")
+"""Options of DBToaster's adaptors that say what the declaration says as well."""
+_WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
+    "int64": ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    "float64": ("float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
+    "string": ("string", "char"),
+    "timestamp": ("timestamp(s)", "timestamp(ms)", "timestamp(us)"),
+}
+"""Types in the input whose every value is one of the column's type."""
+
+
+class Options:
+    """The options of one declaration; each is taken once, and what nobody takes is unknown."""
+
+    def __init__(self, declaration: StreamDeclaration) -> None:
+        self._declaration = declaration
+        self._left = dict(declaration.options)
+        self._known: set[str] = set()
+
+    def text(self, name: str, default: str = "") -> str:
+        """As it was written."""
+        self._known.add(name)
+        return self._left.pop(name, default)
+
+    def choice(self, name: str, *choices: str) -> str:
+        """One of these, in lower case; the first of them if nothing is said."""
+        text = self.text(name, choices[0]).lower()
+        if text not in choices:
+            raise self.error(name, " or ".join(map(repr, choices)), text)
+        return text
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Yes or no, in any of the ways of saying it."""
+        text = self.text(name)
+        if not text:
+            return default
+        if text.lower() not in _YES:
+            raise self.error(name, "yes or no", text)
+        return _YES[text.lower()]
+
+    def number(self, name: str, default: int, least: int = 1) -> int:
+        """A whole number."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not text.isdecimal() or int(text) < least:
+            raise self.error(name, f"a whole number of at least {least}", text)
+        return int(text)
+
+    def by_column(self, prefix: str, columns: Mapping[str, Column]) -> dict[str, str]:
+        """What is said of single columns: ``prefix.column``."""
+        self._known.add(f"{prefix}.COLUMN")
+        found = {}
+        for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
+            column = name.partition(".")[2]
+            if column not in columns:
+                raise self.error(name, f"one of its columns ({', '.join(columns)}) behind {prefix}", repr(column))
+            found[column] = self._left.pop(name)
+        return found
+
+    def rest(self, known: Collection[str]) -> dict[str, str]:
+        """Those of these names, taken together; they have to be all that are left."""
+        self._known.update(known)
+        found = {name: self._left.pop(name) for name in list(self._left) if name in known}
+        self.end()
+        return found
+
+    def end(self) -> None:
+        """Everything has been taken; raises `ServiceError` for what is left."""
+        if self._left:
+            raise ServiceError(
+                f"expected options out of {', '.join(sorted(self._known))} for {self._declaration.adaptor} of "
+                f"{self._declaration.name}, was {', '.join(sorted(self._left))}"
+            )
+
+    def error(self, name: str, expected: str, was: str) -> ServiceError:
+        """What is wrong with an option, and where."""
+        return ServiceError(f"expected {name} := {expected} for {self._declaration.name}, was {was}")
+
+
+def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions: bool) -> Schema:
+    """The schema of the rows of a stream whose adaptor is a format; raises `ServiceError`."""
+    columns = {column.name: column for column in declaration.columns}
+    settings: dict[str, Any] = policies(options)
+    if "null" in declaration.options:
+        settings["null_values"] = (options.text("null"),)
+    else:
+        options.text("null")
+    types = options.by_column("type", columns)
+    for name, type_ in types.items():
+        written = _WRITTEN.get(columns[name].type, ()) if not columns[name].scale else ()
+        if type_ not in written:
+            expected = " or ".join(written) or "nothing: only one type fits"
+            raise options.error(f"type.{name}", expected, type_)
+    paths = options.by_column("path", columns)
+    for name in _IGNORED:
+        options.text(name)
+    try:
+        format_ = _format(declaration, options)
+        return row_schema(declaration.relation(), format_, deletions=deletions, types=types, paths=paths, **settings)
+    except FormatError as error:
+        raise ServiceError(f"stream {declaration.name}: {error}") from None
+
+
+def policies(options: Options) -> dict[str, Any]:
+    """What becomes of malformed tuples and values, and how long a tuple may be."""
+    limits = Limits()
+    return {
+        "malformed": Malformed(options.choice("malformed", "dead_letter", "skip", "fail")),
+        "malformed_nullable": Malformed(options.choice("malformed_nullable", "null", "dead_letter", "skip", "fail")),
+        "limits": msgspec.structs.replace(limits, tuple_bytes=options.number("tuple_bytes", limits.tuple_bytes)),
+    }
+
+
+def stream_codec(options: Options, path: Path) -> Codec | None:
+    """How a stream's file is compressed: as its options say, or else its suffix."""
+    name = options.choice("codec", "", "gzip", "zstd", "lz4")
+    mode = options.choice("codec_mode", "sequential", "per_buffer")
+    default = Codec("gzip")
+    limit = options.number("codec_limit", default.limit_bytes)
+    ratio = options.number("codec_ratio", default.most_ratio)
+    by_suffix = codec_by_suffix(path)
+    if not name and by_suffix is None:
+        return None
+    return msgspec.convert(
+        {
+            "name": name or (by_suffix.name if by_suffix else ""),
+            "mode": mode,
+            "limit_bytes": limit,
+            "most_ratio": ratio,
+        },
+        Codec,
+    )
+
+
+def _format(declaration: StreamDeclaration, options: Options) -> Format:
+    """The format of that name, with the options that are left."""
+    if declaration.adaptor not in format_names():
+        known = ", ".join(sorted([*format_names(), "orderbook"]))
+        raise ServiceError(f"expected an adaptor out of {known} for {declaration.name}, was {declaration.adaptor!r}")
+    fields = {field.name for field in msgspec.structs.fields(format_kind(declaration.adaptor))}
+    named = options.rest(fields | (_SHORT if declaration.adaptor == "csv" else set()))
+    if _DELIMITER in fields:
+        named.setdefault(_DELIMITER, "".join([f"\\x{byte:02x}" for byte in declaration.delimiter]))
+    elif declaration.delimiter != b"\n":
+        raise SchemaError(f"expected LINE DELIMITED for {declaration.adaptor}, was {declaration.delimiter!r} DELIMITED")
+    return format_named(declaration.adaptor, named)
