@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
@@ -55,10 +56,7 @@ class Cutting:
         self._malformed = malformed
         self._described = described
         self._all_ends: Any = None
-        self._tuples = [0, parsed.tuples]
-        if len(groups) > 1:
-            stops = [group.stop for group in groups[:-1]]
-            self._tuples = [0, *self._ends().searchsorted(stops, "right").tolist(), parsed.tuples]
+        self._tuples = [0, parsed.tuples] if len(groups) == 1 else self._borders()
         self._rows = self._places(parsed.kept) if parsed.kept is not None else self._tuples
         self._bad = self._places(parsed.bad_tuples)
         self._nulled = self._places(parsed.nulled)
@@ -70,6 +68,16 @@ class Cutting:
     def batches(self) -> list[FormattedBatch]:
         """One for each group."""
         return [self._batch(number, group) for number, group in enumerate(self._groups)]
+
+    def _borders(self) -> list[int]:
+        """How many tuples stand before each group, and in all."""
+        groups, parsed = self._groups, self._parsed
+        if parsed.delimiters is not None:
+            counts = [parsed.delimiters(group.start, group.stop) for group in groups]
+            if sum(counts) == parsed.tuples:
+                return list(accumulate(counts, initial=0))
+        stops = [group.stop for group in groups[:-1]]
+        return [0, *self._ends().searchsorted(stops, "right").tolist(), parsed.tuples]
 
     def _ends(self) -> Any:
         """The offsets behind all tuples of the block, computed once."""

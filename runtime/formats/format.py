@@ -169,6 +169,9 @@ class ParsedBlock(msgspec.Struct, frozen=True, eq=False):
     """int64 array: indices of all bad tuples, in order."""
     nulled: Any = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     """int64 array: for each malformed value that became NULL the index of its tuple, in order."""
+    delimiters: Callable[[int, int], int] | None = None
+    """Counts the tuple delimiters between two offsets, if that is faster than `ends`: where a block has as many of them
+    as tuples, the borders between sections are counted and not searched."""
 
 
 class InputFormatIndexer(ABC):

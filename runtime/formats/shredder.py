@@ -165,7 +165,12 @@ class SequenceShredder:
         else:
             found = Found(None, (Span(before, after),))
         if before is not None or after is not None:
-            self._mark(before, stop if has_delimiter and after is not None else None)
+            with self._lock:
+                if before is not None:
+                    self._use(before)
+                if has_delimiter and after is not None:
+                    self._use(stop)
+                self._advance()
         return found
 
     def holds(self, start: int, stop: int) -> bool:
@@ -211,20 +216,15 @@ class SequenceShredder:
             assert start is not None
             return Span(start, self._highest)
 
-    def _mark(self, *starts: int | None) -> None:
-        """Take note that the spans that start there were found, and let the tail follow."""
-        with self._lock:
-            for start in starts:
-                if start is None:
-                    continue
-                slot, bit = divmod(start, SLOT_BITS)
-                if slot >= self._tail:
-                    self._used[slot % len(self._used)] |= 1 << bit
-                elif self._carried == start:
-                    self._carried = None
-                else:
-                    raise AssertionError(f"span start {start} left the ring at tail {self._tail} unused")
-            self._advance()
+    def _use(self, start: int) -> None:
+        """Take note that the span that starts there was found."""
+        slot = start // SLOT_BITS
+        if slot >= self._tail:
+            self._used[slot % len(self._used)] |= 1 << start % SLOT_BITS
+        elif self._carried == start:
+            self._carried = None
+        else:
+            raise AssertionError(f"span start {start} left the ring at tail {self._tail} unused")
 
     def _refuse(self, count: int) -> None:
         self.repeats += count
@@ -241,6 +241,14 @@ class SequenceShredder:
 
     def _enter(self, start: int, stop: int, has_delimiter: bool) -> None:
         delimiters, used, size = self._delimiters, self._used, len(self._used)
+        if start == stop:
+            index, bit = start // SLOT_BITS % size, 1 << start % SLOT_BITS
+            if not (delimiters[index] | used[index]) & bit:
+                if has_delimiter:
+                    delimiters[index] |= bit
+                else:
+                    used[index] |= bit
+                return
         masks = _masks(start, stop)
         for slot, mask in masks:
             if again := (delimiters[slot % size] | used[slot % size]) & mask:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from runtime.formats.csv.delimiters import index_unquoted
@@ -62,7 +63,13 @@ class CsvIndexer(InputFormatIndexer):
         reading = self._read_good(text)
         if reading is None:
             return self._parse_bad(text)
-        return self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+        parsed = self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+        if len(self._dialect.tuple_delimiter) > 1:
+            return parsed
+        delimiter, codes = self._dialect.tuple_delimiter[0], np.frombuffer(text, np.uint8)
+        return msgspec.structs.replace(
+            parsed, delimiters=lambda start, stop: int(np.count_nonzero(codes[start:stop] == delimiter))
+        )
 
     def _read_good(self, text: bytes) -> Reading | None:
         """The whole block at once, unless a tuple of it may be bad as a whole."""
