@@ -30,14 +30,18 @@ class Pending:
 
     def add(self, raw: RawBuffer) -> None:
         """One more."""
+        key = raw.origin_id, raw.sequence_number
         with self._lock:
-            self._add(raw)
+            if key in self._raws:
+                self._twice.append(raw)
+            else:
+                self._raws[key] = raw
+            self._bytes += len(raw.data)
 
     def put_back(self, raws: Sequence[RawBuffer]) -> None:
         """Buffers that the formatter could not take yet, behind all others."""
-        with self._lock:
-            for raw in raws:
-                self._add(raw)
+        for raw in raws:
+            self.add(raw)
 
     def take(self, most_bytes: int = COALESCE_BYTES) -> list[RawBuffer]:
         """The oldest and its neighbours, at least one if there is any, and about so many bytes; none if others took
@@ -73,11 +77,3 @@ class Pending:
     def __len__(self) -> int:
         with self._lock:
             return len(self._raws) + len(self._twice)
-
-    def _add(self, raw: RawBuffer) -> None:
-        key = raw.origin_id, raw.sequence_number
-        if key in self._raws:
-            self._twice.append(raw)
-        else:
-            self._raws[key] = raw
-        self._bytes += len(raw.data)
