@@ -19,6 +19,7 @@ from bench.ingest.texts import csv_lines, json_lines, wide_table
 from runtime.formats import CsvFormat, Field, Schema
 from runtime.formats.itch import itch_schema
 from runtime.formats.jsonlines import JsonFormat
+from runtime.formats.native import NativeFormat
 
 __all__ = ["Material", "material_of", "wide_material"]
 
@@ -103,8 +104,6 @@ def _native(plan: Plan, folder: Path) -> Material:
     for name in _RECORD.names or ():
         records[name] = table.column(name).to_numpy()
     data, times = _repeated(records.tobytes(), plan.input_bytes)
-    from runtime.formats.native import NativeFormat
-
     fields = tuple(Field(name, kind) for name, kind in _NATIVE_TYPES.items())
     schema = Schema(fields, format=NativeFormat())
     return Material(
