@@ -22,6 +22,7 @@ from deltabook.wire.results import WEIGHT, FrameDecoder, FrameHeader
 from tests.integration.algo_process import Process
 
 __all__ = [
+    "ITCH_BEGINNING",
     "Figures",
     "Results",
     "Running",
@@ -37,6 +38,9 @@ __all__ = [
 DEADLINE_S = 150.0
 """No process is waited for any longer; a slow machine is not a failure, a stuck process is."""
 LOOK_S = 0.02
+
+ITCH_BEGINNING = 5
+"""Messages of an ITCH feed of one symbol that the text feed has not: three events, and two for the symbol."""
 
 Figures = dict[str, Any]
 

@@ -15,7 +15,16 @@ from queries import query_path
 from runtime.epochs import EpochLogReader, Footer, read_segment
 from tests.generators.traces import trace
 from tests.integration._oracle import Replayed
-from tests.integration._processes import Results, Running, as_rows, await_end_of_java, exchange, feed, runtime
+from tests.integration._processes import (
+    ITCH_BEGINNING,
+    Results,
+    Running,
+    as_rows,
+    await_end_of_java,
+    exchange,
+    feed,
+    runtime,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -160,3 +169,52 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
     cuts = {footer.to_epoch: footer.cuts["feed"].sequence for footer in footers(held) if footer.cuts}
     for epoch in chance.sample(sorted(versions.keys() & cuts.keys()), 5):
         assert versions[epoch] == Replayed().feed(told[: cuts[epoch]]).answers(VIEWS), f"version {epoch}"
+
+
+def test_a_runtime_on_itch_loses_and_repeats_nothing_whoever_is_killed(tmp_path: Path) -> None:
+    """The runtime twice, and the exchange under a runtime that goes on: it logs in where its last epoch ended."""
+    chance = random.Random(SEED)
+    lines = paced_trace(trace(SEED, MESSAGES))
+    oracle = Replayed().trace(lines, "TRACE")
+    newest = oracle.messages + ITCH_BEGINNING
+    file, held = tmp_path / "trace.csv", tmp_path / "runtime"
+    file.write_text("\n".join(lines) + "\n")
+    replay = ["--replay", str(file), "--replay-mode", "as-recorded", "--symbol", "TRACE", "--start-on", "1"]
+
+    def start(port: int) -> Running:
+        options = ["--feed-protocol", "itch", "--epoch-messages", "80", "--max-epochs-per-batch", "8"]
+        return runtime(held, port, VIEWS, *options)
+
+    with exchange(tmp_path / "exchange", *replay, "--speed", "1", "--itch-port", "0") as market:
+        port = market.ready().ports["itch"]
+        with start(port) as engine:
+            kill_while_it_reads(engine, market, chance)
+        ended = check_epochs(held)
+        await_end_of_java(held)
+        with start(port) as engine:
+            kill_while_it_reads(engine, market, chance)
+        assert check_epochs(held) > ended
+        await_end_of_java(held)
+
+        engine = start(port)
+        engine.ready()
+        engine.wait_for("feed_sequence", int(market.figures()["itch_sequence"]))
+        market.kill()
+    with engine, exchange(tmp_path / "exchange", *replay, "--speed", "max", "--itch-port", str(port)) as market:
+        results = Results(engine)
+        market.wait_for("itch_sequence", newest)
+        version = results.covering(NAMES, newest)
+        engine.stop()
+        told = feed(market.ready().ports["text"], oracle.messages)
+
+    assert check_epochs(held) == version.sequence == newest
+    assert version.rows == oracle.answers(VIEWS)
+    last = Replayed().feed(told)
+    assert held_rows(held, "bids") == Counter(last.relation("B"))
+    assert held_rows(held, "asks") == Counter(last.relation("S"))
+    versions = published(held)
+    assert versions[version.epoch] == version.rows
+    cuts = {footer.to_epoch: footer.cuts["feed"].sequence for footer in footers(held) if footer.cuts}
+    for epoch in chance.sample(sorted(versions.keys() & cuts.keys()), 5):
+        said = told[: max(0, cuts[epoch] - ITCH_BEGINNING)]
+        assert versions[epoch] == Replayed().feed(said).answers(VIEWS), f"version {epoch}"

@@ -10,7 +10,7 @@ import pytest
 from queries import query_path
 from tests.generators.traces import trace
 from tests.integration._oracle import Replayed
-from tests.integration._processes import Results, exchange, runtime
+from tests.integration._processes import ITCH_BEGINNING, Results, exchange, runtime
 
 pytestmark = [pytest.mark.process, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -31,7 +31,11 @@ def recorded_or_made_up() -> list[str]:
     return RECORDED.read_text().splitlines() if RECORDED.is_file() else trace(seed=20_261, messages=3000)
 
 
-def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("feed", "beginning"), [("text", 0), ("itch", ITCH_BEGINNING)])
+def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(
+    tmp_path: Path, feed: str, beginning: int
+) -> None:
+    """Whatever the runtime reads the market from; the trace is of the first day of 1970, from which both count time."""
     lines = recorded_or_made_up()
     file = tmp_path / "trace.csv"
     file.write_text("\n".join(lines) + "\n")
@@ -41,13 +45,19 @@ def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(tmp_pat
     names = [view.stem for view in views]
     replay = ["--replay", str(file), "--replay-mode", "as-recorded", "--speed", "max", "--symbol", "TRACE"]
     oracle = Replayed().trace(lines, "TRACE")
-    with exchange(tmp_path / "exchange", *replay, "--start-on", "1") as market:
-        port = market.ready().ports["text"]
-        with runtime(tmp_path / "runtime", port, views, "--epoch-messages", "250") as engine:
+    newest = oracle.messages + beginning
+    with exchange(tmp_path / "exchange", *replay, "--start-on", "1", "--itch-port", "0") as market:
+        port = market.ready().ports[feed]
+        options = ["--feed-protocol", feed, "--epoch-messages", "250"]
+        with runtime(tmp_path / "runtime", port, views, *options) as engine:
             results = Results(engine)
-            assert market.wait_for("sequence", oracle.messages)["sequence"] == oracle.messages
-            version = results.covering(names, oracle.messages)
-            assert version.sequence == oracle.messages
+            figures = market.wait_for("sequence", oracle.messages)
+            assert (figures["sequence"], figures["itch_sequence"]) == (
+                oracle.messages,
+                oracle.messages + ITCH_BEGINNING,
+            )
+            version = results.covering(names, newest)
+            assert version.sequence == newest
             assert version.epoch >= oracle.messages // 250
             expected = oracle.answers(views)
             assert all(expected.values()), "every view has something to say"
