@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final, Literal
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 __all__ = ["Condition", "Pushdown"]
 
-_COMPARISONS: Final = {
+_COMPARISONS: Final[dict[str, Any]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -50,7 +52,39 @@ class Pushdown(msgspec.Struct, frozen=True):
         """Boolean Arrow array, one per row of a batch that has the conditions' columns; None without conditions."""
         mask = None
         for condition in self.conditions:
-            held = _COMPARISONS[condition.comparison](rows.column(condition.column), condition.value)
-            held = pc.fill_null(held, False)
+            held = pc.fill_null(_held(rows.column(condition.column), condition), False)
             mask = held if mask is None else pc.and_(mask, held)
         return mask
+
+
+def _held(column: Any, condition: Condition) -> Any:
+    """Which values of a column the condition holds for, NULL for NULL.
+
+    Integers are compared exactly: by itself Arrow takes those of a condition for int64 or float64 and then refuses
+    columns with values beyond.
+    """
+    comparison: str = condition.comparison
+    value = condition.value
+    if not pa.types.is_integer(column.type) or isinstance(value, str):
+        return _COMPARISONS[comparison](column, value)
+    low, high = _bounds(column.type)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return pc.and_(pc.is_valid(column), comparison == "<>")
+        if math.isinf(value):
+            value = high + 1 if value > 0 else low - 1
+        elif (whole := math.floor(value)) == value:
+            value = whole
+        else:  # between two integers: x < 1.5 is x <= 1, and nothing equals it
+            comparison = {"<": "<=", ">=": ">"}.get(comparison, comparison)
+            value = whole if comparison in {"<=", ">"} else high + 1
+    if low <= value <= high:
+        return _COMPARISONS[comparison](column, pa.scalar(int(value), column.type))
+    always = comparison == "<>" or comparison.startswith("<" if value > high else ">")
+    return pc.and_(pc.is_valid(column), always)
+
+
+def _bounds(integer: Any) -> tuple[int, int]:
+    if pa.types.is_signed_integer(integer):
+        return -(1 << integer.bit_width - 1), (1 << integer.bit_width - 1) - 1
+    return 0, (1 << integer.bit_width) - 1
