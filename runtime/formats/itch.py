@@ -6,7 +6,7 @@ nanoseconds since midnight. Alphas come without the blanks at their end.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltabook.wire.itch import MESSAGES, Kind
+from runtime.formats._batches import record_batch
 from runtime.formats._itchchain import FILE, HEARTBEAT, SOUPBIN, ItchRunIndex, refused, walk
 from runtime.formats._itchcolumns import MESSAGE_TYPE, PACKET_TYPE, WIDE, ItchColumns, Wrong
 from runtime.formats.errors import SchemaError
@@ -41,7 +42,7 @@ class ItchFormat(msgspec.Struct, frozen=True):
     does not have, or longer than the schema's limit is bad, and skipped by its own length prefix.
     """
 
-    framing: str = "file"
+    framing: Literal["file", "soupbin"] = "file"
     """``file``: a length in two bytes and the message, as in NASDAQ's daily files; ``soupbin``: SoupBinTCP packets as a
     server sends them."""
     midnight_ns: int = 0
@@ -69,7 +70,7 @@ ITCH_FIELDS: Final = (
 """The wide relation: what every row has, then the fields of all messages."""
 
 
-def itch_schema(framing: str = "file", midnight_ns: int = 0) -> Schema:
+def itch_schema(framing: Literal["file", "soupbin"] = "file", midnight_ns: int = 0) -> Schema:
     """The schema of the wide relation."""
     return Schema(ITCH_FIELDS, format=ItchFormat(framing, midnight_ns))
 
@@ -107,7 +108,7 @@ class ItchIndexer(InputFormatIndexer):
         return None
 
     def empty_rows(self) -> Any:
-        return _batch([pa.array([], field.type) for field in self._wanted], self._wanted, 0)
+        return record_batch([pa.array([], field.type) for field in self._wanted], self._wanted, 0)
 
     def parse(self, block: Block) -> ParsedBlock:
         """Gathers the messages of the types that are wanted, and of them the fields that are."""
@@ -135,7 +136,7 @@ class ItchIndexer(InputFormatIndexer):
             described += self._described_values(data, wrong, refused, places, at)
             bad = np.union1d(bad, places[refused])
             described = sorted(described, key=lambda letter: letter.index)[: self._described]
-        rows = _batch(arrays, self._parsed, len(at))
+        rows = record_batch(arrays, self._parsed, len(at))
         mask = self._conditions.wanted(rows)
         if refused is not None and refused.any():
             mask = pa.array(~refused) if mask is None else pc.and_(mask, pa.array(~refused))
@@ -245,9 +246,3 @@ def _between(places: Integers, low: int, high: int) -> Integers:
 def _tuple_lengths(data: Bytes, starts: Integers) -> Integers:
     lengths: Integers = (data.take(starts).astype(np.int64) << 8 | data.take(starts + 1)) + 2
     return lengths
-
-
-def _batch(arrays: list[Any], schema: Any, count: int) -> Any:
-    if arrays:
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))

@@ -1,0 +1,249 @@
+"""Native records: fixed size, no delimiter, fields by offset; columns are one strided copy for each field.
+
+```
+record  = [NULL bitmap] field field … [padding]
+```
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.formats._batches import record_batch
+from runtime.formats._nativefields import NativeField, native_field
+from runtime.formats.errors import SchemaError
+from runtime.formats.format import (
+    BadTuple,
+    Block,
+    Cut,
+    InputFormatIndexer,
+    ParsedBlock,
+    Piece,
+    Run,
+    RunIndex,
+    SettledIndex,
+)
+from runtime.formats.pushdown import Pushdown
+from runtime.formats.schema import Field, Malformed, Schema
+
+__all__ = ["NativeFormat", "NativeIndexer"]
+
+_PLACE: Final = re.compile(r"([^\s@:]+)(?:@(\d+))?(?::(\d+))?")
+_NO_ROWS: Final = np.zeros(0, np.int64)
+_FEW_PIECES: Final = 4
+
+
+class NativeFormat(msgspec.Struct, frozen=True):
+    """Binary records of one size.
+
+    Integers, floats, dates (int32 days) and timestamps (int64 in the unit of the type) stand in their own width, a bool
+    is one byte of 0 or 1, a char one byte of ASCII, a decimal a two's complement of 16 bytes, a string as many bytes of
+    UTF-8 as ``layout`` says, with padding at its end that is taken off.
+    """
+
+    byte_order: Literal["little", "big"] = "little"
+    """Of everything but text."""
+    layout: str = ""
+    """Where fields stand and how wide texts are, with blanks between: ``name@offset:width``. A field without an offset
+    stands behind the one before it in the schema; ``:width`` is for strings, which need one."""
+    record_bytes: int = 0
+    """Size of a record; 0 for where its last field ends."""
+    null_bitmap: bool = False
+    """Whether a record starts with a bit for each field of the schema, from the lowest bit of the first byte on: 1 is
+    NULL. Without it no field may be nullable."""
+    padding: Literal["nul", "blank"] = "nul"
+    """What fills strings up."""
+
+    @property
+    def name(self) -> str:
+        return "native"
+
+    def indexer(self, schema: Schema, pushdown: Pushdown) -> NativeIndexer:
+        return NativeIndexer(self, schema, pushdown)
+
+    def places(self, fields: tuple[Field, ...]) -> tuple[list[int], list[int], int]:
+        """Offset and width of each field, and the size of a record; raises `SchemaError`."""
+        given: dict[str, tuple[str | None, str | None]] = {}
+        for word in self.layout.split():
+            found = _PLACE.fullmatch(word)
+            if found is None or found[1] in given or found[1] not in {field.name for field in fields}:
+                raise SchemaError(f"expected name@offset:width of each field at most once in layout, was {word!r}")
+            given[found[1]] = (found[2], found[3])
+        offsets: list[int] = []
+        widths: list[int] = []
+        end = (len(fields) + 7) // 8 if self.null_bitmap else 0
+        bitmap = end
+        for field in fields:
+            offset, width = given.get(field.name, (None, None))
+            widths.append(native_field(field, self.byte_order, self.padding, width).width)
+            offsets.append(end if offset is None else int(offset))
+            end = offsets[-1] + widths[-1]
+            if field.nullable and not self.null_bitmap:
+                raise SchemaError(f"expected no nullable field without a null_bitmap, was {field.name}")
+        size = max(offset + width for offset, width in zip(offsets, widths, strict=True))
+        if min(offsets) < bitmap or (self.record_bytes and self.record_bytes < size):
+            raise SchemaError(f"expected fields between {bitmap} and {self.record_bytes}, was one to {size}")
+        return offsets, widths, self.record_bytes or size
+
+
+class _UnplacedIndex(RunIndex):
+    """A run whose place in its stream is not known: its cut is arithmetic on what of a record it lacks."""
+
+    __slots__ = ("_length", "_size")
+
+    def __init__(self, length: int, size: int) -> None:
+        self._length, self._size = length, size
+
+    def cut(self, state: int) -> Cut:
+        return _cut(self._length, state, self._size)
+
+
+def _cut(length: int, state: int, size: int) -> Cut:
+    """The cut of so many bytes; ``state`` is how many bytes of the open record stand before them."""
+    first = (size - state) % size
+    last = length - (length + state) % size
+    if not length or first > length:
+        return Cut(-1, -1, (state + length) % size)
+    return Cut(first, last, length - last)
+
+
+class NativeIndexer(InputFormatIndexer):
+    """See `NativeFormat`; the state is the number of bytes of the open record."""
+
+    def __init__(self, format_: NativeFormat, schema: Schema, pushdown: Pushdown) -> None:
+        offsets, widths, self._size = format_.places(schema.fields)
+        if self._size > schema.limits.tuple_bytes:
+            raise SchemaError(f"expected records of at most {schema.limits.tuple_bytes} bytes, was {self._size}")
+        wanted = {field.name for field in schema.select(pushdown.parsed_columns)}
+        self._parsed = schema.arrow_schema(pushdown.parsed_columns)
+        self._result = schema.arrow_schema(pushdown.columns)
+        self._fields: list[tuple[NativeField, int, int]] = [
+            (native_field(field, format_.byte_order, format_.padding, str(width)), offset, bit)
+            for bit, (field, offset, width) in enumerate(zip(schema.fields, offsets, widths, strict=True))
+            if field.name in wanted
+        ]
+        self._has_nulls = format_.null_bitmap
+        self._conditions = Pushdown(conditions=pushdown.conditions)
+        self._keeps_wrong = schema.malformed_nullable == Malformed.NULL
+        self._described = schema.limits.described
+
+    def index(self, run: Run) -> RunIndex:
+        """Arithmetic: no byte is looked at."""
+        if run.offset < 0:
+            return _UnplacedIndex(run.length, self._size)
+        return SettledIndex(_cut(run.length, run.offset % self._size, self._size))
+
+    def terminated(self, tail: bytes, state: int) -> bytes | None:
+        """A record that is cut off stays so."""
+        del tail, state
+        return None
+
+    def empty_rows(self) -> Any:
+        return record_batch([pa.array([], f.type) for f in self._result], self._result, 0)
+
+    def parse(self, block: Block) -> ParsedBlock:
+        """One pass over the block for each field that is wanted, into arrays that Arrow takes over."""
+        size = self._size
+        count = block.length // size
+        chunks = self._chunks(block)
+        arrays: list[Any] = []
+        wrong: list[tuple[NativeField, npt.NDArray[np.int64]]] = []
+        for field, offset, bit in self._fields:
+            values = np.empty(count, field.dtype)
+            begin = 0
+            for data, records in chunks:
+                values[begin : begin + records] = np.ndarray((records,), field.stored, data, offset, (size,))
+                begin += records
+            nulls = self._nulls(chunks, count, bit) if self._has_nulls else None
+            array, bad = field.column(values, nulls)
+            arrays.append(array)
+            if nulls is not None and not field.nullable and nulls.any():
+                bad = np.union1d(bad, np.flatnonzero(nulls))
+            if len(bad):
+                wrong.append((field, bad))
+        rows = record_batch(arrays, self._parsed, count) if not wrong else None
+        refused, nulled = np.zeros(0, np.bool_), _NO_ROWS
+        if rows is None:
+            arrays, refused, nulled = self._judge(arrays, wrong, count)
+            rows = record_batch(arrays, self._parsed, count)
+        mask = self._conditions.wanted(rows)
+        if refused.any():
+            good = pa.array(~refused)
+            mask = good if mask is None else pc.and_(mask, good)
+        kept = None
+        if mask is not None:
+            rows = rows.filter(mask)
+            kept = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        return ParsedBlock(
+            rows=rows if self._parsed == self._result else rows.select(self._result.names),
+            tuples=count,
+            ends=lambda: np.arange(size, size * (count + 1), size, dtype=np.int64),
+            kept=kept,
+            bad=self._letters(wrong, refused),
+            bad_tuples=np.flatnonzero(refused),
+            nulled=nulled,
+        )
+
+    def _chunks(self, block: Block) -> list[tuple[Piece, int]]:
+        """The block's bytes as pieces of whole records, joined only where there are many or a record is cut."""
+        pieces = [piece for piece in block.pieces if len(piece)]
+        if len(pieces) > _FEW_PIECES:
+            return [(block.data, block.length // self._size)]
+        chunks: list[tuple[Piece, int]] = []
+        open_: list[Piece] = []
+        for piece in pieces:
+            open_.append(piece)
+            length = sum(map(len, open_))
+            if length % self._size == 0:
+                chunks.append((open_[0] if len(open_) == 1 else b"".join(open_), length // self._size))
+                open_ = []
+        return chunks
+
+    def _nulls(self, chunks: list[tuple[Piece, int]], count: int, bit: int) -> Any:
+        """Which records have NULL in the field of this bit."""
+        flags = np.empty(count, np.uint8)
+        begin = 0
+        for data, records in chunks:
+            flags[begin : begin + records] = np.ndarray((records,), np.uint8, data, bit // 8, (self._size,))
+            begin += records
+        flags &= np.uint8(1 << bit % 8)
+        return flags != 0
+
+    def _judge(
+        self, arrays: list[Any], wrong: list[tuple[NativeField, npt.NDArray[np.int64]]], count: int
+    ) -> tuple[list[Any], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+        """Make NULLs of wrong values where the schema says so; gives the records that are refused, and those nulled."""
+        refused = np.zeros(count, np.bool_)
+        for field, bad in wrong:
+            if not (field.nullable and self._keeps_wrong):
+                refused[bad] = True
+        nulled = [_NO_ROWS]
+        arrays = list(arrays)
+        for field, bad in wrong:
+            if field.nullable and self._keeps_wrong:
+                mask = np.zeros(count, np.bool_)
+                mask[bad] = True
+                i = self._parsed.get_field_index(field.name)
+                arrays[i] = pc.if_else(pa.array(mask), pa.scalar(None, arrays[i].type), arrays[i])
+                nulled.append(bad[~refused[bad]])
+        return arrays, refused, np.sort(np.concatenate(nulled))
+
+    def _letters(
+        self, wrong: list[tuple[NativeField, npt.NDArray[np.int64]]], refused: npt.NDArray[np.bool_]
+    ) -> tuple[BadTuple, ...]:
+        letters: dict[int, BadTuple] = {}
+        for field, bad in wrong:
+            if field.nullable and self._keeps_wrong:
+                continue
+            for i in bad[: self._described].tolist():
+                start = i * self._size
+                letter = BadTuple(i, start, start + self._size, field.name, field.expected, field.reason)
+                letters.setdefault(i, letter)
+        return tuple(letters[i] for i in sorted(letters)[: self._described])
