@@ -18,13 +18,11 @@ from runtime.formats.schema import Field
 
 __all__ = ["FaultSearch", "Found"]
 
-_MOST_LINES: Final = 1 << 16
-"""How many lines one call of Arrow's reader gets: it does not take any number of rows in a block."""
 _PARTS: Final = 8
 _FEW_LINES: Final = 256
 """Refused parts of at most so many lines are looked at line by line."""
 _HINTS: Final = 16
-"""How often the reader's word on which line is bad is followed, before parts are halved instead."""
+"""How often the reader's word on which line is bad is followed, before the block is cut into parts instead."""
 
 Nulled = frozenset[str]
 
@@ -76,7 +74,7 @@ class FaultSearch:
 
     def search(self, lines: Lines) -> Found:
         """The rows of all good lines."""
-        if lines.wrong or lines.count > _MOST_LINES:
+        if lines.wrong:
             return _Search(self, lines).found()
         reading = self._whole.read(lines.text, lines.count)
         if isinstance(reading, Reading) and not reading.wrong:
@@ -133,7 +131,7 @@ class _Search:
         alive = np.ones(self._lines.count, np.bool_)
         alive[list(self._bad)] = False
         indices = np.flatnonzero(alive)
-        todo = [_Part(indices[i : i + _MOST_LINES]) for i in range(0, len(indices), _MOST_LINES)]
+        todo = [_Part(indices)] if len(indices) else []
         if whole is not None:
             todo = self._dealt(todo[0], whole)
         while todo or self._later:

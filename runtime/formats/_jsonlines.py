@@ -14,6 +14,7 @@ __all__ = ["Lines"]
 
 _NEWLINE, _RETURN, _QUOTE, _BACKSLASH = b'\n\r"\\'
 _OPENING, _CLOSING, _OPENING_ARRAY, _CLOSING_ARRAY = b"{}[]"
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ASCII: Final = 128
 _LOWER: Final = 0x20
 """The bit that turns a bracket into a brace."""
@@ -25,7 +26,7 @@ class Lines:
     """The lines of a block that are not blank, as offsets; `wrong` says why some cannot be a tuple.
 
     What it makes sure of, `JsonReader` relies on: a line that is not wrong begins with ``{`` and ends with ``}``, so
-    that no object spans lines, and it holds only UTF-8 and no NUL.
+    that no object spans lines, and is UTF-8, which Arrow's reader does not make sure of.
     """
 
     def __init__(self, text: bytes, limits: Limits) -> None:
@@ -67,6 +68,7 @@ class Lines:
     def _examine(self) -> None:
         first, last = self.starts, self.ends - 2
         if not (self._bytes[first] == _OPENING).all() or not (self._bytes[last] == _CLOSING).all():
+            self._blank_marks()
             first, last = self._drop_blank(*self._trimmed())
             self._note(self._bytes[first] != _OPENING, "a JSON object", "the line does not begin with {")
             self._note(self._bytes[last] != _CLOSING, "a JSON object", "the line does not end with }")
@@ -74,8 +76,6 @@ class Lines:
         longest = self._limits.tuple_bytes
         if len(lengths) and lengths.max() > longest:
             self._note(lengths > longest, f"at most {longest} bytes", "a longer line")
-        if b"\0" in self.text:
-            self._note(self._has(np.flatnonzero(self._bytes == 0)), "UTF-8 text", "a byte 0")
         if not self.text.isascii() and not self._is_utf8():
             self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
         self._examine_nesting()
@@ -83,6 +83,13 @@ class Lines:
     def _note(self, mask: Any, expected: str, reason: str) -> None:
         for index in np.flatnonzero(mask).tolist():
             self.wrong.setdefault(index, (expected, reason))
+
+    def _blank_marks(self) -> None:
+        """Byte order marks before a line become blank space: wherever files with one are joined they stand inside."""
+        if _BYTE_ORDER_MARK in self.text:
+            text = self.text.replace(b"\n" + _BYTE_ORDER_MARK, b"\n   ")
+            self.text = b"   " + text[3:] if text.startswith(_BYTE_ORDER_MARK) else text
+            self._bytes = np.frombuffer(self.text, np.uint8)
 
     def _trimmed(self) -> tuple[Any, Any]:
         """The first and the last byte of each line that is not blank space; the last before the first in blank ones."""

@@ -33,10 +33,9 @@ class JsonFormat(msgspec.Struct, frozen=True):
 class JsonIndexer(InputFormatIndexer):
     """Reads blocks with Arrow's JSON reader, strictly: what it would let pass is found before or behind it.
 
-    **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it and blank
-    space around the object are allowed, blank lines are no tuples. A line that is not exactly one object, that is not
-    UTF-8 (a byte order mark is none of its parts), holds a byte 0, is longer or deeper nested than the schema's limits
-    is bad.
+    **Tuples.** A line end always ends a tuple, for none can stand raw inside a JSON text. ``\\r`` before it, blank
+    space around the object and a byte order mark before it are allowed, blank lines are no tuples. A line that is not
+    exactly one object, not UTF-8, or longer or deeper nested than the schema's limits is bad.
 
     **Keys.** They come in any order; those that no wanted field has are skipped and only have to be well-formed (where
     Arrow's reader also takes NaN and Infinity). A missing key is a NULL, and so is every field below a missing or null
@@ -46,7 +45,8 @@ class JsonIndexer(InputFormatIndexer):
     in range; decimals are numbers, or texts that hold one, which fit scale and precision; bool is true or false; string
     and char are texts; dates are texts ``2026-01-31``; timestamps are texts as ISO 8601 writes them, in UTC unless they
     name an offset, not finer than the type's unit. Arrays become lists, in which null may stand; structs are objects
-    whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own.
+    whose members may be missing. ``null_values`` of the schema are for formats that have no NULL of their own. A number
+    that not even a float64 can hold makes its tuple bad, whatever key it stands under.
     """
 
     def __init__(self, schema: Schema, pushdown: Pushdown) -> None:

@@ -127,8 +127,11 @@ def _mutated(line: str, at: float, byte: int) -> bytes:
 LINES = st.one_of(
     objects(odd=False).map(str.encode),
     objects(odd=True).map(str.encode),
+    objects(odd=False).map(lambda line: b"\xef\xbb\xbf" + line.encode()),
     st.builds(_mutated, objects(odd=False), st.floats(0, 0.999), st.integers(0, 255)),
-    st.sampled_from([b"", b" \t", b"\r", b"null", b"{}", b"[1]", b'{"n":1}{"n":2}', b'{"n":', b"\xff"]),
+    st.sampled_from(
+        [b"", b" \t", b"\r", b"null", b"{}", b"[1]", b'{"n":1}{"n":2}', b'{"n":', b"\xff", b"\xef\xbb\xbf"]
+    ),
     st.binary(max_size=8).map(lambda text: text.replace(b"\n", b"")),
 )
 
@@ -213,6 +216,7 @@ CONVERT: dict[str, Any] = {
 
 def expected(line: bytes, strict: bool) -> tuple[tuple[Any, ...] | None, int] | None:
     """The row of a line, None if it is bad, and how many values became NULL; None for a blank line."""
+    line = line.removeprefix(b"\xef\xbb\xbf")
     if not line.strip(b" \t\r"):
         return None
     try:

@@ -83,6 +83,13 @@ def test_blank_lines_are_no_tuples_and_space_around_objects_does_no_harm() -> No
     assert parse(indexer(*POINT)).tuples == 0
 
 
+def test_byte_order_marks_before_lines_do_no_harm() -> None:
+    lines = ('\ufeff{"x":1}', '{"x":2,"y":"\ufeff"}', '\ufeff{"x":3}', "\ufeff", '\ufeff {"x":"4"}')
+    parsed = parse(indexer(*POINT), *lines)
+    assert [tuple(row.values()) for row in parsed.rows.to_pylist()] == [(1, None), (2, "\ufeff"), (3, None)]
+    assert [(bad.index, bad.field) for bad in parsed.bad] == [(3, "x")]
+
+
 def test_line_ends_may_be_of_windows() -> None:
     parsed = parse(indexer(*POINT), '{"x":1}', "", '{"x":2}', "x", end=b"\r\n")
     assert parsed.rows.column("x").to_pylist() == [1, 2]
@@ -118,7 +125,9 @@ BAD_LINES = [
     b'{"x":1,"z":"\xc0\x80"}',
     b'{"x":1,"z":"\xed\xa0\x80"}',
     b'{"x":1,"\xff":0}',
-    b'\xef\xbb\xbf{"x":1}',
+    b'\xef\xbb{"x":1}',
+    b'\xef\xbb\xbf\xef\xbb\xbf{"x":1}',
+    b'{"x":1}\xef\xbb\xbf',
     b'{"x":1,"x":1}',
     b'{"x":1}\x0c',
     b"\x0b",
@@ -152,12 +161,20 @@ def test_nesting_within_the_limit_and_brackets_in_texts_are_no_fault() -> None:
 def test_an_object_over_two_lines_is_two_bad_tuples() -> None:
     parsed = parse(indexer(*POINT), '{"x":', "1}", '{"x":1}{"x":1}', '{"x":', '{"x":1}}')
     assert parsed.bad_tuples.tolist() == [0, 1, 2, 3, 4]
+    parsed = parse(indexer(*POINT), '{"x":1,"z":', "{}}", '{"x":1}{"x":1}', '{"x":2}')  # as many objects as lines
+    assert parsed.bad_tuples.tolist() == [0, 1, 2]
 
 
 def test_a_million_keys_are_bounded_by_the_length_of_the_tuple() -> None:
     many = ",".join(f'"k{i}":0' for i in range(5_000))
     assert parse(indexer(*POINT), "{" + many + ',"x":1}').rows.num_rows == 1
     assert parse(indexer(*POINT), "{" + many * 20 + ',"x":1}', '{"x":1}').bad_tuples.tolist() == [0]
+
+
+def test_blank_space_beyond_the_limit_is_a_tuple_that_is_too_long() -> None:
+    """For nobody may have kept enough of it to know that nothing else was in it."""
+    parsed = parse(indexer(*POINT, limits=Limits(tuple_bytes=20)), " " * 19, " " * 20, '{"x":1}')
+    assert (parsed.tuples, parsed.bad_tuples.tolist()) == (2, [0])
 
 
 def test_more_lines_than_the_reader_takes_at_once() -> None:
