@@ -1,0 +1,164 @@
+"""Unions, failing tuples, tuples over many buffers, stuck workers, and restarts in the middle of compressed files."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtime.compiler.program import Column, Relation
+from runtime.engine import EpochWriter
+from runtime.epochs import Cut
+from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.relations import Adaptor, RowAdaptor, row_schema
+from runtime.sources import FileSource
+from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, dead_letters, footers, relations
+
+NUMBERS = Relation("n", (Column("n", "int64"), Column("text", "string")))
+SCHEMA = row_schema(NUMBERS)
+
+
+def numbers(writer: EpochWriter, cut: Cut) -> Adaptor:
+    del writer, cut
+    return RowAdaptor(NUMBERS, SCHEMA)
+
+
+def failing(writer: EpochWriter, cut: Cut) -> Adaptor:
+    del writer, cut
+    return RowAdaptor(NUMBERS, msgspec.structs.replace(SCHEMA, malformed=Malformed.FAIL))
+
+
+def lines(start: int, stop: int) -> bytes:
+    return b"".join([b"%d,row-%d\n" % (n, n) for n in range(start, stop)])
+
+
+def expected(*ranges: range) -> Counter[tuple[Any, ...]]:
+    return Counter((n, f"row-{n}") for numbers in ranges for n in numbers)
+
+
+def test_a_union_shares_a_formatter(tmp_path: Path) -> None:
+    """Each origin with a shredder of its own: their tuples are cut in all places, and none is mixed with another's."""
+    ranges = [range(k * 1000, k * 1000 + 60) for k in range(5)]
+    origins = []
+    for origin_id, of in enumerate(ranges):
+        data = lines(of.start, of.stop)
+        origins.append((ListSource(origin_id, data, range(3 + origin_id, len(data), 3 + origin_id)), numbers))
+    lab = IngestLab(tmp_path, origins, epoch_messages=7)
+    assert lab.run() == "finished"
+    assert len({id(stage) for stage in lab.ingest._stages.values()}) == 1
+    assert relations(tmp_path)["n"] == expected(*ranges)
+    assert [f.messages for f in footers(tmp_path)] == [7] * 42 + [6]
+    assert {name: counters.tuples for name, counters in lab.ingest.counters().items()} == {
+        f"origin-{k}": 60 for k in range(5)
+    }
+
+
+def test_other_policies_make_another_formatter(tmp_path: Path) -> None:
+    sources = [ListSource(0, lines(0, 5)), ListSource(1, lines(5, 9)), ListSource(2, lines(9, 12))]
+    lab = IngestLab(tmp_path, [(sources[0], numbers), (sources[1], failing), (sources[2], numbers)])
+    assert lab.run() == "finished"
+    assert len({id(stage) for stage in lab.ingest._stages.values()}) == 2
+    assert relations(tmp_path)["n"] == expected(range(12))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_tuple_that_fails_its_origin_fails_it_in_order(tmp_path: Path, size: int, workers: int) -> None:
+    """What stands before it is sealed, what stands behind it is not read, whatever workers found first."""
+    data = lines(0, 20) + b"oops,\xff\n" + lines(20, 40) + b"again\n"
+    lab = IngestLab(
+        tmp_path, [(ListSource(0, data, range(size, len(data), size)), failing)], workers=workers, epoch_messages=6
+    )
+    outcome = lab.run()
+    assert outcome.startswith("failed: origin origin-0: expected ")
+    before = len(lines(0, 20))
+    ends_in = (before + len(b"oops,\xff")) // size + 1
+    for said in ("was b'oops,\\xff'", "row 20", f"byte {before}", f"buffer {ends_in}"):
+        assert said in outcome
+    assert relations(tmp_path)["n"] == expected(range(20))
+    assert [f.messages for f in footers(tmp_path)] == [6, 6, 6, 2]
+    assert footers(tmp_path)[-1].cuts["origin-0"].offset == len(lines(0, 20))
+
+
+def test_a_tuple_over_many_more_buffers_than_may_be_in_flight(tmp_path: Path) -> None:
+    """A buffer whose tuple is not over has left: it holds nothing up."""
+    text = "x" * 5000
+    data = b"1,one\n2," + text.encode() + b"\n3,three\n"
+    lab = IngestLab(tmp_path, [(ListSource(0, data, range(3, len(data), 3)), numbers)], in_flight=4, in_flight_bytes=20)
+    assert lab.run() == "finished"
+    assert relations(tmp_path)["n"] == {(1, "one"): 1, (2, text): 1, (3, "three"): 1}
+
+
+def test_a_stuck_worker_holds_its_origin_back_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers behind the one it has are formatted by others, but only so many are admitted."""
+    stuck, go_on = threading.Event(), threading.Event()
+    format_ = InputFormatter.format
+
+    def stick(self: InputFormatter, raws: Sequence[RawBuffer]) -> Formatted:
+        if any(raw.origin_id == 0 and raw.sequence_number == 2 for raw in raws):
+            stuck.set()
+            assert go_on.wait(WAIT_SECONDS)
+        return format_(self, raws)
+
+    monkeypatch.setattr(InputFormatter, "format", stick)
+    data = lines(0, 300)
+    slow, other = ListSource(0, data, range(9, len(data), 9)), ListSource(1, lines(300, 900), range(11, 9000, 11))
+    lab = IngestLab(tmp_path, [(slow, numbers), (other, failing)], workers=2, in_flight=10)
+    lab.ingest.start()
+    assert stuck.wait(WAIT_SECONDS)
+    drained = threading.Event()
+    assert other.delivered.wait(WAIT_SECONDS)
+    lab.ingest.when_drained(1, drained.set)
+    assert drained.wait(WAIT_SECONDS)
+    assert not slow.delivered.is_set()
+    assert lab.ingest.waiting_bytes <= 10 * 9
+    go_on.set()
+    assert lab.listener.outcomes.get(timeout=WAIT_SECONDS) == "finished"
+    lab.close()
+    assert relations(tmp_path)["n"] == expected(range(900))
+
+
+def dying(writer: EpochWriter, epochs: int) -> Any:
+    """The writer's `seal`, that fails behind so many epochs: the rest is lost as by a kill."""
+    seal, left = writer.seal, iter(range(epochs))
+
+    def sealed(*arguments: Any, **more: Any) -> Any:
+        if next(left, None) is None:
+            raise OSError("killed")
+        return seal(*arguments, **more)
+
+    return sealed
+
+
+@pytest.mark.parametrize("name", ["plain", "gzip", "zstd", "lz4", "frames"])
+def test_a_file_goes_on_where_its_last_epoch_ended(tmp_path: Path, name: Any) -> None:
+    """Killed again and again behind some epochs; malformed tuples are told once."""
+    data = lines(0, 100) + b"bad\n" + lines(100, 333) + b"worse\n" + lines(333, 500)
+    path = tmp_path / "file"
+    codec: Codec | None = None
+    if name == "frames":
+        codec = Codec("zstd", "per_buffer", is_sized=True)
+        parts = [codec.encode_buffer(data[start : start + 77]) for start in range(0, len(data), 77)]
+        path.write_bytes(b"".join([(len(part) - 4).to_bytes(4, "little") + part for part in parts]))
+    else:
+        codec = None if name == "plain" else Codec(name)
+        path.write_bytes(data if codec is None else codec.encode_buffer(data))
+    directory = tmp_path / "run"
+
+    def lab() -> IngestLab:
+        return IngestLab(directory, [(FileSource(path, 0, buffer_bytes=50, codec=codec), numbers)], epoch_messages=13)
+
+    for epochs in (3, 4, 11):
+        killed = lab()
+        killed.writer.seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
+        assert killed.run() == "failed: OSError: killed"
+    assert lab().run() == "finished"
+    assert relations(directory)["n"] == expected(range(500))
+    assert [text for _, text in dead_letters(directory)] == ["bad", "worse"]
+    assert footers(directory)[-1].cuts["origin-0"].offset == len(data)
