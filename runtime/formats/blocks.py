@@ -31,38 +31,39 @@ class Assembly:
         self._header = bool(getattr(schema.format, "header", False))
         self._empty = indexer.empty_rows()
 
-    def batches(self, found: Sequence[Parts]) -> list[FormattedBatch]:
-        """The batches of all parts, per origin in stream order."""
+    def batches(self, found: Sequence[Parts]) -> list[list[FormattedBatch]]:
+        """The batches of each origin, in stream order."""
         pieces: list[Piece] = []
-        order: list[Group | FormattedBatch] = []
+        groups: list[Group] = []
+        order: list[list[Group | FormattedBatch]] = []
         length = 0
         for stream, parts in found:
             if len(parts) > 1:
                 parts.sort(key=_by_place)
-            joined: Group | None = None
+            mine: list[Group | FormattedBatch] = []
+            order.append(mine)
+            place = -1
             for part in parts:
                 alone = self._alone(stream, part)
                 if alone is not None:
-                    order.append(alone)
-                    joined = None
+                    mine.append(alone)
+                    place = -1
                     continue
-                if joined is None or joined.parts[-1].to_place != part.from_place:
-                    joined = Group(stream, length)
-                    order.append(joined)
-                joined.parts.append(part)
+                if part.from_place != place:
+                    group = Group(stream, length)
+                    groups.append(group)
+                    mine.append(group)
+                place = part.to_place
+                group.parts.append(part)
                 if part.length:
                     pieces += part.pieces or ()
                     length += part.length
-                joined.stop = length
-        groups = [one for one in order if type(one) is Group]
-        if not groups:
-            return [one for one in order if type(one) is FormattedBatch]
-        made = iter(
-            self._parse(groups, pieces)
-            if length
-            else [batch_of(group.stream, group.parts, self._empty, 0) for group in groups]
-        )
-        return [one if type(one) is FormattedBatch else next(made) for one in order]
+                group.stop = length
+        if length:
+            made = iter(self._parse(groups, pieces))
+        else:
+            made = iter([batch_of(group.stream, group.parts, self._empty, 0) for group in groups])
+        return [[one if type(one) is FormattedBatch else next(made) for one in mine] for mine in order]
 
     def unfinished(self, stream: Stream, tail: Part) -> FormattedBatch:
         """A tuple that the end of the stream has cut short."""
@@ -117,6 +118,9 @@ def _sections(group: Group) -> list[Section]:
             index: RunIndex | None = unit.index
             assert unit.cut is not None
             sections.append(Section(start, start + length, index, unit.cut.first, unit.state))
+            plain = start + length
+        elif part.from_place == 0 and part.offset == 0 and length:
+            sections.append(Section(start, start + length, opens=True))
             plain = start + length
         start += length
     if plain < start:

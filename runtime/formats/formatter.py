@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from operator import attrgetter
 from threading import Lock
 from typing import Any, Final
@@ -176,16 +175,21 @@ class InputFormatter:
             for unit in units:
                 if unit.index is None:
                     unit.index = index(unit.run)
-        with ExitStack() as locks:
+        held: list[Stream] = []
+        try:
             for stream, units in work:  # in order of origins, so that two calls never wait for each other
-                locks.enter_context(stream.lock)
+                stream.lock.acquire()
+                held.append(stream)
                 stream.check(units)
             return [(stream, stream.admit(units)) for stream, units in work]
+        finally:
+            for stream in held:
+                stream.lock.release()
 
     def _batches(self, found: list[Parts]) -> list[FormattedBatch]:
         """Phase 2: one block, one call of the parser."""
-        batches = self._assembly.batches(found)
-        for stream, _ in found:
-            with stream.lock:
-                stream.count([batch for batch in batches if batch.origin_id == stream.origin_id])
-        return batches
+        made = self._assembly.batches(found)
+        for (stream, _), batches in zip(found, made, strict=True):
+            if batches:
+                stream.count(batches)
+        return made[0] if len(made) == 1 else [batch for batches in made for batch in batches]

@@ -178,10 +178,10 @@ class SequenceShredder:
         with self._lock:
             start = self.position(start)
             size = len(self._used)
-            return any(
-                (self._delimiters[slot % size] | self._used[slot % size]) & mask
-                for slot, mask in _masks(start, min(stop, self.limit - 1))
-            )
+            for slot, mask in _masks(start, min(stop, self.limit - 1)):
+                if (self._delimiters[slot % size] | self._used[slot % size]) & mask:
+                    return True
+            return False
 
     def refuse(self, count: int) -> None:
         """Take note of buffers beyond `limit` that their owner did not even enter."""

@@ -60,29 +60,33 @@ class Stream:
 
         Raises `DuplicateSequenceError`, `CodecError`.
         """
-        count = len(raws)
-        if count > 1:
+        neighbours = [raws]
+        if len(raws) > 1:
             raws = sorted(raws, key=_by_number)
-        numbers = list(map(_by_number, raws))
-        steps = list(map(sub, numbers[1:], numbers))
-        borders = [0, count]
-        if steps.count(1) != count - 1:
-            if 0 in steps:
-                raise DuplicateSequenceError(
-                    f"expected each sequence number once, was {numbers[steps.index(0)]} twice in one call"
-                )
-            borders = [0, *[i for i, step in enumerate(steps, 1) if step != 1], count]
+            numbers = list(map(_by_number, raws))
+            steps = list(map(sub, numbers[1:], numbers))
+            if steps.count(1) != len(steps):
+                if 0 in steps:
+                    raise DuplicateSequenceError(
+                        f"expected each sequence number once, was {numbers[steps.index(0)]} twice in one call"
+                    )
+                borders = [0, *[i for i, step in enumerate(steps, 1) if step != 1], len(raws)]
+                neighbours = [raws[start:stop] for start, stop in pairwise(borders)]
+            else:
+                neighbours = [raws]
         limit = self.shredder.limit
         runs: list[tuple[int, Sequence[RawBuffer]]] = []
-        for start, stop in pairwise(borders):
-            first, run = self.shredder.position(numbers[start]), raws[start:stop]
-            if first + len(run) > limit:
-                room = max(0, limit - first)
-                again += run[room:]
-                self.shredder.refuse(len(run) - room)
-                run = run[:room]
-            if run:
+        for run in neighbours:
+            first = self.shredder.position(run[0].sequence_number)
+            room = limit - first
+            if len(run) <= room:
                 runs.append((first, run))
+                continue
+            room = max(0, room)
+            again += run[room:]
+            self.shredder.refuse(len(run) - room)
+            if room:
+                runs.append((first, run[:room]))
         return self._arrive(runs) if self._in_turn else [self._unit(first, run) for first, run in runs]
 
     def _unit(self, first: int, raws: Sequence[RawBuffer]) -> Unit:
@@ -149,12 +153,13 @@ class Stream:
             self._ready += units
 
     def count(self, batches: Sequence[FormattedBatch]) -> None:
-        """Add what was parsed to the counters; the caller has the lock."""
-        for batch in batches:
-            self._tuples += batch.tuples
-            self._bad += batch.bad
-            self._nulled += batch.nulled
-            self._filtered += batch.filtered
+        """Add what was parsed to the counters."""
+        with self.lock:
+            for batch in batches:
+                self._tuples += batch.tuples
+                self._bad += batch.bad
+                self._nulled += batch.nulled
+                self._filtered += batch.filtered
 
     def counters(self) -> FormatCounters:
         """What was done so far."""
