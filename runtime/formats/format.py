@@ -118,6 +118,8 @@ class Section(msgspec.Struct, frozen=True, eq=False):
     """Then also: where the section's first byte stands in the run."""
     state: int = 0
     """Then also: the state in which the run started."""
+    opens: bool = False
+    """Whether the stream starts with it, so that a byte order mark may stand there."""
 
 
 class Block:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["ColumnReader", "to_numpy"]
 
 _SEPARATOR: Final = b"\x01"
-_NO_VALUE: Final = "[\x01\r\n]"
+_NO_VALUE: Final = b"\x01\r\n"
 _WHOLE: Final = 2**31 - 1
 _ROW: Final = re.compile(r"In CSV column #0: Row #(\d+)")
 _ERRORS_BY_ROW: Final = 8
 _FEW: Final = 32
+_MOST_DIGITS: Final = 24
 
 
 class ColumnReader:
@@ -35,6 +36,17 @@ class ColumnReader:
         self._parser: ValueParser = field.parser
         self._nulls = pa.array([text.encode() for text in null_values], pa.binary())
         self._trim = trim
+        self._options: dict[str, Any] = {}
+        if not self._parser.textual and not self._parser.nested:
+            self._options = {
+                "read_options": pacsv.ReadOptions(column_names=["value", "end"], use_threads=False, block_size=_WHOLE),
+                "parse_options": pacsv.ParseOptions(
+                    delimiter=_SEPARATOR.decode(), quote_char=False, double_quote=False, escape_char=False
+                ),
+                "convert_options": pacsv.ConvertOptions(
+                    column_types={"value": self._parser.arrow_type}, include_columns=["value"], null_values=[""]
+                ),
+            }
 
     def read(self, tokens: Any) -> tuple[Any, Any]:
         """From a binary array the column, and a boolean array of the rows that hold no value; there it has NULL."""
@@ -63,8 +75,10 @@ class ColumnReader:
         return values, wrong | failed
 
     def _plain(self, tokens: Any, null: Any) -> tuple[Any, Any]:
-        empty = to_numpy(pc.equal(pc.binary_length(tokens), 0))
-        refused = (empty & ~null) | _matches(tokens, _NO_VALUE)
+        refused = (_lengths(tokens) == 0) & ~null
+        content = _content(tokens)
+        if any(code in content for code in _NO_VALUE):
+            refused |= _matches(tokens, f"[{_NO_VALUE.decode()}]")
         start = 0
         for _ in range(_ERRORS_BY_ROW):
             row = self._first_refused(tokens[start:], (null | refused)[start:])
@@ -93,16 +107,7 @@ class ColumnReader:
         if skip.any():
             tokens = pc.if_else(pa.array(skip), pa.scalar(b"", pa.binary()), tokens)
         lines = pc.binary_join_element_wise(tokens, pa.scalar(b"\n", pa.binary()), pa.scalar(_SEPARATOR, pa.binary()))
-        table = pacsv.read_csv(
-            pa.BufferReader(_content(lines)),
-            read_options=pacsv.ReadOptions(column_names=["value", "end"], use_threads=False, block_size=_WHOLE),
-            parse_options=pacsv.ParseOptions(
-                delimiter=_SEPARATOR.decode(), quote_char=False, double_quote=False, escape_char=False
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types={"value": self._parser.arrow_type}, include_columns=["value"], null_values=[""]
-            ),
-        )
+        table = pacsv.read_csv(pa.BufferReader(_content(lines)), **self._options)
         return _one_chunk(table.column(0))
 
     def _refused_by_pattern(self, tokens: Any, skip: Any) -> Any:
@@ -112,12 +117,13 @@ class ColumnReader:
         refused &= ~sure & ~skip
         doubtful = np.flatnonzero(~sure & ~refused & ~skip)
         texts = tokens.take(pa.array(doubtful))
+        one_by_one = _out_of_range(texts, parser.arrow_type) if pa.types.is_integer(parser.arrow_type) else None
 
         def reads(start: int, stop: int) -> bool:
             part = texts[start:stop]
             return self._first_refused(part, np.zeros(len(part), np.bool_)) is None
 
-        refused[doubtful[_refused(len(texts), reads)]] = True
+        refused[doubtful[_refused(len(texts), reads, one_by_one)]] = True
         return refused
 
     def _nested(self, tokens: Any, null: Any) -> tuple[Any, Any]:
@@ -149,11 +155,15 @@ def to_numpy(mask: Any) -> Any:
     return mask.to_numpy(zero_copy_only=False).astype(np.bool_)
 
 
+def _lengths(tokens: Any) -> Any:
+    return np.diff(np.frombuffer(tokens.buffers()[1], np.int32)[tokens.offset : tokens.offset + len(tokens) + 1])
+
+
 def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
     """Texts in UTF-8; only those with a byte beyond ASCII are looked at, and by halves."""
     refused = np.zeros(len(tokens), np.bool_)
     if not _is_text(tokens):
-        refused[_refused(len(tokens), lambda start, stop: _is_text(tokens[start:stop]))] = True
+        refused[_refused(len(tokens), lambda start, stop: _is_text(tokens[start:stop]), _undecodable(tokens))] = True
     keep = pa.array(~(refused | null))
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
 
@@ -186,7 +196,46 @@ def _json(texts: Any, arrow_type: Any) -> Any:
     return _one_chunk(table.column(0))
 
 
-def _refused(count: int, takes: Callable[[int, int], bool]) -> list[int]:
+def _out_of_range(texts: Any, arrow_type: Any) -> Callable[[int, int], list[int]]:
+    """The same as Arrow's reader: digits with a sign if the type has one, or hexadecimal ones of the type's width."""
+    is_signed = pa.types.is_signed_integer(arrow_type)
+    bits = arrow_type.bit_width
+    least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+    digits = re.compile(rb"-?[0-9]+" if is_signed else rb"[0-9]+")
+    hexadecimal = re.compile(rb"0[xX][0-9a-fA-F]{1,%d}" % (bits // 4))
+
+    def is_good(text: bytes) -> bool:
+        text = text.strip(b" \t")
+        if digits.fullmatch(text):
+            significant = text.lstrip(b"-").lstrip(b"0")[:_MOST_DIGITS] or b"0"
+            value = -int(significant) if text.startswith(b"-") else int(significant)
+            return bool(least <= value <= most)
+        return hexadecimal.fullmatch(text) is not None
+
+    def one_by_one(start: int, stop: int) -> list[int]:
+        return [start + i for i, text in enumerate(texts[start:stop].to_pylist()) if not is_good(text)]
+
+    return one_by_one
+
+
+def _undecodable(tokens: Any) -> Callable[[int, int], list[int]]:
+    def one_by_one(start: int, stop: int) -> list[int]:
+        return [start + i for i, text in enumerate(tokens[start:stop].to_pylist()) if not _decodes(text)]
+
+    return one_by_one
+
+
+def _decodes(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refused(
+    count: int, takes: Callable[[int, int], bool], one_by_one: Callable[[int, int], list[int]] | None = None
+) -> list[int]:
     """Positions that a judge of ranges does not take: by halves, and one by one where it is dense."""
     refused: list[int] = []
     todo = [(0, count)] if count else []
@@ -197,6 +246,9 @@ def _refused(count: int, takes: Callable[[int, int], bool]) -> list[int]:
         if stop - start == 1:
             refused.append(start)
         elif stop - start <= _FEW:
+            if one_by_one is not None:
+                refused += one_by_one(start, stop)
+                continue
             todo += [(i, i + 1) for i in range(start, stop)]
         else:
             middle = (start + stop) // 2

@@ -7,14 +7,16 @@ to put those bytes in front of the run.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from runtime.formats.csv.dialect import is_bordered
+from runtime.formats.csv.dialect import STREAM_START, is_bordered
 from runtime.formats.format import Cut, Run, RunIndex, SettledIndex
 
 __all__ = ["delimiter_ends", "index_unquoted", "long_cut", "matched"]
+
+_LONGEST_HEAP: Final = 64
 
 
 def index_unquoted(run: Run, delimiter: bytes) -> RunIndex:
@@ -68,18 +70,14 @@ class _LongIndex(RunIndex):
         return self._end_state
 
     def cut(self, state: int) -> Cut:
-        return self._cuts[state]
+        return self._cuts[0 if state == STREAM_START else state]
 
 
 def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
     """The cut of a run in front of which ``state`` bytes of the delimiter stand."""
     length = len(delimiter)
-    if is_bordered(delimiter):  # which of the matches that overlap count depends on the ones before: find them all
-        parts = (delimiter[:state] + data).split(delimiter)
-        if len(parts) == 1:
-            return Cut(-1, -1, matched(parts[0], delimiter))
-        first = len(parts[0]) + length - state
-        return Cut(first, len(data) - len(parts[-1]), matched(parts[-1], delimiter))
+    if is_bordered(delimiter):
+        return _bordered_cut(data, delimiter, state)
     across = (delimiter[:state] + data[: length - 1]).find(delimiter)
     first = across + length - state if across >= 0 else data.find(delimiter) + length
     if across < 0 and first < length:
@@ -87,6 +85,26 @@ def long_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
     at = data.rfind(delimiter)
     last = at + length if at >= 0 else first
     return Cut(first, last, matched(data[last:], delimiter))
+
+
+def _bordered_cut(data: bytes, delimiter: bytes, state: int) -> Cut:
+    """Where delimiters overlap, which of them count depends on the one before: the last heap of them is sorted out from
+    its beginning, which is one for sure."""
+    length = len(delimiter)
+    text = delimiter[:state] + data
+    first = text.find(delimiter)
+    if first < 0:
+        return Cut(-1, -1, matched(text, delimiter))
+    start = text.rfind(delimiter)
+    for _ in range(_LONGEST_HEAP):
+        before = text.rfind(delimiter, max(start - length + 1, 0), start + length - 1)
+        if before < 0:
+            break
+        start = before
+    else:
+        start = first
+    rest = text[start:].split(delimiter)[-1]
+    return Cut(first + length - state, len(data) - len(rest), matched(rest, delimiter))
 
 
 def matched(text: bytes, delimiter: bytes) -> int:

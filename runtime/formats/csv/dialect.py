@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from runtime.formats.pushdown import Pushdown
     from runtime.formats.schema import Schema
 
-__all__ = ["QUOTE", "CsvFormat", "is_bordered"]
+__all__ = ["BYTE_ORDER_MARK", "QUOTE", "STREAM_START", "CsvFormat", "is_bordered"]
+
+STREAM_START: Final = 16
+"""The state at the start of a stream, where a byte order mark may stand; plus n behind n bytes of one."""
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+"""May stand at the start of a stream, and says that it is UTF-8."""
 
 QUOTE: Final = b'"'
 """What quotes a field where quoting is on."""

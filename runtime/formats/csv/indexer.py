@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
 import numpy as np
 
 from runtime.formats.csv.delimiters import index_unquoted
-from runtime.formats.csv.dialect import CsvFormat
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK, STREAM_START, CsvFormat
 from runtime.formats.csv.outcome import Outcome, WholeFaults
-from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
+from runtime.formats.csv.pieces import joined, without_mark
+from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, matched_bytes
+from runtime.formats.csv.reader import RefusedShape
 from runtime.formats.csv.reading import Reading, TextReader
-from runtime.formats.csv.translation import translate
+from runtime.formats.csv.translation import Translation, translate
 from runtime.formats.csv.tuples import Tuples, has_quotes, has_stray_return, surely_short
-from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex
+from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex, Section
 from runtime.formats.pushdown import Pushdown
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class CsvIndexer(InputFormatIndexer):
     in ``\\n``, a ``\\r`` in front of that belongs to it, and outside of quotes is an error elsewhere.
     """
 
+    initial_state: ClassVar[int] = STREAM_START
+
     def __init__(self, schema: Schema, dialect: CsvFormat, pushdown: Pushdown) -> None:
         self._dialect = dialect
         self._width = len(schema.fields)
@@ -48,10 +51,11 @@ class CsvIndexer(InputFormatIndexer):
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """The tail and a delimiter; None inside quotes and behind an escape, since its last field is incomplete."""
-        if self._dialect.quoting and is_incomplete(state):
-            return None
-        return tail + self._dialect.tuple_delimiter
+        """The tail and what it lacks of a delimiter; None inside quotes and behind an escape: its last field is cut."""
+        delimiter = self._dialect.tuple_delimiter
+        if not self._dialect.quoting:
+            return tail + delimiter[0 if state == STREAM_START else state :]
+        return None if is_incomplete(state) else tail + delimiter[matched_bytes(state) :]
 
     def empty_rows(self) -> Any:
         """No rows of the columns."""
@@ -60,67 +64,73 @@ class CsvIndexer(InputFormatIndexer):
     def parse(self, block: Block) -> ParsedBlock:
         """The block's columns; good blocks take one call of Arrow's reader."""
         text = block.data if isinstance(block.data, bytes) else bytes(block.data)
-        reading = self._read_good(text)
-        if reading is None:
-            return self._parse_bad(text)
-        parsed = self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
-        if len(self._dialect.tuple_delimiter) > 1:
-            return parsed
-        delimiter, codes = self._dialect.tuple_delimiter[0], np.frombuffer(text, np.uint8)
-        return msgspec.structs.replace(
-            parsed, delimiters=lambda start, stop: int(np.count_nonzero(codes[start:stop] == delimiter))
-        )
+        mark = next((s.start for s in block.sections if _starts_with_mark(s, text)), None)
+        if mark is None:
+            return self._parse(text)
+        return without_mark(self._parse(text[:mark] + text[mark + len(BYTE_ORDER_MARK) :]), mark)
 
-    def _read_good(self, text: bytes) -> Reading | None:
-        """The whole block at once, unless a tuple of it may be bad as a whole."""
-        delimiter = self._dialect.tuple_delimiter
-        quotes = has_quotes(text, self._dialect)
-        if not quotes and not surely_short(text, delimiter, self._limit):
-            return None
-        if (
-            delimiter == b"\n"
-            and has_stray_return(text)
-            and not (quotes and not Tuples(text, self._dialect).stray_returns().any())
-        ):
-            return None
+    def _parse(self, text: bytes) -> ParsedBlock:
         translation = translate(text, self._dialect)
-        reading = self._reader.read(translation) if translation is not None else None
-        if not isinstance(reading, Reading):
-            return None
-        if quotes and len(text) > self._limit:
-            # Without delimiters inside quotes every one of them ends a tuple, and a few searches do.
-            plain = text.count(delimiter) == reading.rows and surely_short(text, delimiter, self._limit)
-            if not plain and int(Tuples(text, self._dialect).lengths.max(initial=0)) > self._limit:
-                return None
-        return reading
-
-    def _parse_bad(self, text: bytes) -> ParsedBlock:
-        """The block without the tuples that are bad as wholes: too long, a stray carriage return, wrong shape."""
-        tuples = Tuples(text, self._dialect)
-        faults: list[WholeFaults] = []
-        lengths = tuples.lengths
-        excluded = lengths > self._limit
-        if excluded.any():
-            faults.append(WholeFaults(np.flatnonzero(excluded), f"at most {self._limit} bytes", lengths, "bytes"))
-        if self._dialect.tuple_delimiter == b"\n" and has_stray_return(text):
-            returns = tuples.stray_returns()
-            places = np.flatnonzero((returns > 0) & ~excluded)
-            faults.append(WholeFaults(places, "no carriage return inside the tuple", returns, "carriage returns"))
-            excluded[places] = True
-        alive = np.flatnonzero(~excluded)
-        translation = translate(tuples.without(np.flatnonzero(excluded)), self._dialect)
-        assert translation is not None
-        reading = self._reader.read(translation)
-        if not isinstance(reading, Reading):
-            counts = self._reader.misshapen(translation)
-            places = alive[np.fromiter(counts, np.int64, len(counts))]
-            widths = dict(zip(places.tolist(), counts.values(), strict=True))
-            faults.append(WholeFaults(places, f"{self._width} fields", widths, "fields"))
-            excluded[places] = True
-            alive = np.flatnonzero(~excluded)
-            translation = translate(tuples.without(np.flatnonzero(excluded)), self._dialect)
-            assert translation is not None
+        if translation is None:
+            return self._parse_halves(text)
+        reading: Reading | RefusedShape | None = None
+        if surely_short(text, self._dialect, self._limit) and not self._has_stray_return(text):
             reading = self._reader.read(translation)
+            if isinstance(reading, Reading):
+                return self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+        return self._parse_bad(text, reading)
+
+    def _has_stray_return(self, text: bytes) -> bool:
+        if self._dialect.tuple_delimiter != b"\n" or not has_stray_return(text):
+            return False
+        return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
+
+    def _parse_bad(self, text: bytes, reading: Reading | RefusedShape | None) -> ParsedBlock:
+        """The block without the tuples that are bad as wholes: too long, a stray carriage return, another shape."""
+        tuples = Tuples(text, self._dialect)
+        excluded = np.zeros(len(tuples), np.bool_)
+        faults: list[WholeFaults] = []
+        if reading is None:
+            self._exclude(
+                excluded, tuples.lengths > self._limit, faults, f"at most {self._limit} bytes", tuples.lengths
+            )
+            if self._dialect.tuple_delimiter == b"\n":
+                returns = tuples.stray_returns()
+                self._exclude(excluded, returns > 0, faults, "no carriage return inside the tuple", returns)
+            reading = self._reader.read(self._rest(tuples, excluded))
+        if isinstance(reading, RefusedShape):
+            counts = self._reader.misshapen(self._rest(tuples, excluded))
+            places = np.flatnonzero(~excluded)[np.fromiter(counts, np.int64, len(counts))]
+            widths = dict(zip(places.tolist(), counts.values(), strict=True))
+            faults.append(WholeFaults(places, f"{self._width} fields", widths))
+            excluded[places] = True
+            reading = self._reader.read(self._rest(tuples, excluded))
+        alive = np.flatnonzero(~excluded)
         if not isinstance(reading, Reading) or reading.rows != len(alive):
             raise AssertionError(f"the reader and the search for tuples disagree about {text[:200]!r}")
         return self._outcome.of(reading, alive, lambda: tuples, len(tuples), faults)
+
+    @staticmethod
+    def _exclude(excluded: Any, wrong: Any, faults: list[WholeFaults], expected: str, measure: Any) -> None:
+        places = np.flatnonzero(wrong & ~excluded)
+        if len(places):
+            faults.append(WholeFaults(places, expected, measure))
+            excluded[places] = True
+
+    def _rest(self, tuples: Tuples, excluded: Any) -> Translation:
+        translation = translate(tuples.without(np.flatnonzero(excluded)), self._dialect)
+        assert translation is not None  # the whole text had one
+        return translation
+
+    def _parse_halves(self, text: bytes) -> ParsedBlock:
+        """A block in which no character is left to stand for a line end; of a single tuple that is a fault."""
+        tuples = Tuples(text, self._dialect)
+        if len(tuples) > 1:
+            middle = int(tuples.ends[len(tuples) // 2 - 1])
+            return joined(self._parse(text[:middle]), self._parse(text[middle:]), middle)
+        fault = WholeFaults(np.zeros(1, np.int64), "a control character or line end that does not occur", {0: "none"})
+        return self._outcome.of(self._reader.nothing(), np.zeros(0, np.int64), lambda: tuples, 1, [fault])
+
+
+def _starts_with_mark(section: Section, text: bytes) -> bool:
+    return section.opens and text.startswith(BYTE_ORDER_MARK, section.start)

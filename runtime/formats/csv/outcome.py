@@ -32,8 +32,6 @@ class WholeFaults(msgspec.Struct, frozen=True, eq=False):
     """What should have been there."""
     measure: Any
     """By index what was there."""
-    unit: str
-    """Of what."""
 
 
 class Outcome:
@@ -100,7 +98,7 @@ class Outcome:
         found: dict[int, tuple[str, str, str]] = {}
         for fault in whole:
             for place in np.sort(fault.tuples)[: self._described].tolist():
-                found[place] = ("", fault.expected, f"{fault.measure[place]} {fault.unit}")
+                found[place] = ("", fault.expected, f"{fault.measure[place]} there")
         for column in refused:
             field = self._fields[column.position]
             for row in np.flatnonzero(column.rows)[: self._described].tolist():

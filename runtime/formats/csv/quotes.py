@@ -23,10 +23,10 @@ import msgspec
 import numpy as np
 
 from runtime.formats.csv.delimiters import delimiter_ends, long_cut, matched
-from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK, QUOTE, STREAM_START, CsvFormat
 from runtime.formats.format import Cut, RunIndex
 
-__all__ = ["FIELD_START", "QuotedIndex", "Scan", "is_incomplete", "scan"]
+__all__ = ["FIELD_START", "QuotedIndex", "Scan", "has_sure_end", "is_incomplete", "matched_bytes", "scan"]
 
 FIELD_START: Final = 0
 """State: a field or a tuple starts."""
@@ -50,6 +50,11 @@ _QUOTE_CODE: Final = QUOTE[0]
 def is_incomplete(state: int) -> bool:
     """Whether the text in front of this state ends inside quotes or behind an escape."""
     return state in {_QUOTED, _ESCAPE, _ESCAPE_IN_QUOTED}
+
+
+def matched_bytes(state: int) -> int:
+    """How many bytes of a tuple delimiter stand in front of this state."""
+    return state - _MATCHED if _MATCHED < state < STREAM_START else 0
 
 
 class Scan(msgspec.Struct, frozen=True, eq=False):
@@ -194,14 +199,27 @@ class QuotedIndex(RunIndex):
         return cut
 
     def _cut(self, state: int) -> Cut:
+        if state >= STREAM_START:
+            return self._opening(state - STREAM_START)
         if self._is_plain and state not in {_ESCAPE, _ESCAPE_IN_QUOTED}:
-            return Cut(-1, -1, _QUOTED) if state == _QUOTED else self._plain_cut(max(state - _MATCHED, 0))
+            return Cut(-1, -1, _QUOTED) if state == _QUOTED else self._plain_cut(matched_bytes(state))
         if self._tail is None:
             return self._scanned(state, len(self._data))
         size = _WINDOW
         while (cut := self._scanned(state, size)).first < 0:
             size *= _GROWTH
         return Cut(cut.first, self._tail.last, self._tail.end_state)
+
+    def _opening(self, already: int) -> Cut:
+        """At the start of a stream: behind a byte order mark its first field starts."""
+        head = BYTE_ORDER_MARK[:already] + self._data[: len(BYTE_ORDER_MARK)]
+        if head.startswith(BYTE_ORDER_MARK):
+            rest = len(BYTE_ORDER_MARK) - already
+            cut = QuotedIndex(self._data[rest:], self._dialect).cut(FIELD_START)
+            return Cut(cut.first + rest, cut.last + rest, cut.end_state) if cut.is_delimited else cut
+        if BYTE_ORDER_MARK.startswith(head):
+            return Cut(-1, -1, STREAM_START + len(head))
+        return self.cut(_FIELD if already else FIELD_START)
 
     def _plain_cut(self, already: int) -> Cut:
         """Outside of quotes, without any."""
@@ -217,7 +235,7 @@ class QuotedIndex(RunIndex):
 
     def _scanned(self, state: int, size: int) -> Cut:
         """The cut of the run's first bytes; what is matched of a delimiter is put in front of them."""
-        already = max(state - _MATCHED, 0)
+        already = matched_bytes(state)
         text = self._dialect.tuple_delimiter[:already] + self._data[:size]
         found = scan(text, self._dialect, _FIELD if already else state)
         if len(found.ends) == 0:
@@ -228,11 +246,10 @@ class QuotedIndex(RunIndex):
         """The last delimiter and the end state, if no start state changes them."""
         size = _WINDOW
         while True:
-            start = self._neutral(max(len(self._data) - size, 1))
+            start = _neutral(self._data, max(len(self._data) - size, 1), self._dialect)
             if start is None:
                 return None
-            text = self._data[start:]
-            outside, inside = (scan(text, self._dialect, state) for state in (_FIELD, _QUOTED))
+            outside, inside = _both(self._data[start:], self._dialect)
             if outside.end_state == inside.end_state and len(outside.ends) and len(inside.ends):
                 last = int(outside.ends[-1])
                 if last == int(inside.ends[-1]):
@@ -241,11 +258,25 @@ class QuotedIndex(RunIndex):
                 return None
             size *= _GROWTH
 
-    def _neutral(self, start: int) -> int | None:
-        """The next place where it only matters whether it is inside of quotes: not within a chain, an escape, a
-        delimiter."""
-        data, before = self._data, self._dialect.tuple_delimiter + self._dialect.escape
-        for place in range(start, min(start + _WINDOW // 2, len(data))):
-            if data[place] != _QUOTE_CODE and data[place - 1] not in before:
-                return place
-        return None
+
+def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
+    """Whether some tuple delimiter of the text is one whatever stands in front of it; False if that takes long."""
+    start = _neutral(text, 1, dialect)
+    if start is None:
+        return False
+    outside, inside = _both(text[start : start + _WINDOW // 4], dialect)
+    return len(np.intersect1d(outside.ends, inside.ends, assume_unique=True)) > 0
+
+
+def _both(text: bytes, dialect: CsvFormat) -> tuple[Scan, Scan]:
+    """The text scanned as if it started outside of quotes, and inside."""
+    return scan(text, dialect, _FIELD), scan(text, dialect, _QUOTED)
+
+
+def _neutral(data: bytes, start: int, dialect: CsvFormat) -> int | None:
+    """The next place of which only matters whether it is inside of quotes: not in a chain, an escape, a delimiter."""
+    before = dialect.tuple_delimiter + dialect.escape
+    for place in range(start, min(start + _WINDOW // 2, len(data))):
+        if data[place] != _QUOTE_CODE and data[place - 1] not in before:
+            return place
+    return None

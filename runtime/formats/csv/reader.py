@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from runtime.formats.csv.dialect import QUOTE, CsvFormat
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK, QUOTE, CsvFormat
 from runtime.formats.csv.tuples import has_quotes
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockReader", "RefusedColumn", "RefusedShape"]
 
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _WHOLE: Final = 2**31 - 1
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
@@ -81,7 +80,7 @@ class BlockReader:
 
     def _read(self, text: bytes, parse_options: Any, convert_options: Any) -> Any:
         # The reader would drop a mark, which is data in the middle of a stream, and wants at least one byte.
-        if not text or text.startswith(_BYTE_ORDER_MARK):
+        if not text or text.startswith(BYTE_ORDER_MARK):
             text = b"\n" + text
         return pacsv.read_csv(
             pa.BufferReader(text),

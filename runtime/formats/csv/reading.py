@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from runtime.formats.schema import Field, Schema
 
 __all__ = ["ColumnFaults", "Reading", "TextReader"]
+
+
+_FEW_COLUMNS: Final = 3
 
 
 class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
@@ -69,9 +72,14 @@ class TextReader:
                 return table
             if not isinstance(table, RefusedColumn):
                 return self._finished(table, translation, as_bytes)
-            # Where a second column is refused as well, the rest is not tried one by one.
-            others = self._doubtful if len(as_bytes) > len(self._always_bytes) else frozenset[int]()
+            # Where several columns are refused, the rest is not tried one by one.
+            many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
+            others = self._doubtful if many else frozenset[int]()
             as_bytes |= {table.position} | others
+
+    def nothing(self) -> Reading:
+        """No tuples."""
+        return Reading(0, [pa.array([], f.parser.arrow_type) for f in self._fields], [])
 
     def misshapen(self, translation: Translation) -> dict[int, int]:
         """Of each tuple with another number of fields its index and that number."""
@@ -101,7 +109,8 @@ class TextReader:
         if self._trim:
             column = trimmed(column)
         if field.nullable and len(self._nulls):
-            null = pc.is_in(column, value_set=self._nulls)
+            empty = len(self._nulls) == 1 and not self._nulls[0].as_py()
+            null = pc.equal(pc.binary_length(column), 0) if empty else pc.is_in(column, value_set=self._nulls)
             if null.true_count:
                 column = pc.if_else(null, pa.scalar(None, pa.string()), column)
         if field.parser.column_check is None:

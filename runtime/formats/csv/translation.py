@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,6 +14,8 @@ from runtime.formats.csv.dialect import CsvFormat
 
 __all__ = ["Translation", "translate"]
 
+_FEED: Final = 10
+_RETURN: Final = 13
 _SPARE: Final = (*range(1, 9), 11, 12, *range(14, 32))
 
 
@@ -41,7 +44,7 @@ def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
     ends, inside quotes too, where they are put back.
     """
     delimiter = dialect.tuple_delimiter
-    if delimiter == b"\n":
+    if delimiter == b"\n" or (delimiter == b"\r\n" and _has_only_pairs(text)):
         return Translation(text)
     back: list[tuple[str, str]] = []
     if dialect.quoting and text.count(delimiter) and b'"' in text:
@@ -65,6 +68,14 @@ def translate(text: bytes, dialect: CsvFormat) -> Translation | None:
     if len(delimiter) > 1:
         text = text.replace(delimiter, bytes((line_end,)))
     return Translation(text.translate(bytes(swap)) if len(delimiter) == 1 or others else text, tuple(back))
+
+
+def _has_only_pairs(text: bytes) -> bool:
+    """Whether carriage returns and line feeds stand next to each other everywhere, so that Arrow takes them as ends."""
+    codes = np.frombuffer(text, np.uint8)
+    feeds = codes == _FEED
+    returns = codes == _RETURN
+    return not len(codes) or bool(not feeds[0] and not returns[-1] and np.array_equal(returns[:-1], feeds[1:]))
 
 
 def _others(text: bytes, delimiter: bytes) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.formats.csv.delimiters import delimiter_ends
 from runtime.formats.csv.dialect import QUOTE, CsvFormat
-from runtime.formats.csv.quotes import scan
+from runtime.formats.csv.quotes import has_sure_end, scan
 
 __all__ = ["Tuples", "has_quotes", "has_stray_return", "surely_short"]
 
@@ -63,24 +63,29 @@ def has_quotes(text: bytes, dialect: CsvFormat) -> bool:
     return dialect.quoting and (QUOTE in text or (dialect.escape != b"" and dialect.escape in text))
 
 
-def surely_short(text: bytes, delimiter: bytes, limit: int) -> bool:
+def surely_short(text: bytes, dialect: CsvFormat, limit: int) -> bool:
     """Whether every window of half the limit holds a delimiter, so that no tuple of the block is over-long.
 
     One search per window instead of one per tuple; False only means that tuples have to be measured.
     """
     if len(text) <= limit:
         return True
+    delimiter = dialect.tuple_delimiter
     window = (limit - len(delimiter)) // 2
     if window < _FEWEST_WINDOW_BYTES:
         return False
+    places = range(0, len(text) - window, window)
+    if has_quotes(text, dialect):
+        return all(has_sure_end(text[start : start + window], dialect) for start in places)
     reach = window + len(delimiter) - 1
-    return all(text.find(delimiter, start, start + reach) >= 0 for start in range(0, len(text) - window, window))
+    return all(text.find(delimiter, start, start + reach) >= 0 for start in places)
 
 
 def has_stray_return(text: bytes) -> bool:
-    """Whether a carriage return stands elsewhere than in front of a line end."""
+    """Whether a carriage return stands elsewhere than in front of a line end, in quotes or not."""
     if b"\r" not in text:
         return False
     codes = np.frombuffer(text, np.uint8)
-    places = np.flatnonzero(codes == _RETURN)
-    return bool((codes[np.minimum(places + 1, len(codes) - 1)] != _LINE_END).any())
+    stray = codes[:-1] == _RETURN
+    stray &= codes[1:] != _LINE_END
+    return bool(stray.any() or codes[-1] == _RETURN)

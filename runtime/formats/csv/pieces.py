@@ -1,0 +1,48 @@
+"""Blocks that were parsed as something else than what they are: in two halves, or without a byte order mark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK
+from runtime.formats.format import BadTuple, ParsedBlock
+
+__all__ = ["joined", "without_mark"]
+
+
+def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
+    """Two halves as one; ``middle`` is where the right one starts."""
+    bad = [msgspec.structs.replace(b, index=b.index + left.tuples) for b in _moved(right.bad, middle, 0)]
+    return ParsedBlock(
+        rows=pa.Table.from_batches([left.rows, right.rows]).combine_chunks().to_batches()[0]
+        if left.rows.num_rows + right.rows.num_rows
+        else left.rows,
+        tuples=left.tuples + right.tuples,
+        ends=lambda: np.concatenate((left.ends(), right.ends() + middle)),
+        kept=np.concatenate((_kept(left), _kept(right) + left.tuples)),
+        bad=(*left.bad, *bad),
+        bad_tuples=np.concatenate((left.bad_tuples, right.bad_tuples + left.tuples)),
+        nulled=np.concatenate((left.nulled, right.nulled + left.tuples)),
+    )
+
+
+def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
+    """The offsets as they are with a byte order mark at this place."""
+
+    def ends() -> Any:
+        found = parsed.ends()
+        return found + len(BYTE_ORDER_MARK) * (found > place)
+
+    return msgspec.structs.replace(parsed, ends=ends, bad=tuple(_moved(parsed.bad, len(BYTE_ORDER_MARK), place)))
+
+
+def _moved(bad: tuple[BadTuple, ...], by: int, behind: int) -> list[BadTuple]:
+    return [msgspec.structs.replace(b, start=b.start + by, stop=b.stop + by) if b.start >= behind else b for b in bad]
+
+
+def _kept(parsed: ParsedBlock) -> Any:
+    return np.arange(parsed.tuples) if parsed.kept is None else parsed.kept
