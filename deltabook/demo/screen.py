@@ -111,9 +111,10 @@ def _loop_table(figures: Figures) -> Table:
         table.add_column(justify="right")
         table.add_column(style="dim")
     exchange, runtime = "exchange", "runtime"
+    sequence = "sequence" if figures.value(exchange, "itch_sequence") is None else "itch_sequence"
     rows: list[tuple[str, list[tuple[str, str]]]] = [
         ("feed", [
-            (figures.text(exchange, "sequence"), "sequence"),
+            (figures.text(exchange, sequence), "sequence"),
             (figures.text(runtime, "feed_sequence"), "taken in"),
             (f"{figures.messages_per_s:,.0f}", "messages/s"),
         ]),

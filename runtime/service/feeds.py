@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from runtime.engine import EpochWriter
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.formats.itch import itch_schema
 from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.relations.itch import ItchAdaptor, Scale
+from runtime.service.errors import ServiceError
 from runtime.sources import FeedSource, SoupBinFeedSource, TextFeedSource
 from runtime.state import ObjectSpace
 
-__all__ = ["FeedProtocol", "columns_read", "make_adaptor", "make_source"]
+__all__ = ["FeedProtocol", "begin_feed", "columns_read", "make_adaptor", "make_source"]
+
+
+_KEPT: Final = "feed/protocol"
 
 
 class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,17 +33,34 @@ class FeedProtocol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of ITCH: midnight of the session's first day, nanoseconds since the UTC epoch; its times count from there."""
     tick_units: int = 1
     """Of ITCH: units of 0.0001 in a tick, of all symbols."""
-    username: str = ""
-    """Of ITCH: at most 6 characters."""
-    password: str = ""
-    """Of ITCH: at most 10 characters."""
+
+    def __str__(self) -> str:
+        if self.name == "text":
+            return self.name
+        midnight = datetime.fromtimestamp(self.midnight_ns // 10**9, UTC)
+        return f"itch, a tick of {Decimal(self.tick_units) / 10_000}, the day {midnight:%Y-%m-%d}"
+
+
+def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
+    """Keep what a new run directory is begun with; on an old one raise `ServiceError` if it was begun with another.
+
+    The position in a feed is the number of a message, and the rows have its times and prices: those of one protocol
+    mean nothing in another.
+    """
+    kept = writer.space.get_value(_KEPT)
+    if kept is None and writer.epoch < 0:
+        writer.space.set_value(_KEPT, msgspec.json.encode(protocol))
+        return
+    begun_with = msgspec.json.decode(kept, type=FeedProtocol) if kept else FeedProtocol()
+    if begun_with != protocol:
+        raise ServiceError(f"expected the feed that {where} was begun with ({begun_with}), was another ({protocol})")
 
 
 def make_source(protocol: FeedProtocol, reactor: Any, address: tuple[str, int], origin_id: int) -> FeedSource:
     """The source of a feed at a host and port; opens nothing."""
     if protocol.name == "text":
         return TextFeedSource(reactor, *address, origin_id)
-    return SoupBinFeedSource(reactor, *address, origin_id, username=protocol.username, password=protocol.password)
+    return SoupBinFeedSource(reactor, *address, origin_id)
 
 
 def make_adaptor(protocol: FeedProtocol, space: ObjectSpace, name: str, retention: Retention, cut: Cut) -> Adaptor:

@@ -28,7 +28,7 @@ from runtime.relations import Retention
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
-from runtime.service.feeds import FeedProtocol, columns_read, make_adaptor, make_source
+from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
 from runtime.service.snapshotting import SnapshotConfig, Snapshotting
@@ -92,6 +92,7 @@ class LiveRuntime(IngestListener):
         self._snapshotting: Snapshotting | None = None
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
         try:
+            begin_feed(self._writer, config.protocol, str(config.directory))
             begun_with = begin_catalogue(
                 self._writer,
                 selects,

@@ -63,3 +63,10 @@ def test_a_new_directory_needs_views(tmp_path: Path) -> None:
 def test_there_may_be_only_so_many_views(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_text("SELECT price FROM bids; SELECT price FROM asks;")
     assert "expected at most 1 views (--most-views), was 2" in run(tmp_path, "--most-views", "1")
+
+
+@pytest.mark.parametrize("tick", ["0.00005", "0", "-1", "abc", "nan", "inf"])
+def test_a_tick_that_itch_cannot_have_is_one_line(tmp_path: Path, tick: str) -> None:
+    (tmp_path / "v.sql").write_text("SELECT price FROM bids;")
+    said = run(tmp_path, "--feed-protocol", "itch", "--feed-tick", tick)
+    assert f"expected a tick of whole ten-thousandths for --feed-tick, was {tick!r}" in said
