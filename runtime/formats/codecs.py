@@ -213,6 +213,8 @@ class _HoldingFrame:
 
     def step(self, data: bytes, room: int) -> tuple[bytes, bytes, bool]:
         """See `_GzipFrame`; the input that is left is what stands behind the frame."""
+        if not data and self._frame.needs_input:  # an empty buffer; zstd takes a second one for an error
+            return b"", b"", False
         part = self._frame.decompress(data, room)
         if self._frame.eof:
             return part, self._frame.unused_data or b"", False

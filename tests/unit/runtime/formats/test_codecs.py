@@ -49,6 +49,13 @@ def test_a_stream_is_decoded_whatever_its_pieces(name: str, step: int) -> None:
 
 
 @names
+def test_empty_buffers_are_no_error(name: str) -> None:
+    data, decoder = COMPRESS[name](TEXT), codec(name).decoder()
+    pieces = [b"", b"", data[:9], b"", b"", b"", data[9:1000], b"", b"", data[1000:], b"", b""]
+    assert b"".join(map(decoder.decode, pieces)) + decoder.finish() == TEXT
+
+
+@names
 def test_frames_behind_each_other_are_one_stream(name: str) -> None:
     compress = COMPRESS[name]
     data = compress(TEXT) + compress(b"") + compress(b"end\n")
