@@ -86,16 +86,21 @@ class Ingest(BufferSink):
         self._workers = Workers(self._queue, config.workers, self._on_error)
 
     def _shared_stages(self) -> dict[int, FormatStage]:
-        """Origins of the same schema, as those of a union, share a formatter."""
-        shared: dict[tuple[Schema, Pushdown], FormatStage] = {}
+        """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
+        shared: dict[tuple[Schema, Pushdown, int], FormatStage] = {}
         stages: dict[int, FormatStage] = {}
         for origin_id, origin in self._origins.items():
-            key = origin.adaptor.schema, origin.pushdown
+            takes_turns = origin.is_compressed
+            key = origin.adaptor.schema, origin.pushdown, origin_id if takes_turns else -1
             stage = shared.get(key)
             if stage is None:
-                formatter = InputFormatter(*key)
                 stage = shared[key] = FormatStage(
-                    formatter, self._queue, self._config.workers, self._formatted, lambda o: self._origins[o].name
+                    InputFormatter(origin.adaptor.schema, origin.pushdown),
+                    self._queue,
+                    self._config.workers,
+                    self._formatted,
+                    lambda o: self._origins[o].name,
+                    takes_turns=takes_turns,
                 )
             stages[origin_id] = stage
             origin.attach(stage, self._admission)

@@ -96,6 +96,12 @@ class Origin:
         self._end_offset = start.offset
         self._counted = OriginCounters()
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its stream is compressed as a whole, so that its buffers can only be decoded in order."""
+        codec = self.source.codec_at(self._start)
+        return codec is not None and codec.is_sequential
+
     def attach(self, stage: FormatStage, admission: Admission) -> None:
         """Where its buffers are formatted and admitted; once, before `open`."""
         self._stage, self._admission = stage, admission
@@ -114,8 +120,6 @@ class Origin:
         if self._stage is None or self._admission is None:
             raise EngineError(f"expected origin {self.name} to be attached to a formatter, was none")
         codec = self.source.codec_at(position)
-        if codec is not None:
-            self._stage.expect_codec()
         self._stage.formatter.open(self.origin_id, offset=position.offset, codec=codec)
         self._admission.open(self.origin_id, self.source.resume, 1 if codec is None else _CODEC_WEIGHT)
         self.adaptor.opened(position.sequence)

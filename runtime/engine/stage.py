@@ -31,10 +31,21 @@ class FormatStage:
     A task takes up to `COALESCE_BYTES`, neighbours together, so that many small buffers are formatted as one; what
     comes while all workers are busy waits and becomes a larger task. Buffers out of the formatter's range are kept
     aside until others have been formatted, and then repeated. Thread-safe.
+
+    A stream that is compressed as a whole has a stage of its own, with ``takes_turns``: a worker that decodes has it
+    for itself, and the next one decodes what follows while the first one parses. Otherwise one worker would decode all
+    that the others bring, and they would have nothing to do.
     """
 
     def __init__(
-        self, formatter: InputFormatter, queue: TaskQueue, workers: int, accept: Accept, name: Callable[[int], str]
+        self,
+        formatter: InputFormatter,
+        queue: TaskQueue,
+        workers: int,
+        accept: Accept,
+        name: Callable[[int], str],
+        *,
+        takes_turns: bool = False,
     ) -> None:
         """``accept`` takes what a task completed, and the buffers that are thereby done; ``name`` names an origin."""
         self.formatter = formatter
@@ -42,18 +53,16 @@ class FormatStage:
         self._workers = workers
         self._accept = accept
         self._name = name
-        self._task_bytes = COALESCE_BYTES
+        self._takes_turns = takes_turns
+        self._task_bytes = COALESCE_BYTES // _CODEC_SHARE if takes_turns else COALESCE_BYTES
         self._pending = Pending()
         self._lock = threading.Lock()
         self._planned = 0
         self._running = 0
+        self._has_turn = False
         self._aside: list[RawBuffer] = []
         self.repeats = 0
         """Buffers that had to be repeated."""
-
-    def expect_codec(self) -> None:
-        """One of the origins is compressed: tasks take less."""
-        self._task_bytes = COALESCE_BYTES // _CODEC_SHARE
 
     def add(self, raw: RawBuffer) -> None:
         """A buffer that was admitted."""
@@ -65,9 +74,10 @@ class FormatStage:
         return len(self._pending) + len(self._aside)
 
     def _plan(self) -> None:
-        """See that there are tasks enough for what waits: at least one, at most one for each worker."""
+        """See that there are tasks for what waits: at least one, at most one for each worker."""
         with self._lock:
-            if self._planned >= min(self._workers, 1 + self._pending.bytes // self._task_bytes):
+            most = 1 if self._takes_turns else self._workers
+            if self._has_turn or self._planned >= min(most, 1 + self._pending.bytes // self._task_bytes):
                 return
             self._planned += 1
         self._queue.admit(self._run)
@@ -76,9 +86,12 @@ class FormatStage:
         with self._lock:
             self._planned -= 1
             self._running += 1
+            self._has_turn = self._takes_turns
         raws = self._pending.take(self._task_bytes)
-        if len(self._pending):
-            self._plan()
+        if not self._takes_turns:
+            self._plan_rest()
+        elif not raws:
+            self._give_turn()
         if not raws:
             self._end(is_progress=False)
             return
@@ -92,9 +105,19 @@ class FormatStage:
         self._accept(formatted.batches, raws)
         self._end(is_progress=bool(raws))
 
+    def _plan_rest(self) -> None:
+        if len(self._pending):
+            self._plan()
+
+    def _give_turn(self) -> None:
+        """The next worker may decode."""
+        with self._lock:
+            self._has_turn = False
+        self._plan_rest()
+
     def _format(self, raws: list[RawBuffer]) -> Formatted:
         try:
-            return self.formatter.format(raws)
+            return self.formatter.format(raws, self._give_turn if self._takes_turns else None)
         except FormatError as error:
             names = ", ".join(sorted({self._name(raw.origin_id) for raw in raws}))
             raise EngineError(f"origin {names}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from threading import Lock
 from typing import Any, Final
@@ -62,8 +62,11 @@ class InputFormatter:
         with self._lock:
             self._streams[origin_id] = self._new(origin_id, offset, codec)
 
-    def format(self, raws: Sequence[RawBuffer]) -> Formatted:
+    def format(self, raws: Sequence[RawBuffer], on_admitted: Callable[[], None] | None = None) -> Formatted:
         """The batches that these buffers complete, and the buffers that are out of range, to be given again later.
+
+        ``on_admitted`` is called once they are decoded and cut, before they are parsed: what has to happen in stream
+        order is over then, and who has the buffers that follow need not wait.
 
         Raises `DuplicateSequenceError`, and `CodecError` where a buffer can be decoded in any order: then nothing has
         changed. A codec's error in the middle of a stream is raised once what stands before it has come out.
@@ -80,6 +83,8 @@ class InputFormatter:
             for stream, units in work:
                 stream.put_back(units)
             raise
+        if on_admitted is not None:
+            on_admitted()
         return Formatted(self._batches(parts), again)
 
     def finish(self, origin_id: int) -> list[FormattedBatch]:

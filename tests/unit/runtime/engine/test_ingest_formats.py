@@ -100,11 +100,11 @@ def test_a_stuck_worker_holds_its_origin_back_and_no_other(tmp_path: Path, monke
     stuck, go_on = threading.Event(), threading.Event()
     format_ = InputFormatter.format
 
-    def stick(self: InputFormatter, raws: Sequence[RawBuffer]) -> Formatted:
+    def stick(self: InputFormatter, raws: Sequence[RawBuffer], on_admitted: Any = None) -> Formatted:
         if any(raw.origin_id == 0 and raw.sequence_number == 2 for raw in raws):
             stuck.set()
             assert go_on.wait(WAIT_SECONDS)
-        return format_(self, raws)
+        return format_(self, raws, on_admitted)
 
     monkeypatch.setattr(InputFormatter, "format", stick)
     data = lines(0, 300)

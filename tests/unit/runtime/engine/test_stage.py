@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -27,7 +27,8 @@ class Recording(InputFormatter):
         self.most = most
         self.error: Exception | None = None
 
-    def format(self, raws: Sequence[RawBuffer]) -> Formatted:
+    def format(self, raws: Sequence[RawBuffer], on_admitted: Callable[[], None] | None = None) -> Formatted:
+        del on_admitted
         if self.error is not None:
             raise self.error
         numbers = sorted(raw.sequence_number for raw in raws)
@@ -44,11 +45,13 @@ class Recording(InputFormatter):
 class Tasks:
     """A stage whose tasks are run by hand."""
 
-    def __init__(self, workers: int = 2, most: int = 1 << 60) -> None:
+    def __init__(self, workers: int = 2, most: int = 1 << 60, *, takes_turns: bool = False) -> None:
         self.queue = TaskQueue()
         self.formatter = Recording(most)
         self.done: list[int] = []
-        self.stage = FormatStage(self.formatter, self.queue, workers, self._accept, lambda n: f"named-{n}")
+        self.stage = FormatStage(
+            self.formatter, self.queue, workers, self._accept, lambda n: f"named-{n}", takes_turns=takes_turns
+        )
 
     def _accept(self, batches: list[FormattedBatch], raws: list[RawBuffer]) -> None:
         assert not batches
@@ -86,13 +89,27 @@ def test_a_task_takes_about_a_mebibyte_and_there_are_tasks_for_the_rest() -> Non
     assert sorted(tasks.done) == list(range(1, 41))
 
 
-def test_compressed_buffers_make_smaller_tasks() -> None:
-    tasks = Tasks()
-    tasks.stage.expect_codec()
+def test_one_worker_decodes_at_a_time_and_the_next_one_while_it_parses() -> None:
+    """Of a stream that is compressed as a whole; tasks take less, since the bytes become more."""
+    tasks = Tasks(takes_turns=True)
+    seen: list[tuple[int, int]] = []
+
+    def format_(raws: Sequence[RawBuffer], on_admitted: Callable[[], None] | None = None) -> Formatted:
+        assert on_admitted is not None
+        before = len(tasks.queue)
+        tasks.add(raws[-1].sequence_number + 100)
+        assert len(tasks.queue) == before, "not while this one has the turn"
+        on_admitted()
+        seen.append((len(raws), len(tasks.queue)))
+        return Formatted([], [])
+
+    tasks.formatter.format = format_  # type: ignore[method-assign]
     tasks.add(*range(1, 7), size=1 << 16)
-    while len(tasks.queue):
+    assert len(tasks.queue) == 1
+    for _ in range(4):
         tasks.run()
-    assert [len(call) for call in tasks.formatter.calls] == [2] * 3
+    assert seen[:3] == [(2, 1)] * 3
+    assert sorted(tasks.done)[:6] == [1, 2, 3, 4, 5, 6]
 
 
 def test_buffers_out_of_range_are_repeated_once_others_were_formatted() -> None:
@@ -115,7 +132,8 @@ def test_buffers_out_of_range_wait_while_another_worker_may_bring_the_range_on()
     tasks = Tasks(workers=2, most=1)
     first_is_running = tasks.formatter.format
 
-    def while_running(raws: Sequence[RawBuffer]) -> Formatted:
+    def while_running(raws: Sequence[RawBuffer], on_admitted: Callable[[], None] | None = None) -> Formatted:
+        del on_admitted
         if [raw.sequence_number for raw in raws] == [1]:
             tasks.add(2, 3)
             tasks.run()
