@@ -43,8 +43,9 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def test_the_demo_works(tmp_path: Path) -> None:
-    with start(tmp_path / "run", "--seconds", "8") as demo:
+@pytest.mark.parametrize("feed", ["text", "itch"])
+def test_the_demo_works(tmp_path: Path, feed: str) -> None:
+    with start(tmp_path / "run", "--seconds", "8", "--feed", feed) as demo:
         said = list(lines(demo))
     assert LAST_LINE.fullmatch(said[-1]), "\n".join(said)
     assert demo.returncode == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
@@ -195,6 +198,25 @@ def test_malformed_bytes_close_that_connection_alone(floor: Floor, before: bool,
     assert wire.writes == []
     assert messages(other.take()) == whole_feed(floor)
     assert not other.disconnecting
+
+
+@given(
+    st.lists(st.binary(max_size=60) | st.sampled_from([encode_login(LoginRequest()), encode_packet(b"R")]), max_size=8)
+)
+def test_whatever_a_client_sends_others_listen_undisturbed(data: list[bytes]) -> None:
+    with TemporaryDirectory() as directory:
+        floor = Floor(Path(directory))
+        _, other = floor.connect(LoginRequest())
+        connection, wire = floor.connect()
+        for part in data:
+            connection.dataReceived(part)
+            floor.quote()
+        packets = wire.take()
+        if wire.disconnecting:
+            assert reasons(packets) or types(packets) == "A"
+        assert messages(other.take()) == whole_feed(floor)
+        assert not other.disconnecting
+        floor.close()
 
 
 def test_debug_heartbeats_and_messages_of_a_listener_have_no_effect(floor: Floor) -> None:

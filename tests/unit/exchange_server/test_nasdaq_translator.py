@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import itch.parser
+import itch_book
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,6 +241,40 @@ def test_itchfeed_decodes_every_message_that_is_sent(tmp_path: Path) -> None:
                 said["stock"],
             )
     feed.close()
+
+
+def test_the_books_of_a_builder_that_we_did_not_write_are_the_markets(tmp_path: Path) -> None:
+    """Best prices with their quantity and number of orders, live orders, and trades."""
+    chance, market = random.Random(11), Market(RULES)
+    for number in range(3_000):
+        symbol, broker = chance.choice(sorted(market.books)), chance.randint(1, 9)
+        price, volume = 1_000 + chance.randrange(-20, 20), chance.randrange(2, 100)
+        item = Input(AGENT, MIDNIGHT + number, 0, 0, broker, chance.choice("BS"), volume, price, symbol)
+        rested = market.apply(item)
+        if rested and chance.random() < 0.3:
+            market.apply(Input(AGENT, MIDNIGHT + number, 0, rested, broker, chance.choice("XD"), 1, 0, symbol))
+    path = tmp_path / "day.itch"
+    packets = translator().translate(market.take_output()[0])
+    path.write_bytes(b"".join(map(frame, messages_of(b"".join(packets)))))
+    feed = itch_book.open(str(path), date=date(2023, 11, 15))
+    newest: dict[int, tuple[float, ...]] = {}
+    trades = 0
+    for batch in feed.batches(tables=("bbo", "trades")):
+        columns = [batch.bbo[name] for name in ("bid_px", "bid_sz", "bid_ct", "ask_px", "ask_sz", "ask_ct")]
+        for locate, *best in zip(batch.bbo["locate"], *columns, strict=True):
+            newest[int(locate)] = tuple(map(float, best))
+        trades += len(batch.trades["size"])
+    assert feed.stats is not None
+    assert (feed.stats["unknown"], feed.stats["malformed"], feed.stats["missing_ref"], feed.stats["dup_ref"]) == (
+        0,
+    ) * 4
+    assert (feed.stats["live_orders"], trades) == (market.live_orders, market.trades)
+    for locate, (symbol, book) in enumerate(market.books.items(), 1):
+        units, shares = UNITS[symbol]
+        best = [next(book.levels(side)) for side in ("B", "S")]
+        assert newest[locate] == tuple(
+            n for price, size, count in best for n in (price * units / 1e4, size * shares, count)
+        )
 
 
 def test_any_packet_is_found_again_however_small_the_index(tmp_path: Path) -> None:
