@@ -76,7 +76,7 @@ class Lines:
         longest = self._limits.tuple_bytes
         if len(lengths) and lengths.max() > longest:
             self._note(lengths > longest, f"at most {longest} bytes", "a longer line")
-        if not self.text.isascii() and not self._is_utf8():
+        if self._bytes.max() >= _ASCII and not self._is_utf8():  # quicker than isascii, and without the lock
             self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
         self._examine_nesting()
 
