@@ -228,8 +228,8 @@ class _Candidates:
 def _from(chain: Chain, start: int) -> Chain | None:
     """The part of a chain from a start on that is one of its own; None if it is not."""
     i = int(np.searchsorted(chain.starts, start))
-    if i == len(chain.starts) or int(chain.starts[i]) != start:
-        return chain if start == chain.stop and i == len(chain.starts) else None
+    if start != chain.stop and (i == len(chain.starts) or int(chain.starts[i]) != start):
+        return None
     if not i:
         return chain
     return Chain(chain.starts[i:], chain.bad[np.searchsorted(chain.bad, start) :], chain.stop)

@@ -67,7 +67,7 @@ class _Column:
         known = self.source is not None or field.name in {MESSAGE_TYPE, PACKET_TYPE}
         if not known:
             raise SchemaError(f"expected a field of an ITCH message, was {field.name!r}")
-        is_alpha = self.source is None or self.source.kind is Kind.ALPHA
+        self.is_alpha = is_alpha = self.source is None or self.source.kind is Kind.ALPHA
         if is_alpha != bool(pa.types.is_string(self.arrow_type)) or (is_alpha and field.type != "string"):
             raise SchemaError(f"expected {self._accepted(is_alpha)} for {field.name}, was {field.type}")
         if not is_alpha:
@@ -102,35 +102,40 @@ class ItchColumns:
         self._columns = [_Column(field, header) for field in fields]
         self._header = header
         self._midnight_ns = midnight_ns
+        nowhere = [-1] * (_TYPES + 1)
+        offsets = np.array([column.offsets or nowhere for column in self._columns]).reshape(-1, _TYPES + 1)
+        widths = np.array([column.source.width if column.source else 0 for column in self._columns]).reshape(-1, 1)
+        self._reach = np.where(
+            offsets >= 0, offsets + widths, 0
+        )  # by column and type: where the field ends, 0 for none
 
     def read(self, data: Bytes, at: Integers, kinds: Bytes) -> tuple[list[Any], list[Wrong]]:
         """Arrow arrays of the messages at these places.
 
         ``kinds`` are the messages' type bytes, 0 for a heartbeat. A value that is wrong is 0 or blank.
         """
-        slabs = _Slabs(data, at + self._header, kinds, [c for c in self._columns if c.source is not None])
+        slabs = _Slabs(kinds)
+        reach = self._reach[:, slabs.present]
+        if reach.any():
+            slabs.gather(data, at + self._header, max(8, int(reach.max())))
+        nulls = {column.arrow_type: None for column in self._columns}
         arrays: list[Any] = []
         wrong: list[Wrong] = []
-        for column in self._columns:
+        present: list[bool] = np.any(reach, axis=1).tolist()
+        for column, is_present in zip(self._columns, present, strict=True):
             if column.field.name == MESSAGE_TYPE:
                 arrays.append(_CHARACTERS.take(pa.array(kinds)))
-            elif column.field.name == PACKET_TYPE:
-                if self._header == 3:
-                    arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
-                else:
-                    arrays.append(_nulls(column.arrow_type, len(at)))
+            elif column.field.name == PACKET_TYPE and self._header == 3:
+                arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
+            elif not is_present:
+                if nulls[column.arrow_type] is None:
+                    nulls[column.arrow_type] = _nulls(column.arrow_type, slabs.count)
+                arrays.append(nulls[column.arrow_type])
+            elif column.is_alpha:
+                arrays.append(_alpha(slabs, column, slabs.spans(column), wrong))
             else:
-                arrays.append(self._field(slabs, column, wrong))
+                arrays.append(self._number(slabs, column, slabs.spans(column), wrong))
         return arrays, wrong
-
-    def _field(self, slabs: _Slabs, column: _Column, wrong: list[Wrong]) -> Any:
-        spans = slabs.spans(column)
-        if not spans:
-            return _nulls(column.arrow_type, slabs.count)
-        assert column.source is not None
-        if column.source.kind is Kind.ALPHA:
-            return _alpha(slabs, column, spans, wrong)
-        return self._number(slabs, column, spans, wrong)
 
     def _number(self, slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong]) -> Any:
         assert column.source is not None
@@ -205,27 +210,25 @@ class _Span(msgspec.Struct, frozen=True):
 class _Slabs:
     """The messages of a block side by side, in order of their types' ranks."""
 
-    def __init__(self, data: Bytes, at: Integers, kinds: Bytes, columns: list[_Column]) -> None:
-        self.count = len(at)
+    def __init__(self, kinds: Bytes) -> None:
+        self.count = len(kinds)
         self._validity: dict[tuple[tuple[int, int], ...], Any] = {}
         rank = _RANKS.take(kinds)
         sizes = np.bincount(rank, minlength=_TYPES + 1)
-        self._present = np.flatnonzero(sizes).tolist()
+        self.present = np.flatnonzero(sizes).tolist()
+        """Ranks of the types that there are."""
         self._bounds = [0, *np.cumsum(sizes).tolist()]
-        self._order = np.argsort(rank, kind="stable") if len(self._present) > 1 else None
-        self._width = 8
-        for column in columns:
-            assert column.source is not None
-            reach = max((column.offsets[rank] for rank in self._present), default=-1)
-            self._width = max(self._width, reach + column.source.width)
-        if columns:
-            at = at if self._order is None else at.take(self._order)
-            self._records = _gather(data, at, self._width)
+        self._order = np.argsort(rank, kind="stable") if len(self.present) > 1 else None
+
+    def gather(self, data: Bytes, at: Integers, width: int) -> None:
+        """Copy so many bytes of each message, which start at these places."""
+        self._width = width
+        self._records = _gather(data, at if self._order is None else at.take(self._order), width)
 
     def spans(self, column: _Column) -> list[_Span]:
         """Where the records have the column's field."""
         spans: list[_Span] = []
-        for rank in self._present:
+        for rank in self.present:
             offset = column.offsets[rank]
             if offset < 0:
                 continue

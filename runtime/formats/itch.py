@@ -229,7 +229,7 @@ class ItchIndexer(InputFormatIndexer):
         if length > self._limit:
             return BadTuple(index, start, stop, "", f"at most {self._limit} bytes", f"{length} bytes")
         packet = chr(data[start + 2]) if length > 2 else ""
-        if header == 3 and packet not in "SU":
+        if header == 3 and (not packet or packet not in "SU"):
             bare = int(self._framing.bare[ord(packet)]) if packet else 255
             expected = f"a packet {packet} of length {bare}" if bare < 255 else "a packet of type S, U, H, Z, A, J or +"
             return BadTuple(index, start, stop, "", expected, f"type {packet!r}, length {length - 2}")
