@@ -20,7 +20,7 @@ from runtime.formats import (
 
 __all__ = ["FormatStage"]
 
-_CODEC_SHARE: Final = 8  # compressed text decodes to some eight times as much
+_CODEC_SHARE: Final = 4  # compressed text decodes to some four to eight times as much
 
 Accept = Callable[[list[FormattedBatch], list[RawBuffer]], None]
 

@@ -104,7 +104,7 @@ def test_one_worker_decodes_at_a_time_and_the_next_one_while_it_parses() -> None
         return Formatted([], [])
 
     tasks.formatter.format = format_  # type: ignore[method-assign]
-    tasks.add(*range(1, 7), size=1 << 16)
+    tasks.add(*range(1, 7), size=1 << 17)
     assert len(tasks.queue) == 1
     for _ in range(4):
         tasks.run()
