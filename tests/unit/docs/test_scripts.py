@@ -1,0 +1,82 @@
+"""What the pages say of scripts holds: their declarations are read, and every option has its line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from runtime.compiler.script import parse_script
+from runtime.engine import EpochWriter, Origin
+from runtime.formats import InputFormatter, RawBuffer
+from runtime.formats.registry import format_kind
+from runtime.service.scripts import script_origins
+from runtime.sources import Position
+
+ROOT = Path(__file__).parents[3]
+FORMATS_PAGE = (ROOT / "docs" / "formats.md").read_text("utf-8")
+README_PAGE = (ROOT / "README.md").read_text("utf-8")
+FORMATS = ("csv", "json", "native", "itch")
+
+
+def declarations(page: str) -> Iterator[str]:
+    for block in re.findall(r"^```sql\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if "CREATE STREAM" in block:
+            yield block
+
+
+def origin_of(sql: str, data: bytes, tmp_path: Path) -> Origin:
+    """The origin that a page's script makes of a file with this content."""
+    script = parse_script(sql, name="page.sql", base_dir=tmp_path)
+    (declaration,) = script.streams
+    path = tmp_path / getattr(declaration.source, "name")  # noqa: B009 (a file, as the assertion below finds)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    writer = EpochWriter(tmp_path / "run", time.time_ns, lambda _: None)
+    try:
+        (origin,) = script_origins(script.streams, writer).values()
+    finally:
+        writer.close()
+    return origin
+
+
+def rows_of(origin: Origin, data: bytes) -> list[tuple[Any, ...]]:
+    formatter = InputFormatter(origin.adaptor.schema)
+    formatter.open(0, codec=origin.source.codec_at(Position()))
+    batches = formatter.format([RawBuffer(0, 1, data, 0)]).batches + formatter.finish(0)
+    return [tuple(row.values()) for batch in batches for row in batch.rows.to_pylist()]
+
+
+def test_the_first_declaration_of_the_page_reads_what_it_says(tmp_path: Path) -> None:
+    sql = next(sql for sql in declarations(FORMATS_PAGE) if "trades" in sql)
+    data = b't;price;volume;note\r\n1;10.5;3;"a;b"\n2;;70000000000;x\n3;1;2\n'
+    origin = origin_of(sql, data, tmp_path)
+    # A price in exact integers of four decimals; a volume beyond int32 is malformed, which makes it NULL; the last
+    # tuple has too few fields and is skipped.
+    found = rows_of(origin, gzip.compress(data))
+    assert [(row[0], row[2], row[3]) for row in found] == [(1, 3, "a;b"), (2, None, "x")]
+    assert found[1][1] is None
+
+
+def test_the_declaration_of_the_readme_reads_what_it_says(tmp_path: Path) -> None:
+    (sql,) = declarations(README_PAGE)
+    data = b'{"symbol":"ACME","quote":{"price":10.25},"quantity":7,"more":1}\n{"quantity":1}\n'
+    origin = origin_of(sql, data, tmp_path)
+    ((at, symbol, quantity, price),) = rows_of(origin, gzip.compress(data))
+    assert (at, symbol, quantity) == (None, "ACME", 7)
+    assert price is not None
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_option_of_a_format_is_on_the_page(name: str) -> None:
+    section = FORMATS_PAGE.partition(f"### {name}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+    written = set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE))
+    aliases = {"delimiter": "field_delimiter"}
+    fields = {field.name for field in msgspec.structs.fields(format_kind(name))} - {"tuple_delimiter"}
+    assert {aliases.get(option, option) for option in written} == fields
+    assert ("`'x' DELIMITED`" in section) == (name == "csv")
