@@ -47,7 +47,6 @@ class Assembly:
                 alone = self._alone(stream, part)
                 if alone is not None:
                     mine.append(alone)
-                    place = -1
                     continue
                 if part.from_place != place:
                     group = Group(stream, length)

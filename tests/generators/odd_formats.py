@@ -13,6 +13,7 @@ from runtime.formats import (
     Cut,
     Field,
     InputFormatIndexer,
+    Malformed,
     ParsedBlock,
     Run,
     RunIndex,
@@ -20,7 +21,7 @@ from runtime.formats import (
     SettledIndex,
 )
 
-__all__ = ["BYTE_PREFIXED", "ORDERED_LINES", "BytePrefixed", "OrderedLines", "prefixed"]
+__all__ = ["BYTE_PREFIXED", "BYTE_PREFIXED_OR_FAIL", "ORDERED_LINES", "BytePrefixed", "OrderedLines", "prefixed"]
 
 _SCHEMA = pa.schema([pa.field("word", pa.string())])
 _BAD = b"?"
@@ -32,7 +33,10 @@ def prefixed(words: list[str]) -> bytes:
 
 
 class _Words(InputFormatIndexer):
-    """What parsing has in common: one column; a word with a question mark is bad, and one with ``!!`` a bug."""
+    """What parsing has in common: one column; a word with a question mark is bad, and one with ``!!`` a bug.
+
+    Of the bad ones only the last is described.
+    """
 
     def empty_rows(self) -> Any:
         return pa.RecordBatch.from_pydict({"word": []}, schema=_SCHEMA)
@@ -53,7 +57,7 @@ class _Words(InputFormatIndexer):
             kept=None if len(good) == len(words) else np.array(good, np.int64),
             bad=tuple(
                 BadTuple(i, ends[i - 1] if i else 0, ends[i], "word", "no question", "a question")
-                for i in bad[:1].tolist()
+                for i in bad[-1:].tolist()
             ),
             bad_tuples=bad,
         )
@@ -141,4 +145,5 @@ class _Format:
 
 
 BYTE_PREFIXED = Schema((Field("word", "string"),), _Format(BytePrefixed))
+BYTE_PREFIXED_OR_FAIL = Schema((Field("word", "string"),), _Format(BytePrefixed), malformed=Malformed.FAIL)
 ORDERED_LINES = Schema((Field("word", "string"),), _Format(OrderedLines))

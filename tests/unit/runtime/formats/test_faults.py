@@ -174,6 +174,16 @@ def test_long_tuple_backwards_does_not_hold_its_bytes() -> None:
     assert (letter.reason, letter.byte_offset, letter.data) == (f"{99 * 5_000 + 1} bytes", 2, b"x" * 256)
 
 
+def test_what_follows_a_start_is_given_back_once_it_is_known() -> None:
+    """Row 24: pieces that came before the start of their tuple are dropped with the start, not with the end."""
+    formatter = InputFormatter(SHORT)
+    for number in range(2, 50):
+        formatter.format([RawBuffer(1, number, b"x" * 300, -1)])
+    assert formatter.held_bytes() == 48 * 300
+    formatter.format([RawBuffer(1, 1, b"a\n", 0)])
+    assert formatter.held_bytes() <= 512
+
+
 def test_too_long_at_the_end_and_as_failure() -> None:
     """Rows 10, 24: a last tuple without delimiter may be too long too; by policy that ends the stream."""
     raws = in_pieces(b"a\n" + b"x" * 900, 100)

@@ -10,7 +10,7 @@ import pytest
 from runtime.formats import Cut, DuplicateSequenceError, InputFormatter, Run, RunIndex, SequenceGapError
 from runtime.formats.settling import Settling
 from runtime.formats.spanning import Unit
-from tests.generators.odd_formats import BYTE_PREFIXED, prefixed
+from tests.generators.odd_formats import BYTE_PREFIXED, BYTE_PREFIXED_OR_FAIL, prefixed
 from tests.generators.text_buffers import cut, format_all, format_with_threads, in_pieces, rows_of
 
 WORDS = ["", "a", "bc", "", "", "d" * 60, "e", "f" * 200, "gh", "i"] * 4
@@ -143,3 +143,14 @@ def test_a_tuple_that_the_end_of_the_stream_cuts_short() -> None:
     (letter,) = batches[-1].dead
     assert (letter.data, letter.row, letter.byte_offset, letter.sequence_number) == (b"\4cde", 1, 3, 2)
     assert str(letter).startswith("expected a whole tuple at the end of the stream")
+
+
+def test_a_failure_that_the_format_does_not_describe() -> None:
+    """Row 23: the stream ends at the first bad tuple, though the format describes another one."""
+    text = prefixed(["ab", "c?", "de", "f?"])
+    (batch,) = format_all(InputFormatter(BYTE_PREFIXED_OR_FAIL), cut(text, []), finish=False)
+    assert (rows_of([batch]), batch.tuples, batch.length) == ([("ab",)], 2, 3)
+    assert batch.failure is not None
+    assert (batch.failure.data, batch.failure.row, batch.failure.byte_offset) == (b"\2c?", 1, 3)
+    (letter,) = format_all(InputFormatter(BYTE_PREFIXED), cut(text, []), finish=False)[0].dead
+    assert (letter.data, letter.row) == (b"\2f?", 3)

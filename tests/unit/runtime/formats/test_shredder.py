@@ -143,6 +143,22 @@ def test_ring_grows_when_numbers_are_often_out_of_range() -> None:
     assert found.others == (Span(0, 3),)
 
 
+@pytest.mark.parametrize("tail", range(5))
+def test_growth_keeps_what_the_ring_holds(tail: int) -> None:
+    """Row 11: whatever slot the tail stands at, every span that was open before the ring grew is found behind it."""
+    shredder = SequenceShredder(slots=2, max_slots=8, growth_after=1)
+    delimiters = [number % 5 != 0 for number in range(1, 700)]
+    start = 64 * tail + 1
+    spans = spans_of(shredder, [(number, delimiters[number - 1]) for number in range(1, start)])
+    early = [number for number in range(start, start + 127) if number % 2]
+    spans += spans_of(shredder, [(number, delimiters[number - 1]) for number in early])
+    assert shredder.process(start + 600, start + 600, True) is None
+    assert shredder.slots == 4
+    late = sorted(set(range(start, 700)) - set(early))
+    spans += spans_of(shredder, [(number, delimiters[number - 1]) for number in late])
+    assert sorted(spans, key=lambda span: span.first) == expected_spans(delimiters)
+
+
 def test_more_buffers_without_delimiter_than_the_ring_has_bits() -> None:
     """Row 11: a tuple over more buffers than the ring has bits neither stops nor grows the ring."""
     shredder = SequenceShredder(slots=2, max_slots=2)

@@ -48,6 +48,39 @@ def test_an_ordered_format_on_threads(seed: int) -> None:
     assert [row[0] for row in rows_of(batches)] == EXPECTED
 
 
+class LateRelease:
+    """A lock that lets something happen when its owner has decided to release it and still has it."""
+
+    def __init__(self, late: Callable[[], None]) -> None:
+        self._late = late
+        self._held = False
+
+    def acquire(self, blocking: bool = True) -> bool:
+        assert not blocking
+        held, self._held = self._held, True
+        return not held
+
+    def release(self) -> None:
+        self._late()
+        self._held = False
+
+
+def test_what_is_left_to_the_owner_of_a_turn_is_taken_over() -> None:
+    """Row 26: a buffer that comes when the turn is about to end is not left behind."""
+    raws, left = in_pieces(TEXT, 400), list[object]()
+    formatter = InputFormatter(ORDERED_LINES)
+    formatter.open(1)
+    waiting = iter(raws[1:])
+
+    def late() -> None:
+        if (raw := next(waiting, None)) is not None:
+            left.extend(formatter.format([raw]).batches)
+
+    formatter._streams[1]._turn = LateRelease(late)  # type: ignore[assignment]
+    assert [row[0] for row in rows_of(formatter.format(raws[:1]).batches)] == EXPECTED
+    assert left == []
+
+
 def test_repeated_and_missing_buffers_of_an_ordered_format() -> None:
     """Row 26: a number that waits for its turn, or has had it, is there already; a hole at the end is an error."""
     formatter = InputFormatter(ORDERED_LINES)
