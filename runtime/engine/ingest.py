@@ -39,7 +39,7 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     workers: int = 2
     """Threads that format."""
-    admitted_bytes: int = 64 << 20
+    admitted_bytes: int = 32 << 20
     """Bytes of raw buffers, over all origins, between their sources and the epochs."""
     in_flight_bytes: int = 16 << 20
     """The same of one origin; bytes that have yet to be decoded count several times."""
