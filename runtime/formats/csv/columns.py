@@ -79,26 +79,21 @@ class ColumnReader:
         content = _content(tokens)
         if any(code in content for code in _NO_VALUE):
             refused |= _matches(tokens, f"[{_NO_VALUE.decode()}]")
-        start = 0
         for _ in range(_ERRORS_BY_ROW):
-            row = self._first_refused(tokens[start:], (null | refused)[start:])
-            if row is None:
-                break
-            refused[start + row] = True
-            start += row + 1
-        else:
-            refused |= self._refused_by_pattern(tokens, null | refused)
+            try:
+                return self._converted(tokens, null | refused), refused
+            except pa.ArrowInvalid as error:
+                refused[_row_of(error)] = True
+        refused |= self._refused_by_pattern(tokens, null | refused)
         return self._converted(tokens, null | refused), refused
 
-    def _first_refused(self, tokens: Any, skip: Any) -> int | None:
+    def _takes(self, tokens: Any) -> bool:
         try:
-            self._converted(tokens, skip)
+            self._converted(tokens, np.zeros(len(tokens), np.bool_))
         except pa.ArrowInvalid as error:
-            row = _ROW.match(str(error))
-            if row is None:
-                raise
-            return int(row[1]) - 1
-        return None
+            _row_of(error)
+            return False
+        return True
 
     def _converted(self, tokens: Any, skip: Any) -> Any:
         """The values of the texts, NULL for those that are skipped; raises `pyarrow.ArrowInvalid`."""
@@ -120,8 +115,7 @@ class ColumnReader:
         one_by_one = _out_of_range(texts, parser.arrow_type) if pa.types.is_integer(parser.arrow_type) else None
 
         def reads(start: int, stop: int) -> bool:
-            part = texts[start:stop]
-            return self._first_refused(part, np.zeros(len(part), np.bool_)) is None
+            return self._takes(texts[start:stop])
 
         refused[doubtful[_refused(len(texts), reads, one_by_one)]] = True
         return refused
@@ -254,6 +248,13 @@ def _refused(
             middle = (start + stop) // 2
             todo += [(start, middle), (middle, stop)]
     return sorted(refused)
+
+
+def _row_of(error: Exception) -> int:
+    row = _ROW.match(str(error))
+    if row is None:
+        raise error
+    return int(row[1]) - 1
 
 
 def _matches(tokens: Any, pattern: str) -> Any:

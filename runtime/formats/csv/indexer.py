@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from runtime.formats.csv.delimiters import index_unquoted
@@ -11,10 +13,10 @@ from runtime.formats.csv.dialect import BYTE_ORDER_MARK, STREAM_START, CsvFormat
 from runtime.formats.csv.outcome import Outcome, WholeFaults
 from runtime.formats.csv.pieces import joined, without_mark
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, matched_bytes
-from runtime.formats.csv.reader import RefusedShape
+from runtime.formats.csv.reader import Refused
 from runtime.formats.csv.reading import Reading, TextReader
 from runtime.formats.csv.translation import Translation, translate
-from runtime.formats.csv.tuples import Tuples, has_quotes, has_stray_return, surely_short
+from runtime.formats.csv.tuples import Tuples, delimiter_count, has_quotes, has_stray_return, surely_short
 from runtime.formats.format import Block, InputFormatIndexer, ParsedBlock, Run, RunIndex, Section
 from runtime.formats.pushdown import Pushdown
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from runtime.formats.schema import Schema
 
 __all__ = ["CsvIndexer"]
+
+_MOST_CUTS = 2
+_DENSE = 16
+_FEWEST_CUT_BYTES = 1 << 14
 
 
 class CsvIndexer(InputFormatIndexer):
@@ -69,28 +75,60 @@ class CsvIndexer(InputFormatIndexer):
             return self._parse(text)
         return without_mark(self._parse(text[:mark] + text[mark + len(BYTE_ORDER_MARK) :]), mark)
 
-    def _parse(self, text: bytes) -> ParsedBlock:
+    def _parse(self, text: bytes, cuts: int = _MOST_CUTS) -> ParsedBlock:
         translation = translate(text, self._dialect)
         if translation is None:
             return self._parse_halves(text)
-        reading: Reading | RefusedShape | None = None
-        if surely_short(text, self._dialect, self._limit) and not self._has_stray_return(text):
-            reading = self._reader.read(translation)
+        reading: Reading | Refused | None = None
+        if self._is_sound(text):
+            can_cut = cuts > 0 and len(text) >= _FEWEST_CUT_BYTES
+            reading = self._reader.read(translation, at_once=can_cut)
             if isinstance(reading, Reading):
-                return self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+                if self._is_short(text, reading.rows):
+                    parsed = self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
+                    return msgspec.structs.replace(parsed, delimiters=partial(delimiter_count, text, self._dialect))
+                reading = None
+            elif can_cut:
+                return self._parse_around(text, reading.row, cuts - 1)
         return self._parse_bad(text, reading)
+
+    def _parse_around(self, text: bytes, row: int, cuts: int) -> ParsedBlock:
+        """What stands before and behind a tuple that has been refused, and that tuple by itself."""
+        tuples = Tuples(text, self._dialect)
+        if not len(tuples) // _DENSE <= row < len(tuples):  # near the start: there are probably many
+            return self._parse(text, 0)
+        start, stop = int(tuples.ends[row - 1]) if row else 0, int(tuples.ends[row])
+        left, alone = self._parse(text[:start], cuts), self._parse(text[start:stop], 0)
+        return joined(joined(left, alone, start), self._parse(text[stop:], cuts), stop)
+
+    def _is_sound(self, text: bytes) -> bool:
+        """Whether no tuple is too long, as far as that is told without reading, nor has a stray carriage return."""
+        if not has_quotes(text, self._dialect) and not surely_short(text, self._dialect, self._limit):
+            return False
+        return not self._has_stray_return(text)
+
+    def _is_short(self, text: bytes, rows: int) -> bool:
+        """Whether no tuple with quotes is too long; without delimiters inside quotes they are like others."""
+        if len(text) <= self._limit or not has_quotes(text, self._dialect):
+            return True
+        if delimiter_count(text, self._dialect) == rows:
+            return surely_short(text, self._dialect, self._limit, plain=True) or self._is_measured_short(text)
+        return surely_short(text, self._dialect, self._limit) or self._is_measured_short(text)
+
+    def _is_measured_short(self, text: bytes) -> bool:
+        return int(Tuples(text, self._dialect).lengths.max(initial=0)) <= self._limit
 
     def _has_stray_return(self, text: bytes) -> bool:
         if self._dialect.tuple_delimiter != b"\n" or not has_stray_return(text):
             return False
         return not has_quotes(text, self._dialect) or bool(Tuples(text, self._dialect).stray_returns().any())
 
-    def _parse_bad(self, text: bytes, reading: Reading | RefusedShape | None) -> ParsedBlock:
+    def _parse_bad(self, text: bytes, reading: Reading | Refused | None) -> ParsedBlock:
         """The block without the tuples that are bad as wholes: too long, a stray carriage return, another shape."""
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
-        if reading is None:
+        if not isinstance(reading, Refused):
             self._exclude(
                 excluded, tuples.lengths > self._limit, faults, f"at most {self._limit} bytes", tuples.lengths
             )
@@ -98,7 +136,7 @@ class CsvIndexer(InputFormatIndexer):
                 returns = tuples.stray_returns()
                 self._exclude(excluded, returns > 0, faults, "no carriage return inside the tuple", returns)
             reading = self._reader.read(self._rest(tuples, excluded))
-        if isinstance(reading, RefusedShape):
+        if isinstance(reading, Refused):
             counts = self._reader.misshapen(self._rest(tuples, excluded))
             places = np.flatnonzero(~excluded)[np.fromiter(counts, np.int64, len(counts))]
             widths = dict(zip(places.tolist(), counts.values(), strict=True))

@@ -37,7 +37,9 @@ def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:
         found = parsed.ends()
         return found + len(BYTE_ORDER_MARK) * (found > place)
 
-    return msgspec.structs.replace(parsed, ends=ends, bad=tuple(_moved(parsed.bad, len(BYTE_ORDER_MARK), place)))
+    return msgspec.structs.replace(
+        parsed, ends=ends, delimiters=None, bad=tuple(_moved(parsed.bad, len(BYTE_ORDER_MARK), place))
+    )
 
 
 def _moved(bad: tuple[BadTuple, ...], by: int, behind: int) -> list[BadTuple]:

@@ -17,6 +17,8 @@ its last tuple delimiter and its end state before anybody knows how the run star
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -261,11 +263,20 @@ class QuotedIndex(RunIndex):
 
 def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
     """Whether some tuple delimiter of the text is one whatever stands in front of it; False if that takes long."""
+    if not dialect.escape or dialect.escape not in text:
+        return _sure_end(dialect).search(text) is not None
     start = _neutral(text, 1, dialect)
     if start is None:
         return False
     outside, inside = _both(text[start : start + _WINDOW // 4], dialect)
     return len(np.intersect1d(outside.ends, inside.ends, assume_unique=True)) > 0
+
+
+@cache
+def _sure_end(dialect: CsvFormat) -> re.Pattern[bytes]:
+    """A single quote behind an ordinary byte is outside of quotes behind it, and stays so up to the next quote."""
+    end, field = dialect.tuple_delimiter, dialect.field_delimiter
+    return re.compile(rb'[^"%s]"[^"]*?%s' % (re.escape(field + end), re.escape(end)))
 
 
 def _both(text: bytes, dialect: CsvFormat) -> tuple[Scan, Scan]:

@@ -16,21 +16,20 @@ from runtime.formats.csv.tuples import has_quotes
 if TYPE_CHECKING:
     from runtime.formats.schema import Field, Schema
 
-__all__ = ["BlockReader", "RefusedColumn", "RefusedShape"]
+__all__ = ["BlockReader", "Refused"]
 
 _WHOLE: Final = 2**31 - 1
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
+_ROW: Final = re.compile(r"^(?:In CSV column #\d+|CSV parse error): Row #(\d+)")
 
 
-class RefusedShape(msgspec.Struct, frozen=True):
-    """A tuple has another number of fields."""
+class Refused(msgspec.Struct, frozen=True):
+    """Why the reader takes a text as a whole for bad."""
 
-
-class RefusedColumn(msgspec.Struct, frozen=True):
-    """A value is not of its column's type."""
-
-    position: int
-    """Which of the fields that are read."""
+    position: int | None
+    """Which of the fields that are read has a value of another type; None: a tuple has another number of fields."""
+    row: int
+    """In which tuple, the first one that the reader finds; -1 if it does not say so."""
 
 
 class BlockReader:
@@ -53,8 +52,9 @@ class BlockReader:
         try:
             return self._read(text, self._options_for(text), convert_options)
         except pa.ArrowInvalid as error:
-            column = _COLUMN.match(str(error))
-            return RefusedShape() if column is None else RefusedColumn(self._positions[int(column[1])])
+            column, row = _COLUMN.match(str(error)), _ROW.search(str(error))
+            position = None if column is None else self._positions[int(column[1])]
+            return Refused(position, int(row[1]) - 1 if row is not None else -1)
 
     def misshapen(self, text: bytes) -> dict[int, int]:
         """Of each tuple with another number of fields its index and that number."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.formats.csv.columns import ColumnReader, to_numpy, trimmed
 from runtime.formats.csv.dialect import CsvFormat
-from runtime.formats.csv.reader import BlockReader, RefusedColumn, RefusedShape
+from runtime.formats.csv.reader import BlockReader, Refused
 from runtime.formats.csv.translation import Translation
 
 if TYPE_CHECKING:
@@ -63,15 +63,15 @@ class TextReader:
         )
         self._doubtful = frozenset(i for i, f in enumerate(fields) if not f.parser.textual)
 
-    def read(self, translation: Translation) -> Reading | RefusedShape:
-        """The columns, unless a tuple has another number of fields."""
+    def read(self, translation: Translation, *, at_once: bool = False) -> Reading | Refused:
+        """The columns, unless a tuple has another number of fields; ``at_once``: or some value is malformed."""
         as_bytes = self._always_bytes
         while True:
             table = self._reader.read(translation.text, as_bytes)
-            if isinstance(table, RefusedShape):
-                return table
-            if not isinstance(table, RefusedColumn):
+            if not isinstance(table, Refused):
                 return self._finished(table, translation, as_bytes)
+            if at_once or table.position is None:
+                return table
             # Where several columns are refused, the rest is not tried one by one.
             many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
             others = self._doubtful if many else frozenset[int]()

@@ -63,10 +63,19 @@ def has_quotes(text: bytes, dialect: CsvFormat) -> bool:
     return dialect.quoting and (QUOTE in text or (dialect.escape != b"" and dialect.escape in text))
 
 
-def surely_short(text: bytes, dialect: CsvFormat, limit: int) -> bool:
+def delimiter_count(text: bytes, dialect: CsvFormat, start: int = 0, stop: int | None = None) -> int:
+    """How often the tuple delimiter occurs, inside quotes too."""
+    delimiter = dialect.tuple_delimiter
+    if len(delimiter) > 1:
+        return text.count(delimiter, start, stop)
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8)[start:stop] == delimiter[0]))
+
+
+def surely_short(text: bytes, dialect: CsvFormat, limit: int, *, plain: bool = False) -> bool:
     """Whether every window of half the limit holds a delimiter, so that no tuple of the block is over-long.
 
-    One search per window instead of one per tuple; False only means that tuples have to be measured.
+    One search per window instead of one per tuple; False only means that tuples have to be measured. ``plain``: every
+    delimiter is known to end a tuple.
     """
     if len(text) <= limit:
         return True
@@ -75,7 +84,7 @@ def surely_short(text: bytes, dialect: CsvFormat, limit: int) -> bool:
     if window < _FEWEST_WINDOW_BYTES:
         return False
     places = range(0, len(text) - window, window)
-    if has_quotes(text, dialect):
+    if not plain and has_quotes(text, dialect):
         return all(has_sure_end(text[start : start + window], dialect) for start in places)
     reach = window + len(delimiter) - 1
     return all(text.find(delimiter, start, start + reach) >= 0 for start in places)
