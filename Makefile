@@ -9,12 +9,13 @@ FLOW ?= agents
 FEED ?= text
 PYTEST_ARGS ?=
 SEEDS ?= 1000
+SECONDS ?= 300
 START ?= 0
 BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views lint format bench bench-ingest bench-views doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats lint format bench bench-ingest bench-views doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -34,6 +35,9 @@ test-all: setup ## run every test
 
 fuzz-views: setup ## compare random queries over random streams with DuckDB: SEEDS=10000 START=0
 	@$(PY) -m tests.conformance.fuzz --seeds $(SEEDS) --start $(START)
+
+fuzz-formats: setup ## format random files in random pieces, whole and broken: SECONDS=300 START=0
+	@$(PY) -m tests.conformance.formats.fuzz --seconds $(SECONDS) --start $(START)
 
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .

@@ -1,0 +1,269 @@
+"""Workers that feed raw buffers to a formatter, and what came out of it in stream order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock, Semaphore, Thread
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.formats import DeadLetter, FormattedBatch, InOrder, InputFormatter, Pending, RawBuffer
+from tests.conformance.formats.sample import rows_as_text
+
+__all__ = ["COUNTS", "Outcome", "drive"]
+
+COUNTS = ("tuples", "bad", "filtered", "nulled")
+"""What batches and counters both count."""
+_CAPACITY = 1 << 20
+_REPEATS = 200
+
+
+@dataclass
+class Outcome:
+    """What a formatter made of one origin."""
+
+    batches: list[FormattedBatch] = field(default_factory=list)
+    """In stream order."""
+    counters: Any = None
+    """What the formatter had counted before the origin was finished."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """The sums of the batches at that time."""
+
+    @property
+    def rows(self) -> list[str]:
+        """All rows."""
+        batches = [batch.rows for batch in self.batches]
+        if not batches:
+            return []
+        if not batches[0].num_columns:
+            return ["()"] * sum(batch.num_rows for batch in batches)
+        return rows_as_text(pa.Table.from_batches(batches))
+
+    @property
+    def ends(self) -> list[int]:
+        """Where each row's tuple ends in the stream."""
+        return [end for batch in self.batches for end in batch.row_ends.tolist()]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The number of each row's tuple in the stream."""
+        return [number for batch in self.batches for number in batch.tuple_numbers.tolist()]
+
+    @property
+    def letters(self) -> list[DeadLetter]:
+        """All dead letters."""
+        return [letter for batch in self.batches for letter in batch.dead]
+
+    @property
+    def failure(self) -> DeadLetter | None:
+        """The first bad tuple, where the policy is to fail."""
+        return next((batch.failure for batch in self.batches if batch.failure is not None), None)
+
+    def note(self, counters: Any) -> None:
+        """Keep what the formatter has counted, and what its batches add up to."""
+        self.counters = counters
+        self.counted = {name: self.total(name) for name in COUNTS}
+
+    def total(self, name: str) -> int:
+        """The sum of one of the batches' counts."""
+        return sum(getattr(batch, name) for batch in self.batches)
+
+
+class _Collector:
+    """Puts batches in order, per origin."""
+
+    def __init__(self, origins: Sequence[int]) -> None:
+        self._lock = Lock()
+        self._order = {origin: InOrder(_CAPACITY) for origin in origins}
+        self.outcomes = {origin: Outcome() for origin in origins}
+
+    def add(self, batches: Sequence[FormattedBatch]) -> None:
+        """Batches of any origins."""
+        with self._lock:
+            for batch in batches:
+                self.outcomes[batch.origin_id].batches += self._order[batch.origin_id].add([batch])
+
+    def check_empty(self) -> None:
+        """Nothing may be left waiting."""
+        for origin, order in self._order.items():
+            assert order.waiting == 0, f"expected no batch of origin {origin} left waiting, was {order.waiting}"
+
+
+def drive(
+    formatter: InputFormatter,
+    raws: Sequence[RawBuffer],
+    rng: random.Random,
+    *,
+    workers: int = 0,
+    most: int = 0,
+    most_bytes: int = 1 << 20,
+    ahead: int = 0,
+) -> dict[int, Outcome]:
+    """Format the raw buffers in the order given, finish their origins; outcomes by origin.
+
+    ``workers`` 0: in this thread, in groups of a random size up to ``most``, which is random too unless given.
+    ``most_bytes`` bounds what a worker takes at once, ``ahead``, unless 0, how far ahead of the oldest
+    unformatted buffer others come in.
+    What is out of range is repeated; for ever is an error.
+    """
+    origins = sorted({raw.origin_id for raw in raws})
+    collector = _Collector(origins)
+    if workers:
+        _with_workers(workers, _Workers(formatter, collector, _Gate(raws, ahead or len(raws)), most_bytes))
+    else:
+        _alone(formatter, raws, collector, rng, most or rng.choice((1, 1, 2, 8, 64, 1000)), ahead or len(raws))
+    for origin in origins:
+        collector.outcomes[origin].note(formatter.counters(origin))
+        collector.add(formatter.finish(origin))
+    collector.check_empty()
+    assert formatter.held_bytes() == 0, f"expected nothing held at the end, was {formatter.held_bytes()} bytes"
+    return collector.outcomes
+
+
+def _alone(
+    formatter: InputFormatter,
+    raws: Sequence[RawBuffer],
+    collector: _Collector,
+    rng: random.Random,
+    most: int,
+    ahead: int,
+) -> None:
+    gate, todo, repeats = _Gate(raws, ahead), list[RawBuffer](), 0
+    held = _Held(formatter, raws)
+    while todo := [*todo, *gate.open()]:
+        size = rng.randint(1, most)
+        group, todo = todo[:size], todo[size:]
+        formatted = formatter.format(group)
+        collector.add(formatted.batches)
+        todo += formatted.again
+        gate.accepted(group, formatted.again)
+        held.check(group, formatted.again)
+        repeats += len(formatted.again)
+        assert repeats <= _REPEATS * len(raws) + 1000, f"expected an end to repeating, was {repeats} times"
+
+
+class _Gate:
+    """Lets buffers in as a source would: so many ahead of the oldest that is not formatted; the caller has a lock."""
+
+    def __init__(self, raws: Sequence[RawBuffer], ahead: int) -> None:
+        self._raws, self._ahead = raws, ahead
+        self._numbers = {id(raw): number for number, raw in enumerate(raws)}
+        self._accepted = bytearray(len(raws))
+        self._oldest = self._next = 0
+
+    def open(self) -> Sequence[RawBuffer]:
+        """Those that may come in now."""
+        start, self._next = self._next, min(self._oldest + self._ahead, len(self._raws))
+        return self._raws[start : self._next]
+
+    def accepted(self, group: Sequence[RawBuffer], again: Sequence[RawBuffer]) -> None:
+        """These were formatted, but for those to be repeated."""
+        for raw in group:
+            self._accepted[self._numbers[id(raw)]] = 1
+        for raw in again:
+            self._accepted[self._numbers[id(raw)]] = 0
+        oldest = self._accepted.find(0, self._oldest)
+        self._oldest = oldest if oldest >= 0 else len(self._raws)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all have been formatted."""
+        return self._oldest == len(self._raws)
+
+
+class _Held:
+    """Whether a formatter holds no more than the buffers that came too early and one unfinished tuple.
+
+    Not asked of encoded buffers, whose size says nothing, nor where sequence numbers start again.
+    """
+
+    def __init__(self, formatter: InputFormatter, raws: Sequence[RawBuffer]) -> None:
+        self._formatter = formatter
+        self._sizes = {(raw.origin_id, raw.sequence_number): len(raw.data) for raw in raws}
+        self._early: dict[tuple[int, int], int] = {}
+        self._origins = {raw.origin_id for raw in raws}
+        self._is_asked = len(self._sizes) == len(raws) and all(raw.offset >= 0 for raw in raws)
+        largest = max(self._sizes.values(), default=0)
+        self._room = len(self._origins) * (formatter.schema.limits.tuple_bytes + 2 * largest)
+
+    def check(self, group: Sequence[RawBuffer], again: Sequence[RawBuffer]) -> None:
+        """To be asked after each call, with its buffers and with those to be repeated."""
+        if not self._is_asked:
+            return
+        repeated = {(raw.origin_id, raw.sequence_number) for raw in again}
+        for raw in group:
+            key = (raw.origin_id, raw.sequence_number)
+            if key not in repeated:
+                self._early[key] = self._sizes[key]
+        for origin in self._origins:
+            mark = self._formatter.watermark(origin)
+            for key in [key for key in self._early if key[0] == origin and key[1] <= mark]:
+                del self._early[key]
+        room = self._room + sum(self._early.values())
+        held = self._formatter.held_bytes()
+        assert held <= room, f"expected at most {room} bytes held, was {held}"
+
+
+class _Workers:
+    """What the workers of one run share."""
+
+    def __init__(self, formatter: InputFormatter, collector: _Collector, gate: _Gate, most_bytes: int) -> None:
+        self.formatter, self.collector, self.gate, self.most_bytes = formatter, collector, gate, most_bytes
+        self.pending = Pending()
+        self.tasks = Semaphore(0)
+        self.lock = Lock()
+        self.repeats_left = 1_000_000
+        self.error: BaseException | None = None
+
+    def let_in(self) -> None:
+        """As many buffers as may come in now, each with a task."""
+        with self.lock:
+            coming = self.gate.open()
+        for raw in coming:
+            self.pending.add(raw)
+            self.tasks.release()
+
+    def work(self) -> None:
+        """Take tasks until all buffers are formatted or something failed."""
+        try:
+            while True:
+                self.tasks.acquire()
+                if self.gate.is_done or self.error is not None:
+                    return
+                taken = self.pending.take(self.most_bytes)
+                if taken:
+                    self._format(taken)
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
+            self.error = error
+            self.tasks.release(100)
+
+    def _format(self, taken: list[RawBuffer]) -> None:
+        formatted = self.formatter.format(taken)
+        self.collector.add(formatted.batches)
+        again = formatted.again
+        with self.lock:
+            self.gate.accepted(taken, again)
+            self.repeats_left -= len(again)
+            assert self.repeats_left > 0, "expected an end to repeating, was without one"
+        if again:
+            self.pending.put_back(again)
+            self.tasks.release(len(again))
+        self.let_in()
+        if self.gate.is_done:
+            self.tasks.release(100)
+
+
+def _with_workers(workers: int, shared: _Workers) -> None:
+    if shared.gate.is_done:
+        return
+    threads = [Thread(target=shared.work, daemon=True) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    shared.let_in()
+    for thread in threads:
+        thread.join()
+    if shared.error is not None:
+        raise shared.error
