@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from runtime.compiler.script import parse_script
-from runtime.engine import EpochWriter, Origin
-from runtime.formats import InputFormatter, RawBuffer
+from runtime.engine import EpochWriter, IngestConfig, Origin
+from runtime.formats import COALESCE_BYTES, Codec, InputFormatter, Limits, RawBuffer
 from runtime.formats.registry import format_kind
 from runtime.service.scripts import script_origins
 from runtime.sources import Position
@@ -80,3 +80,15 @@ def test_every_option_of_a_format_is_on_the_page(name: str) -> None:
     fields = {field.name for field in msgspec.structs.fields(format_kind(name))} - {"tuple_delimiter"}
     assert {aliases.get(option, option) for option in written} == fields
     assert ("`'x' DELIMITED`" in section) == (name == "csv")
+
+
+def test_the_bounds_on_the_page_are_those_of_the_code() -> None:
+    config, limits, codec = IngestConfig(), Limits(), Codec("gzip")
+    assert f"more than {config.admitted_bytes >> 20} MiB are admitted" in FORMATS_PAGE
+    assert f"or {config.in_flight_bytes >> 20} MiB of one source" in FORMATS_PAGE
+    assert f"| `tuple_bytes` | {limits.tuple_bytes} |" in FORMATS_PAGE
+    bounds = f"{limits.tuple_bytes >> 10} KiB a tuple, {limits.fields} fields, {limits.nesting} levels of nesting"
+    assert bounds in FORMATS_PAGE
+    assert f"| {codec.limit_bytes >> 20} MiB, {codec.most_ratio} |" in FORMATS_PAGE
+    assert f"up to {COALESCE_BYTES >> 20} MiB, whatever size" in FORMATS_PAGE
+    assert f"{limits.described} bad tuples of a block are described" in FORMATS_PAGE.replace("\n", " ")
