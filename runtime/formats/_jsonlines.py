@@ -67,15 +67,17 @@ class Lines:
 
     def _examine(self) -> None:
         first, last = self.starts, self.ends - 2
-        if not (self._bytes[first] == _OPENING).all() or not (self._bytes[last] == _CLOSING).all():
+        are_objects = (self._bytes[first] == _OPENING).all() and (self._bytes[last] == _CLOSING).all()
+        if not are_objects:
             self._blank_marks()
             first, last = self._drop_blank(*self._trimmed())
+        lengths, longest = self.ends - self.starts, self._limits.tuple_bytes
+        if lengths.max(initial=0) > longest:
+            for index in np.flatnonzero(lengths > longest).tolist():
+                self.wrong[index] = (f"at most {longest} bytes", f"{lengths[index]} bytes")
+        if not are_objects:
             self._note(self._bytes[first] != _OPENING, "a JSON object", "the line does not begin with {")
             self._note(self._bytes[last] != _CLOSING, "a JSON object", "the line does not end with }")
-        lengths = self.ends - self.starts
-        longest = self._limits.tuple_bytes
-        if len(lengths) and lengths.max() > longest:
-            self._note(lengths > longest, f"at most {longest} bytes", "a longer line")
         if self._bytes.max() >= _ASCII and not self._is_utf8():  # quicker than isascii, and without the lock
             self._note(self._undecodable(), "UTF-8 text", "bytes that are not UTF-8")
         self._examine_nesting()

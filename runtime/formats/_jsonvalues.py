@@ -124,8 +124,7 @@ def _kind(token: bytes) -> str:
 
 def _is_doubtful(arrow_type: Any) -> bool:
     """Whether the rules of the type are Arrow's own, and only approximated here."""
-    is_plain = pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or pa.types.is_boolean(arrow_type)
-    return not is_plain and not pa.types.is_string(arrow_type)
+    return not any(is_type(arrow_type) for is_type in (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string))
 
 
 def _test_of(arrow_type: Any) -> _Test:

@@ -70,6 +70,9 @@ def test_floats_are_finite_numbers_in_range() -> None:
     assert value("float64", "7") == 7.0
     assert value("float32", "3.4028234663852886e38") == 3.4028234663852886e38
     assert is_bad("float32", "1e39")
+    rounded = [f'{{"x":1,"f":{text}}}' for text in ("3.4028235e38", "1.5", "-3.4028235e+38", "1e39", '"1"')]
+    parsed = parse(indexer(Field("x", "int8"), Field("f", "float32")), *rounded)
+    assert parsed.bad_tuples.tolist() == [3, 4]  # whatever is looked at beside the bad one
     for text in ("NaN", "Infinity", "-Infinity", "Inf", '"1"', "false"):
         assert is_bad("float64", text), text
     assert len(parse(indexer(Field("a", "float64")), '{"a":1e400}').bad) == 1
