@@ -37,8 +37,10 @@ _OFFSETS: Final = {
     name: [next((f.offset for f in MESSAGES[letter].fields if f.name == name), -1) for letter in _LETTERS] + [-1]
     for name in WIDE
 }
-_CHARACTERS: Final = pa.array(["", *(chr(i).rstrip(" ") for i in range(1, 128))], pa.string())
+_CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.string())
+_TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_BLANKS: Final = 0x2020202020202020
 _NOT_ASCII: Final = 0x8080808080808080
 _TIMESTAMP_MASK: Final = np.uint64((1 << 48) - 1)
 _ZEROS: Final = pa.py_buffer(np.zeros(1 << 20, np.uint8))
@@ -124,7 +126,7 @@ class ItchColumns:
         present: list[bool] = np.any(reach, axis=1).tolist()
         for column, is_present in zip(self._columns, present, strict=True):
             if column.field.name == MESSAGE_TYPE:
-                arrays.append(_CHARACTERS.take(pa.array(kinds)))
+                arrays.append(_TYPE_LETTERS.take(pa.array(kinds)))
             elif column.field.name == PACKET_TYPE and self._header == 3:
                 arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
             elif not is_present:
@@ -184,9 +186,11 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
 
 def _stripped(words: Any, width: int) -> Any:
     """An empty string, and those of the bytes that integers stand for, without blanks at the end."""
-    data = pa.py_buffer(np.append(np.zeros(1, words.type.to_pandas_dtype()), words.to_numpy()))
+    data = pa.py_buffer(
+        np.append(np.array([_BLANKS], np.uint64).astype(words.type.to_pandas_dtype()), words.to_numpy())
+    )
     texts = pa.Array.from_buffers(pa.binary(width), len(words) + 1, [None, data])
-    return pc.ascii_rtrim(texts.cast(pa.binary()).cast(pa.string()), " \0")
+    return pc.ascii_rtrim(texts.cast(pa.binary()).cast(pa.string()), " ")
 
 
 def _nulls(arrow_type: Any, count: int) -> Any:

@@ -81,6 +81,14 @@ class TestMessages:
             assert message.message_type.decode() == row["message_type"]
             assert set(map(str, values)) <= set(map(str, known)), (message, row)
 
+    def test_only_blanks_at_the_end_of_a_text_are_padding(self) -> None:
+        messages = [b"S" + bytes(11), b"Y" + bytes(10) + b" A\0\0B \0 \0", b"S" + bytes(10) + b" "]
+        found = [
+            (row["event_code"], row["stock"], row["reg_sho_action"])
+            for row in rows_of(batches_of(WIDE, framed(*messages)))
+        ]
+        assert found == [("\0", None, None), (None, " A\0\0B \0", "\0"), ("", None, None)]
+
     def test_midnight_is_added_to_times(self) -> None:
         message = encode_message("S", timestamp=5, event_code="O")
         schema = Schema(
