@@ -5,15 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from twisted.internet.task import Clock
 
 from deltabook.wire.results import FrameDecoder
 from runtime.compiler import NamedSelect
+from runtime.engine import OriginCounters
 from runtime.epochs import Footer
 from runtime.service.hub import Listener
 from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.sources import Position
+
+VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
 
 
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
@@ -26,6 +31,9 @@ class Source:
     is_connected = True
 
     def __init__(self, *_: Any) -> None: ...
+
+    def codec_at(self, position: Position) -> None:
+        del position
 
 
 class Connection(Listener):
@@ -46,8 +54,7 @@ class Connection(Listener):
 def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
     reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
-    views = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
-    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
     early = Connection()
     runtime.hub.subscribe(["volumes"], early)
     runtime.beat()
@@ -69,3 +76,14 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
     assert early.heard() == []
     runtime.beat()
     assert early.heard() == ["snapshot", "heartbeat"]
+
+
+def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By origin, with the figures that status lines carry."""
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, lambda _: None)
+    figures, status = runtime.figures(), msgspec.to_builtins(runtime.status())
+    assert (figures["nulled_values"], figures["waiting_bytes"]) == (0, 0)
+    assert status.pop("origins") == {"feed": msgspec.to_builtins(OriginCounters())}
+    assert status.keys() == figures.keys()
