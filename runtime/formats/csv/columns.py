@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK
 from runtime.formats.values import ValueParser
 
 if TYPE_CHECKING:
@@ -102,7 +103,10 @@ class ColumnReader:
         if skip.any():
             tokens = pc.if_else(pa.array(skip), pa.scalar(b"", pa.binary()), tokens)
         lines = pc.binary_join_element_wise(tokens, pa.scalar(b"\n", pa.binary()), pa.scalar(_SEPARATOR, pa.binary()))
-        table = pacsv.read_csv(pa.BufferReader(_content(lines)), **self._options)
+        data = _content(lines)
+        if data.startswith(BYTE_ORDER_MARK):  # the reader would drop it
+            data = b"\n" + data
+        table = pacsv.read_csv(pa.BufferReader(data), **self._options)
         return _one_chunk(table.column(0))
 
     def _refused_by_pattern(self, tokens: Any, skip: Any) -> Any:

@@ -72,10 +72,10 @@ class CsvIndexer(InputFormatIndexer):
         text = block.data if isinstance(block.data, bytes) else bytes(block.data)
         mark = next((s.start for s in block.sections if _starts_with_mark(s, text)), None)
         if mark is None:
-            return self._parse(text)
-        return without_mark(self._parse(text[:mark] + text[mark + len(BYTE_ORDER_MARK) :]), mark)
+            return self._parse(text, _MOST_CUTS)
+        return without_mark(self._parse(text[:mark] + text[mark + len(BYTE_ORDER_MARK) :], _MOST_CUTS), mark)
 
-    def _parse(self, text: bytes, cuts: int = _MOST_CUTS) -> ParsedBlock:
+    def _parse(self, text: bytes, cuts: int) -> ParsedBlock:
         translation = translate(text, self._dialect)
         if translation is None:
             return self._parse_halves(text)
@@ -128,10 +128,9 @@ class CsvIndexer(InputFormatIndexer):
         tuples = Tuples(text, self._dialect)
         excluded = np.zeros(len(tuples), np.bool_)
         faults: list[WholeFaults] = []
-        if not isinstance(reading, Refused):
-            self._exclude(
-                excluded, tuples.lengths > self._limit, faults, f"at most {self._limit} bytes", tuples.lengths
-            )
+        lengths = tuples.lengths
+        self._exclude(excluded, lengths > self._limit, faults, f"at most {self._limit} bytes", lengths)
+        if not isinstance(reading, Refused) or faults:
             if self._dialect.tuple_delimiter == b"\n":
                 returns = tuples.stray_returns()
                 self._exclude(excluded, returns > 0, faults, "no carriage return inside the tuple", returns)
@@ -165,7 +164,7 @@ class CsvIndexer(InputFormatIndexer):
         tuples = Tuples(text, self._dialect)
         if len(tuples) > 1:
             middle = int(tuples.ends[len(tuples) // 2 - 1])
-            return joined(self._parse(text[:middle]), self._parse(text[middle:]), middle)
+            return joined(self._parse(text[:middle], 0), self._parse(text[middle:], 0), middle)
         fault = WholeFaults(np.zeros(1, np.int64), "a control character or line end that does not occur", {0: "none"})
         return self._outcome.of(self._reader.nothing(), np.zeros(0, np.int64), lambda: tuples, 1, [fault])
 
