@@ -86,7 +86,7 @@ class LineJudge:
                 if not field.nullable:
                     faults.append(Fault(field, "null" if token else "missing", certain=True))
             elif reason := test(token):
-                certain = not is_doubtful or _kind(token) not in ("string", "number")
+                certain = not is_doubtful or reason == _misfit(_kind(token))
                 faults.append(Fault(field, f"{reason}: {token[:64].decode(errors='replace')}", certain))
         return faults
 
@@ -153,9 +153,13 @@ def _test_of(arrow_type: Any) -> _Test:
 def _of_kind(wanted: str, test: _Test) -> _Test:
     def of_kind(token: bytes) -> str:
         kind = _kind(token)
-        return test(token) if kind in wanted else f"a {kind}"
+        return test(token) if kind in wanted else _misfit(kind)
 
     return of_kind
+
+
+def _misfit(kind: str) -> str:
+    return f"a {kind}"
 
 
 def _no_reason(token: bytes) -> str:

@@ -73,6 +73,8 @@ def test_floats_are_finite_numbers_in_range() -> None:
     rounded = [f'{{"x":1,"f":{text}}}' for text in ("3.4028235e38", "1.5", "-3.4028235e+38", "1e39", '"1"')]
     parsed = parse(indexer(Field("x", "int8"), Field("f", "float32")), *rounded)
     assert parsed.bad_tuples.tolist() == [3, 4]  # whatever is looked at beside the bad one
+    parsed = parse(indexer(Field("f", "array<float32>")), '{"f":[3.4028235e38]}', '{"f":["1"]}')
+    assert parsed.bad_tuples.tolist() == [1]
     for text in ("NaN", "Infinity", "-Infinity", "Inf", '"1"', "false"):
         assert is_bad("float64", text), text
     assert len(parse(indexer(Field("a", "float64")), '{"a":1e400}').bad) == 1
