@@ -52,7 +52,7 @@ class Pending:
             if self._twice:
                 taken, self._twice = self._twice, taken
             room = most_bytes - sum([len(raw.data) for raw in taken])
-            while raws and (room > most_bytes // 4 or not taken):  # a small rest is not worth a further run
+            while raws and (4 * room >= most_bytes or not taken):  # a small rest is not worth a further run
                 origin_id, number = next(iter(raws))
                 back = room // 2
                 while (before := raws.get((origin_id, number - 1))) is not None:

@@ -6,7 +6,6 @@ __all__ = [
     "CodecError",
     "DuplicateSequenceError",
     "FormatError",
-    "MalformedTupleError",
     "OrderCapacityError",
     "SchemaError",
     "SequenceGapError",
@@ -23,10 +22,6 @@ class SchemaError(FormatError):
 
 class CodecError(FormatError):
     """Bytes are not of the codec that they should be, or decode to more than its limits allow."""
-
-
-class MalformedTupleError(FormatError):
-    """A tuple does not fit its schema and the policy is to fail."""
 
 
 class DuplicateSequenceError(FormatError):

@@ -186,8 +186,8 @@ class InputFormatIndexer(ABC):
     initial_state: ClassVar[int] = 0
     """The state at the start of a stream."""
     ordered: ClassVar[bool] = False
-    """Whether the format can only be indexed in stream order (synchronised mode): `index` is then called under the
-    origin's lock, buffer after buffer, and may keep nothing between calls but the state that it returns."""
+    """Whether the format can only be indexed in stream order (synchronised mode): `index` is then called for run after
+    run of an origin, by one worker at a time. Workers do not wait for their turn: one leaves its buffers to another."""
 
     @abstractmethod
     def index(self, run: Run) -> RunIndex:
