@@ -44,7 +44,7 @@ _ESCAPE_IN_QUOTED: Final = 5
 """Behind an escape inside quotes."""
 _MATCHED: Final = 8
 """Plus n: in a field outside of quotes, behind n bytes of a tuple delimiter."""
-_WINDOW: Final = 1 << 12
+_WINDOW: Final = 1 << 10
 _GROWTH: Final = 8
 _QUOTE_CODE: Final = QUOTE[0]
 
@@ -88,11 +88,14 @@ def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
     delimiters = delimiter_ends(text, dialect.tuple_delimiter) - width
     if escaped is not None:
         quotes, delimiters = quotes[~escaped[quotes]], delimiters[~escaped[delimiters]]
-    is_first = np.ones(len(quotes), np.bool_)
-    np.not_equal(np.diff(quotes), 1, out=is_first[1:])
+    is_first = np.empty(len(quotes), np.bool_)  # slices and no np.diff: short texts are scanned as well
+    is_first[:1] = True
+    np.not_equal(quotes[1:], quotes[:-1] + 1, out=is_first[1:])
     firsts = np.flatnonzero(is_first)
     chains = quotes[firsts]
-    odd = (np.diff(firsts, append=len(quotes)) & 1).astype(np.bool_)
+    lengths = np.empty(len(firsts), np.int64)
+    lengths[:-1], lengths[-1:] = firsts[1:], len(quotes)
+    odd = ((lengths - firsts) & 1) == 1
     at_start = _follow_delimiter(codes, chains, delimiters + width, dialect, escaped)
     if len(chains) and chains[0] == 0:
         at_start[0] = state in {FIELD_START, _QUOTE_IN_QUOTED}
@@ -114,12 +117,15 @@ def scan(text: bytes, dialect: CsvFormat, state: int = FIELD_START) -> Scan:
 def _inside(odd: Any, at_start: Any, inside: bool) -> Any:
     """Whether it is inside quotes in front of each chain and behind the last, from the table above."""
     changes = np.zeros(len(odd) + 1, np.int64)
-    np.cumsum(odd & at_start, out=changes[1:])
+    (odd & at_start).cumsum(out=changes[1:])
     latest = np.zeros(len(odd) + 1, np.int64)  # the last chain, from 1, that ends outside whatever was before
-    closing = np.flatnonzero(odd & ~at_start) + 1
+    closing = (odd & ~at_start).nonzero()[0] + 1
     latest[closing] = closing
     np.maximum.accumulate(latest, out=latest)
-    return ((changes - np.where(latest > 0, changes[latest], -int(inside))) & 1).astype(np.bool_)
+    before = changes[latest]
+    if inside:
+        before[latest == 0] = -1
+    return ((changes - before) & 1) == 1
 
 
 def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
@@ -135,7 +141,7 @@ def _escaped(codes: Any, dialect: CsvFormat, state: int) -> Any:
         escaped[0] = True
         escapes = escapes[escapes > 0]
     is_first = np.ones(len(escapes), np.bool_)
-    np.not_equal(np.diff(escapes), 1, out=is_first[1:])
+    np.not_equal(escapes[1:], escapes[:-1] + 1, out=is_first[1:])
     firsts = np.maximum.accumulate(np.where(is_first, np.arange(len(escapes)), 0))
     active = escapes[(np.arange(len(escapes)) - firsts) % 2 == 0]
     escaped[active + 1] = True
@@ -187,8 +193,7 @@ class QuotedIndex(RunIndex):
         self._is_plain = QUOTE not in data and not (dialect.escape and dialect.escape in data)
         self._tail = None if self._is_plain else self._settled_tail()
         self._cuts: dict[int, Cut] = {}
-        for state in (FIELD_START, _QUOTED):  # while no lock is held
-            self.cut(state)
+        self.cut(FIELD_START)  # while no lock is held; other starts are rarer
 
     @property
     def end_state(self) -> int | None:
@@ -268,7 +273,7 @@ def has_sure_end(text: bytes, dialect: CsvFormat) -> bool:
     start = _neutral(text, 1, dialect)
     if start is None:
         return False
-    outside, inside = _both(text[start : start + _WINDOW // 4], dialect)
+    outside, inside = _both(text[start : start + _WINDOW], dialect)
     return len(np.intersect1d(outside.ends, inside.ends, assume_unique=True)) > 0
 
 
@@ -287,7 +292,7 @@ def _both(text: bytes, dialect: CsvFormat) -> tuple[Scan, Scan]:
 def _neutral(data: bytes, start: int, dialect: CsvFormat) -> int | None:
     """The next place of which only matters whether it is inside of quotes: not in a chain, an escape, a delimiter."""
     before = dialect.tuple_delimiter + dialect.escape
-    for place in range(start, min(start + _WINDOW // 2, len(data))):
+    for place in range(start, min(start + _WINDOW, len(data))):
         if data[place] != _QUOTE_CODE and data[place - 1] not in before:
             return place
     return None
