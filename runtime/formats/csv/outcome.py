@@ -41,6 +41,7 @@ class Outcome:
         self._pushdown = pushdown
         self._fields = schema.select(pushdown.parsed_columns)
         self._described = schema.limits.described
+        self._nulls = frozenset(text.encode() for text in schema.null_values)
         self._arrow_schema = schema.arrow_schema(pushdown.parsed_columns)
         self._output = [f.name for f in schema.select(pushdown.columns)]
         nulls = schema.malformed_nullable == "null"
@@ -86,6 +87,11 @@ class Outcome:
     def _projected(self, rows: Any) -> Any:
         return rows if len(self._output) == rows.num_columns else rows.select(self._output)
 
+    def _said(self, text: bytes | str | None) -> str:
+        """A text in a message, the same whether its column was read as text, as bytes or as values."""
+        data = text.encode() if isinstance(text, str) else text
+        return "a text for NULL" if data is None or data.strip(b" \t") in self._nulls else repr(data[:_QUOTED_BYTES])
+
     def _bad(
         self,
         reading: Reading,
@@ -98,12 +104,14 @@ class Outcome:
         found: dict[int, tuple[str, str, str]] = {}
         for fault in whole:
             for place in np.sort(fault.tuples)[: self._described].tolist():
-                found[place] = ("", fault.expected, f"{fault.measure[place]} there")
+                unit = fault.expected.rpartition(" ")[2]  # bytes, fields
+                unit = unit if unit in {"bytes", "fields"} else "there"
+                found[place] = ("", fault.expected, f"{fault.measure[place]} {unit}")
         for column in refused:
             field = self._fields[column.position]
             for row in np.flatnonzero(column.rows)[: self._described].tolist():
-                text = column.text(row)[:_QUOTED_BYTES]
-                found.setdefault(int(index[row]), (field.name, field.type, f"{text!r} is not a value of {field.type}"))
+                reason = f"{self._said(column.text(row))} is not a value of {field.type}"
+                found.setdefault(int(index[row]), (field.name, field.type, reason))
         where = tuples()
         for place in sorted(found)[: self._described]:
             yield BadTuple(place, int(where.starts[place]), int(where.stops[place]), *found[place])

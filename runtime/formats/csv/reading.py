@@ -32,7 +32,7 @@ class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
     rows: Any
     """Boolean array, one per row."""
     text: Callable[[int], Any]
-    """What stood in a row, as bytes or text."""
+    """What stood in a row, as bytes or text; None for a text for NULL."""
 
 
 class Reading(msgspec.Struct, frozen=True, eq=False):
@@ -128,6 +128,6 @@ def _text_of(column: Any) -> Callable[[int], Any]:
     return lambda row: column[row].as_py()
 
 
-def _null_text(row: int) -> str:
+def _null_text(row: int) -> None:
+    """Arrow has made NULL of it."""
     del row
-    return "a text for NULL"

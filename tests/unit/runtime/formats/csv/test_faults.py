@@ -63,7 +63,7 @@ def test_a_description_says_what_was_expected() -> None:
         "decimal(6,2)",
         "b'oops' is not a value of decimal(6,2)",
     )
-    assert (second.field, second.expected, second.reason) == ("", "4 fields", "2 there")
+    assert (second.field, second.expected, second.reason) == ("", "4 fields", "2 fields")
 
 
 def test_malformed_values_of_nullable_fields_beside_bad_tuples() -> None:
