@@ -42,7 +42,6 @@ _DEBUG: Final = ord("+")
 _CHUNK: Final = 1 << 17
 _PLAUSIBLE: Final = 4
 """So many messages behind each other are not a coincidence."""
-_ONE: Final = np.uint64(1)
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
@@ -80,31 +79,12 @@ SOUPBIN: Final = Framing(
 """SoupBinTCP packets as a server sends them: a length, a packet type, a message in packets of type S and U."""
 
 
-def _marked(mask: npt.NDArray[np.bool_], base: int) -> Integers:
-    """Where a mask of a multiple of eight elements is True: by words, since nearly all of it is False."""
-    words = mask.view(np.uint64)
-    at = np.flatnonzero(words != 0)
-    rest = words[at]
-    parts = []
-    while len(at):
-        low = rest & (~rest + _ONE)
-        parts.append((at << 3) + (np.bitwise_count(low - _ONE) >> 3))
-        rest ^= low
-        more = np.flatnonzero(rest)
-        at, rest = at[more], rest[more]
-    if not parts:
-        return np.zeros(0, np.int64)
-    found = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts), kind="stable")
-    found += base
-    return found
-
-
 def _suspects(data: Bytes, framing: Framing) -> Integers:
     """Positions that may be candidates by simple comparisons of bytes, in chunks that stay in cache."""
     shortest, widest = (1, LONGEST) if framing.header == 3 else (12, LONGEST - 12)
     count = len(data) - 2
     chunk = max(8, min(_CHUNK, count))
-    mask, flags = np.zeros(chunk + 7, np.bool_), np.empty(chunk, np.bool_)
+    mask, flags = np.empty(chunk, np.bool_), np.empty(chunk, np.bool_)
     shifted = np.empty(chunk, np.uint8)
     parts = []
     for base in range(0, count, chunk):
@@ -117,8 +97,7 @@ def _suspects(data: Bytes, framing: Framing) -> Integers:
         np.subtract(data[base + 2 : base + 2 + n], np.uint8(65), out=value)  # A to h
         np.less_equal(value, np.uint8(39), out=other)
         found &= other
-        mask[n : n + 7] = False
-        parts.append(_marked(mask[: (n + 7) & ~7], base))
+        parts.append(np.flatnonzero(found) + base)
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, np.int64)])
 
 
