@@ -26,7 +26,7 @@ from runtime.engine.origin import Origin, OriginCounters
 from runtime.engine.queue import TaskQueue
 from runtime.engine.stage import FormatStage
 from runtime.engine.workers import Workers
-from runtime.formats import FormattedBatch, InputFormatter, Pushdown, RawBuffer, Schema
+from runtime.formats import DeadLetter, FormattedBatch, InputFormatter, Pushdown, RawBuffer, Schema
 from runtime.sources import BufferSink
 
 __all__ = ["Ingest", "IngestConfig", "IngestListener"]
@@ -227,7 +227,7 @@ class Ingest(BufferSink):
             origin.take(batch)
             self._drain(origin)
             if batch.failure is not None:
-                self._fail_at(origin, batch)
+                self._fail_at(origin, batch.failure)
                 return False
         return True
 
@@ -240,11 +240,11 @@ class Ingest(BufferSink):
             if self._full() and part.cuttable[-1]:
                 self._seal()
 
-    def _fail_at(self, origin: Origin, batch: FormattedBatch) -> None:
+    def _fail_at(self, origin: Origin, failure: DeadLetter) -> None:
         """The policy is to fail: what stands before the malformed tuple is sealed, and nothing follows."""
         if self._writer.is_open:
             self._seal()
-        self._fail(f"origin {origin.name}: {batch.failure}")
+        self._fail(f"origin {origin.name}: {origin.counted_on(failure)}")
 
     def _room(self) -> int:
         limit = self._config.epoch_messages or self._config.epoch_most_messages

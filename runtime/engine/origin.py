@@ -84,7 +84,8 @@ class Origin:
         self.ended = False
         self._defer = defer or _at_once
         self._start = start
-        self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset)
+        self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset, start.tuples)
+        self._tuples_before = start.tuples
         self._stage: FormatStage | None = None
         self._admission: Admission | None = None
         self._order = InOrder(_IN_ORDER_CAPACITY, offset=start.offset)
@@ -143,7 +144,7 @@ class Origin:
     def _set_aside(self, batch: FormattedBatch) -> None:
         """Keep malformed tuples until the cut has passed them: before that, a restart reads them again."""
         uncounted = batch.bad
-        for letter in batch.dead:
+        for letter in map(self.counted_on, batch.dead):
             if uncounted and len(self._bad) < _MOST_LETTERS:
                 self._bad.append(_Bad(letter.byte_offset, (letter,), 1, letter.byte_offset))
                 uncounted -= 1
@@ -152,6 +153,11 @@ class Origin:
             self._bad.append(msgspec.structs.replace(last, count=last.count + uncounted, until=batch.end_offset))
         elif uncounted:
             self._bad.append(_Bad(self._end_offset, (), uncounted, batch.end_offset))
+
+    def counted_on(self, letter: DeadLetter) -> DeadLetter:
+        """A letter whose row counts from the origin's first tuple, not from where it was opened."""
+        before = self._tuples_before
+        return msgspec.structs.replace(letter, row=letter.row + before) if before else letter
 
     def passed(self, end_offset: int) -> tuple[tuple[DeadLetter, ...], int]:
         """Malformed tuples that start before this offset: those described, and how many; each is told once.
@@ -182,7 +188,12 @@ class Origin:
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
         """The cut goes behind the stream's last tuple; gives the malformed tuples that it passes."""
-        self._cut = msgspec.structs.replace(self._cut, session=self.session(), offset=self._end_offset)
+        self._cut = msgspec.structs.replace(
+            self._cut,
+            session=self.session(),
+            offset=self._end_offset,
+            tuples=self._tuples_before + self._order.tuples,
+        )
         return self.passed(self._end_offset + 1)
 
     def take(self, batch: FormattedBatch) -> None:
@@ -251,7 +262,8 @@ class Origin:
                 if "sequence" in part.rows.schema.names
                 else self._cut.sequence + part.rows.num_rows
             )
-            self._cut = Cut(self.session(), sequence, end_offset)
+            tuples = self._tuples_before + cast(RowEnds, part.row_ends).tuples_behind()
+            self._cut = Cut(self.session(), sequence, end_offset, tuples)
             if self._missing_until is not None and self._cut.offset > self._missing_until:
                 self._forget_missing()
 
@@ -275,7 +287,8 @@ class Origin:
         again = getattr(self.source, "reconnect", None)
         if again is None:
             raise EngineError(f"expected a source that reconnects at {self.name}, was {type(self.source).__name__}")
-        position = Position(self.session(), self._cut.sequence + 1, self._cut.offset)
+        position = Position(self.session(), self._cut.sequence + 1, self._cut.offset, self._cut.tuples)
+        self._tuples_before = position.tuples
         self._order = InOrder(_IN_ORDER_CAPACITY, offset=position.offset)
         self._waiting, self._ready = None, None
         self._bad.clear()

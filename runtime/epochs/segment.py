@@ -34,6 +34,8 @@ class Cut(msgspec.Struct, frozen=True, array_like=True):
     """Number of the last message inside (feed), or of messages so far (file)."""
     offset: int
     """Byte offset behind the last message (file); 0 for a feed."""
+    tuples: int = 0
+    """Tuples before it, malformed ones too: where the rows of dead letters are counted on from."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True):

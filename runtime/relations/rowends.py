@@ -38,6 +38,13 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
             return batch.end_offset
         return int(batch.row_ends[row])
 
+    def tuples_at(self, index: int) -> int:
+        batch = self.batch
+        row = self.start + index if self.chosen is None else int(self.chosen[self.start + index])
+        if row == batch.rows.num_rows - 1 and not batch.bad:
+            return batch.first_tuple + batch.tuples
+        return int(batch.tuple_numbers[row]) + 1
+
     def ends(self) -> Any:
         ends = self.batch.row_ends
         return ends[self.start : self.stop] if self.chosen is None else ends[self.chosen[self.start : self.stop]]
@@ -53,7 +60,7 @@ class RowEnds:
     __slots__ = ("_length", "_parts")
 
     def __init__(self, parts: tuple[_Part, ...]) -> None:
-        self._parts = parts
+        self._parts = tuple([part for part in parts if part.stop > part.start])
         self._length = sum([part.stop - part.start for part in parts])
 
     @classmethod
@@ -83,12 +90,18 @@ class RowEnds:
             overlaps = self._overlaps(0, self._length)
             cuts = np.cumsum([0, *(b - a for _, a, b in overlaps)])
             chosen = [part.where(key[cuts[i] : cuts[i + 1]]) for i, (part, _, _) in enumerate(overlaps)]
-            return RowEnds(tuple(part for part in chosen if part.stop))
+            return RowEnds(tuple(chosen))
         row = key + self._length if key < 0 else key
         if not 0 <= row < self._length:
             raise IndexError(f"expected a row below {self._length}, was {key}")
         ((part, index, _),) = self._overlaps(row, row + 1)
         return part.at(index)
+
+    def tuples_behind(self) -> int:
+        """How many tuples of the stream stand before the place that the last row ends at, its own included."""
+        if not self._length:
+            return 0
+        return self._parts[-1].tuples_at(self._parts[-1].stop - self._parts[-1].start - 1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         del copy

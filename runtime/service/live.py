@@ -117,7 +117,7 @@ class LiveRuntime(IngestListener):
         cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
         self._source = make_source(config.protocol, reactor, config.feed, _ORIGIN)
         self._adaptor = make_adaptor(config.protocol, self._writer.space, _NAME, config.retention, cut)
-        start = Position(cut.session, cut.sequence + 1, cut.offset)
+        start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
         wanted, defer = columns_read(self._adaptor), reactor.callFromThread
         self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, pushdown=wanted, defer=defer)
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)

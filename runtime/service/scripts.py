@@ -56,7 +56,7 @@ def script_origins(
             rows = _row_adaptor(first, options, None if columns is None else columns[first.name])
             adaptor, pushdown = rows, rows.pushdown
         source = FileReader(path, origin_id, codec=codec)
-        start = Position(session=str(path), sequence=cut.sequence + 1, offset=cut.offset)
+        start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
         origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table, pushdown=pushdown)
     return origins
 

@@ -22,6 +22,8 @@ class Position(msgspec.Struct, frozen=True):
     """Number of the first feed message wanted, 0 for from now."""
     offset: int = 0
     """Byte offset of the first byte wanted; of a feed: what the first raw buffer's offset shall be."""
+    tuples: int = 0
+    """Tuples before it, as far as the engine knows; a source has no use for it."""
 
 
 class BufferSink(Protocol):

@@ -212,7 +212,7 @@ class IngestLab:
         for origin_id, (source, make, *first) in enumerate(origins):
             name = f"origin-{origin_id}"
             cut = cuts.get(name, Cut("S1", 0, 0))
-            start = Position(cut.session, cut.sequence + 1, cut.offset)
+            start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
             adaptor = make(self.writer, cut)
             self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
         self.listener = ScriptListener()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -157,6 +158,31 @@ def test_a_stream_with_deletions_and_decimals_joined_with_a_table_and_malformed_
     assert letter["data"] == "1|1|1"
 
 
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_what_no_view_reads_changes_no_result(tmp_path: Path) -> None:
+    """The same compressed file as two streams, of one of which every column is read; what became NULL is said."""
+    lines = [{"a": n % 3, "x": {"b": n if n % 10 else "none"}, "note": f"n{n}"} for n in range(50)]
+    (tmp_path / "r.json.gz").write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    columns = "(a INT, b INT, note VARCHAR(9) NOT NULL) FROM FILE 'r.json.gz' LINE DELIMITED json (path.b := 'x.b')"
+    sums = "SELECT a, SUM(b) AS b, COUNT(*) AS n FROM {0} GROUP BY a"
+    (tmp_path / "q.sql").write_text(
+        f"CREATE STREAM part {columns};\nCREATE STREAM whole {columns};\n"
+        f"CREATE VIEW few AS {sums.format('part')};\nCREATE VIEW all_of AS {sums.format('whole')};\n"
+        "CREATE VIEW counted AS SELECT COUNT(*) AS n FROM part;\nSELECT a, b, note FROM whole;\n"
+    )
+    done = query_run(tmp_path / "q.sql", "--json")
+    found = {name: rows for (name, _), rows in results(done).items()}
+    assert found["few"] == found["all_of"]
+    assert found["few"] == Counter(
+        (a, sum(n for n in range(50) if n % 3 == a and n % 10), sum(n % 3 == a for n in range(50))) for a in range(3)
+    )
+    assert found["counted"] == Counter([(50,)])
+    assert found["q"] == Counter((n % 3, n if n % 10 else None, f"n{n}") for n in range(50))
+    assert "10 malformed values became NULL" in done.stderr
+
+
 BOOKS = "INCLUDE 'finance_schema.sql';\n"
 BAD: dict[str, tuple[str, str]] = {
     "wrong": ("SELEC x FROM bids", "q.sql:1:1: expected SELECT, CREATE STREAM"),
@@ -179,7 +205,7 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "adaptor": (
         "CREATE STREAM r(a INT) FROM FILE 'q.sql' LINE DELIMITED xml; SELECT a FROM r;",
-        "expected an adaptor out of csv, orderbook for r, was 'xml'",
+        "expected an adaptor out of csv, itch, json, native, orderbook for r, was 'xml'",
     ),
     "option": (
         "CREATE STREAM r(a INT) FROM FILE 'q.sql' LINE DELIMITED csv (delimter := '|'); SELECT a FROM r;",

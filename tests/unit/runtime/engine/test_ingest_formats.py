@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.relations import Adaptor, RowAdaptor, row_schema
 from runtime.sources import FileSource
-from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, dead_letters, footers, relations
+from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, footers, relations
 
 NUMBERS = Relation("n", (Column("n", "int64"), Column("text", "string")))
 SCHEMA = row_schema(NUMBERS)
@@ -160,5 +161,10 @@ def test_a_file_goes_on_where_its_last_epoch_ended(tmp_path: Path, name: Any) ->
         assert killed.run() == "failed: OSError: killed"
     assert lab().run() == "finished"
     assert relations(directory)["n"] == expected(range(500))
-    assert [text for _, text in dead_letters(directory)] == ["bad", "worse"]
-    assert footers(directory)[-1].cuts["origin-0"].offset == len(data)
+    letters = [json.loads(line) for line in (directory / "dead-letters.jsonl").read_bytes().splitlines()]
+    assert [(letter["data"], letter["row"], letter["byte_offset"]) for letter in letters] == [
+        ("bad", 100, data.index(b"bad")),
+        ("worse", 334, data.index(b"worse")),
+    ]
+    cut = footers(directory)[-1].cuts["origin-0"]
+    assert (cut.sequence, cut.tuples, cut.offset) == (500, 502, len(data))
