@@ -57,7 +57,7 @@ def test_where_an_epoch_may_end(lines: list[Line], cuttable: list[bool]) -> None
     found = prepared(adaptor(), lines)
     assert found.cuttable.tolist() == cuttable
     assert [r["sequence"] for r in found.rows.to_pylist()] == [line[0] for line in lines if line[4] != "H"]
-    assert found.row_ends.tolist() == [10 * n for n, line in enumerate(lines, 1) if line[4] != "H"]
+    assert np.asarray(found.row_ends).tolist() == [10 * n for n, line in enumerate(lines, 1) if line[4] != "H"]
 
 
 def test_messages_become_deltas() -> None:
