@@ -63,6 +63,8 @@ class Material(msgspec.Struct, frozen=True):
     """How many tuples it holds."""
     reference: str
     """Who reads the same in one piece."""
+    threaded: bool
+    """Whether that takes as many threads as it is given."""
     read: Callable[[int], Reading]
     """That reader with so many threads."""
 
@@ -112,6 +114,7 @@ def _native(plan: Plan, folder: Path) -> Material:
         data,
         len(records) * times,
         "a numpy structured array, copied into columns",
+        True,
         lambda threads: references.numpy_records(data, _RECORD, threads),
     )
 
@@ -126,7 +129,8 @@ def _itch(plan: Plan, folder: Path) -> Material:
         itch_schema(),
         data,
         messages * times,
-        "itch-book (C++, one thread)",
+        "itch-book (C++)",
+        False,
         lambda threads: references.itch_book(path),
     )
 
@@ -154,6 +158,7 @@ def _text(name: str, schema: Schema, data: bytes, rows: int, types: pa.Schema) -
             data,
             rows,
             "pyarrow.csv.read_csv",
+            True,
             lambda threads: references.pyarrow_csv(data, types, threads),
         )
     return Material(
@@ -162,5 +167,6 @@ def _text(name: str, schema: Schema, data: bytes, rows: int, types: pa.Schema) -
         data,
         rows,
         "pyarrow.json.read_json",
+        True,
         lambda threads: references.pyarrow_json(data, types, threads),
     )

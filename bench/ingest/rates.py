@@ -74,7 +74,8 @@ def _records(material: Material, rates: _Rates) -> list[Record]:
     for buffer in BUFFERS:
         for workers in WORKERS:
             ours, theirs = rates.ours[buffer, workers], rates.theirs[workers]
-            reference = f"{material.reference}, {workers} threads" if workers > 1 else f"{material.reference}, 1 thread"
+            threads = workers if material.threaded else 1
+            reference = f"{material.reference}, {threads} thread{'s' if threads > 1 else ''}"
             key = f"{name}.{buffer}.{workers}"
             ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
             records += [
@@ -90,9 +91,9 @@ def _records(material: Material, rates: _Rates) -> list[Record]:
             ]
     one, two = rates.ours[SCALING_BUFFER, 1], rates.ours[SCALING_BUFFER, 2]
     scaling = [b / a for a, b in zip(one, two, strict=True)]
-    theirs_scaling = [b / a for a, b in zip(rates.theirs[1], rates.theirs[2], strict=True)]
-    records.append(record(f"{name}.scaling_2_1", scaling, "ratio", f"{material.reference}: the same", theirs_scaling))
-    return records
+    theirs = [b / a for a, b in zip(rates.theirs[1], rates.theirs[2], strict=True)] if material.threaded else []
+    reference = f"{material.reference}: the same" if theirs else ""
+    return [*records, record(f"{name}.scaling_2_1", scaling, "ratio", reference, theirs)]
 
 
 def measure_projection(material: Material, plan: Plan) -> Record:
