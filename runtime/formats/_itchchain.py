@@ -207,7 +207,7 @@ class _Candidates:
 def _from(chain: Chain, start: int) -> Chain | None:
     """The part of a chain from a start on that is one of its own; None if it is not."""
     i = int(np.searchsorted(chain.starts, start))
-    if start != chain.stop and (i == len(chain.starts) or int(chain.starts[i]) != start):
+    if i == len(chain.starts) or int(chain.starts[i]) != start:
         return None
     if not i:
         return chain
