@@ -182,13 +182,14 @@ def test_columns_that_no_view_reads_are_not_parsed(tmp_path: Path) -> None:
     declared = "(a INT NOT NULL, b INT, c INT NOT NULL) FROM FILE 'x' csv"
     (tmp_path / "x").write_text("1,2,x\n3,4,y\n")
     found = {}
-    for select in ("SELECT SUM(b) FROM r GROUP BY a;", "SELECT COUNT(*) FROM r;", "SELECT c FROM r WHERE b > 1;"):
+    selects = ["SELECT SUM(b) FROM r GROUP BY a;", "SELECT COUNT(*) FROM r;", "SELECT c FROM r WHERE b > 1;"]
+    for select in [*selects, " ".join(selects)]:
         script = tmp_path / "script.sql"
         script.write_text(f"CREATE STREAM r{declared};\n{select}")
         read = read_script(script)
         program = compile_program(read.selects, [s.relation() for s in read.streams], mode="sql")
         found[select] = columns_read(program, read.streams)["r"]
-    assert list(found.values()) == [{"a", "b"}, set(), {"b", "c"}]
+    assert list(found.values()) == [{"a", "b"}, set(), {"b", "c"}, {"a", "b", "c"}]
     assert Read(tmp_path, declared, columns={"r": frozenset("ab")}).rows == [
         {"a": 1, "b": 2, "weight": 1},
         {"a": 3, "b": 4, "weight": 1},
