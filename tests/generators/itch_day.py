@@ -129,8 +129,7 @@ class _Maker:
             attribution = {"attribution": str(order.broker)}
         self._orders[number] = order
         self._live.append(number)
-        values = {"shares": order.shares, "buy_sell_indicator": order.side, **attribution}
-        self._message(letter, order, number, **values)
+        self._message(letter, order, number, shares=order.shares, buy_sell_indicator=order.side, **attribution)
         self._line(number, order, order.side, order.shares, order.price)
 
     def _replace(self, at: int) -> None:
@@ -140,9 +139,7 @@ class _Maker:
         order = _Order(old.side, old.stock, fresh.shares, fresh.price, old.broker)
         new = self._next_order
         self._next_order += 1
-        values = {"original_order": number, "new_order_reference_number": new, "shares": order.shares}
-        del values["original_order"]
-        self._message("U", order, number, **values)
+        self._message("U", order, number, new_order_reference_number=new, shares=order.shares)
         self._line(number, old, "D", old.shares, old.price)
         self._line(new, order, order.side, order.shares, order.price)
         self._gone(at)
@@ -180,7 +177,7 @@ class _Maker:
 
     def _message(self, letter: str, order: _Order, number: int, **values: int | str) -> None:
         names = {field.name for field in MESSAGES[letter].fields}
-        known = {
+        known: dict[str, int | str] = {
             "stock_locate": order.stock,
             "timestamp": self._time_ns,
             "order_reference_number": number,

@@ -151,8 +151,9 @@ class TestMessages:
 
     @pytest.mark.parametrize("size", [1, 2, 1000])
     def test_a_replacement_that_fails_does_not_make_those_fail_that_only_seem_to_need_it(self, size: int) -> None:
-        found = relations_of(replace(1, 5, 20), add(5, shares=100), execute(5, 20), replace(5, 6, 30), size=size)
-        assert [(row["id"], row["volume"]) for row in found["bids"]] == [(6, 30)]
+        flow = [replace(1, 5, 20), add(5, shares=100), execute(5, 20), replace(5, 6, 30), replace(6, 7, 40)]
+        found = relations_of(*flow, size=size)
+        assert [(row["id"], row["volume"]) for row in found["bids"]] == [(7, 40)]
 
     @pytest.mark.parametrize("size", [1, 1000])
     def test_an_order_that_replaces_itself_lives_on(self, size: int) -> None:
