@@ -13,7 +13,7 @@ import pytest
 from runtime.formats import CsvFormat, Field, InputFormatter, Limits, Malformed, Schema
 from tests.conformance.formats.cutting import raw_buffers, shuffled
 from tests.conformance.formats.drive import Outcome, drive
-from tests.features.formatters.streams import cut_after, format_bytes, format_raws, schema_of, values
+from tests.features.formatters.streams import cut_after, format_bytes, format_raws, in_pieces, schema_of, values
 
 QUOTED = CsvFormat(quoting=True)
 LETTERS, SKIP, FAIL, NULL = Malformed.DEAD_LETTER, Malformed.SKIP, Malformed.FAIL, Malformed.NULL
@@ -34,6 +34,8 @@ def test_row_17_a_carriage_return_belongs_to_the_line_end() -> None:
         outcome = format_bytes(schema, b"1,a\r\n2,b\n\r\n3,\r\n", size=size)
         assert values(outcome) == [(1, "a"), (2, "b"), (3, "")]
         assert outcome.total("tuples") == 3
+        faulty = format_bytes(schema, b"x,a\r\n\r\n2,b\r\n", size=size)
+        assert (faulty.total("tuples"), [letter.data for letter in faulty.letters]) == (2, [b"x,a"])
 
 
 @pytest.mark.parametrize(
@@ -74,8 +76,14 @@ def test_row_17_the_state_of_quotes_is_settled_late() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_row_17_escapes(size: int) -> None:
     schema = schema_of(["string", "int64"], CsvFormat(quoting=True, escape=b"\\"))
-    data = rb'"a\"b",1' + b"\n" + rb'"c\\",2' + b"\n" + rb"d\,e,3" + b"\n" + b'"f\\\ng",4\n'
-    assert values(format_bytes(schema, data, size=size)) == [('a"b', 1), ("c\\", 2), ("d,e", 3), ("f\ng", 4)]
+    data = rb'"a\"b",1' + b"\n" + rb'"c\\",2' + b"\n" + rb"d\,e,3" + b"\n" + b'"f\\\ng",4\n"h\\"\ni",5\n'
+    assert values(format_bytes(schema, data, size=size)) == [
+        ('a"b', 1),
+        ("c\\", 2),
+        ("d,e", 3),
+        ("f\ng", 4),
+        ('h"\ni', 5),
+    ]
 
 
 def test_row_17_empty_fields_and_surrounding_blanks() -> None:
@@ -201,6 +209,15 @@ def test_row_23_a_dead_letter_carries_the_raw_tuple_and_its_place(size: int) -> 
     assert (first.data, first.row, first.byte_offset, first.field) == (b"2,x", 1, 5, "v")
     assert (second.data, second.row, second.byte_offset, second.field) == (b"4,\xff", 3, 14, "v")
     assert [letter.sequence_number for letter in (first, second)] == [(9 - 1) // size + 1, (18 - 1) // size + 1]
+
+
+def test_row_23_letters_of_several_origins_in_one_call() -> None:
+    """Each counts from the start of its own stream."""
+    schema = schema_of(["int64"])
+    raws = [*in_pieces([b"1\n2\nx\n"], 1), *in_pieces([b"1\n", b"y\n3\n"], 2)]
+    outcomes = drive(InputFormatter(schema), raws, random.Random(0), most=1000)
+    places = {origin: [(x.row, x.byte_offset, x.data) for x in outcome.letters] for origin, outcome in outcomes.items()}
+    assert places == {1: [(2, 4, b"x")], 2: [(1, 2, b"y")]}
 
 
 @pytest.mark.parametrize("size", [1, 4, 100])

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
@@ -56,6 +57,25 @@ def test_row_03_a_tuple_over_hundreds_of_buffers(seed: int) -> None:
     assert values(format_raws(PAIRS, raws, order)) == [(1, "a"), (2, long), (3, "c"), (4, long)]
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_row_03_while_the_start_of_the_stream_is_missing(backwards: bool) -> None:
+    """Nothing can leave the ring: the ends of the tuple are found over many words of bits."""
+    raws = cut_after(b"1,a\n2," + b"x" * 350 + b"\n3,c\n", 1)
+    numbers = list(range(2, len(raws) + 1))
+    outcome = format_raws(PAIRS, raws, [*(reversed(numbers) if backwards else numbers), 1])
+    assert values(outcome) == [(1, "a"), (2, "x" * 350), (3, "c")]
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("size", [1, 2])
 def test_row_04_tiny_buffers_on_8_threads_repeatedly(size: int) -> None:
     raws = cut_after(numbered(1000), size)
@@ -83,18 +103,14 @@ def spans_of_threads(threads: int, numbers: int, seed: int) -> list[Span]:
             mine.extend(result.others)
 
     workers = [threading.Thread(target=work, args=(mine,)) for mine in found]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)
-    try:
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        sys.setswitchinterval(interval)
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     return sorted(itertools.chain(*found), key=lambda span: span.first)
 
 
+@pytest.mark.usefixtures("restless")
 @pytest.mark.parametrize("numbers", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_row_05_sixteen_threads_find_every_span_exactly_once(numbers: int) -> None:
     spans = spans_of_threads(16, numbers, numbers)
@@ -130,9 +146,10 @@ def test_row_08_partly_filled_buffers(seed: int) -> None:
     places = sorted(rng.choices(range(len(data) + 1), k=300))
     raws = raw_buffers(data, places)
     assert any(not raw.data for raw in raws)
-    outcome = format_raws(PAIRS, raws, shuffled(rng, range(1, len(raws) + 1), 50))
-    assert values(outcome) == rows_of(200)
-    check_chain(outcome, len(data))
+    for most in (1, 7, 1000):  # one by one, and several as one
+        outcome = format_raws(PAIRS, raws, shuffled(rng, range(1, len(raws) + 1), 50), most=most)
+        assert values(outcome) == rows_of(200)
+        check_chain(outcome, len(data))
 
 
 def test_row_09_an_empty_source() -> None:
@@ -212,6 +229,16 @@ def test_row_13_a_long_delimiter_cut_by_a_border(delimiter: bytes, size: int) ->
         outcome = format_raws(schema, raws, order)
         assert values(outcome) == [(n, f"w{n}") for n in range(30)]
         check_chain(outcome, len(data))
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1), (2, 4, 6, 1, 3, 5)])
+def test_row_13_where_every_delimiter_is_cut(order: tuple[int, ...]) -> None:
+    """Tuples come out as soon as the halves of both delimiters are there, not at the end of the stream."""
+    schema = schema_of(["int64"], CsvFormat(tuple_delimiter=b"<end>"))
+    raws = in_pieces([b"1<e", b"nd>2<en", b"d>3<", b"end>4<end", b">5<", b"end>"])
+    formatter = InputFormatter(schema)
+    batches = [batch for number in order for batch in formatter.format([raws[number - 1]]).batches]
+    assert sum(batch.tuples for batch in batches) == 5
 
 
 def test_row_13_a_delimiter_that_can_begin_within_itself() -> None:

@@ -79,7 +79,9 @@ def test_row_18_escapes_and_utf8(size: int) -> None:
     assert values(format_bytes(PAIR, b"".join(lines), size=size)) == [(1, "😀é"), *((1, text) for text in texts)]
 
 
-@pytest.mark.parametrize("wrong", [b'"1"', b"1.5", b"true", b"[1]", b'{"a":1}', b"9223372036854775808", b"1e2", b"nul"])
+@pytest.mark.parametrize(
+    "wrong", [b'"1"', b"1.5", b"true", b"[1]", b'{"a":1}', b"9223372036854775808", b"1e2", b"nul", b'1}{"n":2']
+)
 def test_row_18_a_wrong_type_is_an_error(wrong: bytes) -> None:
     outcome = format_bytes(PAIR, b'{"n":1}\n{"n":%s}\n{"n":3}\n' % wrong)
     assert values(outcome) == [(1, None), (3, None)]
