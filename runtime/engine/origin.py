@@ -210,6 +210,9 @@ class Origin:
         if not rows.num_rows:
             return
         prepared = self.adaptor.prepare(rows, ends)
+        if prepared.cuttable.all():  # as of all but feeds: nothing to slice, of ten thousand small sources
+            self._ready = prepared if len(prepared.cuttable) else None
+            return
         cuttable = np.flatnonzero(prepared.cuttable)
         ready = int(cuttable[-1]) + 1 if len(cuttable) else 0
         waiting = prepared.slice(ready, len(prepared.cuttable))
@@ -243,15 +246,15 @@ class Origin:
         ready = self._ready
         if ready is None:
             return None
-        stop = (
-            room - 1 + int(np.argmax(ready.cuttable[room - 1 :])) + 1
-            if room <= len(ready.cuttable)
-            else len(ready.cuttable)
-        )
+        rows = len(ready.cuttable)
+        stop = room + int(np.argmax(ready.cuttable[room - 1 :])) if room <= rows else rows
         if self._bad and hasattr(self.adaptor, "allow_missing"):
             before = int(np.searchsorted(np.asarray(ready.row_ends), self._bad[0].offset, "right"))
             stop = min(stop, before or 1)
-        self._ready = ready.slice(stop, len(ready.cuttable)) if stop < len(ready.cuttable) else None
+        if stop == rows:
+            self._ready = None
+            return ready
+        self._ready = ready.slice(stop, rows)
         return ready.slice(0, stop)
 
     def applied(self, part: Prepared, end_offset: int) -> None:

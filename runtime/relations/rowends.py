@@ -91,6 +91,9 @@ class RowEnds:
             cuts = np.cumsum([0, *(b - a for _, a, b in overlaps)])
             chosen = [part.where(key[cuts[i] : cuts[i + 1]]) for i, (part, _, _) in enumerate(overlaps)]
             return RowEnds(tuple(chosen))
+        if key == -1 and self._length:
+            last = self._parts[-1]
+            return last.at(last.stop - last.start - 1)
         row = key + self._length if key < 0 else key
         if not 0 <= row < self._length:
             raise IndexError(f"expected a row below {self._length}, was {key}")
