@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import Final
@@ -24,7 +25,8 @@ class Pending:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._raws: dict[tuple[int, int], RawBuffer] = {}  # in order of arrival
+        # in order of arrival; a plain dict whose first keys are taken again and again looks at all that it once held
+        self._raws: OrderedDict[tuple[int, int], RawBuffer] = OrderedDict()
         self._twice: list[RawBuffer] = []  # a number that is there already: the formatter's to complain about
         self._bytes = 0
 
