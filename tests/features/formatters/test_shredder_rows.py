@@ -125,7 +125,9 @@ def test_row_06_a_delimiter_at_a_buffers_first_and_last_byte(place: int) -> None
     data = b"a" * place + b"\n" + b"b" * (9000 - place) + b"\nc\n"
     expected = [*([("a" * place,)] if place else []), ("b" * (9000 - place),), ("c",)]
     for order in itertools.permutations((1, 2, 3)):
-        assert values(format_raws(WORDS, cut_after(data, 4096), order)) == expected
+        outcome = format_raws(WORDS, cut_after(data, 4096), order)
+        assert values(outcome) == expected
+        assert outcome.ends == [end for end in (place + 1, 9002, 9004) if end > 1]
 
 
 @pytest.mark.parametrize(
