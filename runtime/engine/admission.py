@@ -31,8 +31,9 @@ class Admission:
     A buffer is on its way until it and all earlier ones of its origin have left: whatever its tuples wait for in a
     formatter, or its batches in front of the epoch, is then over. So a worker that is stuck holds its origin back after
     a bounded number of buffers and bytes, and a tuple over any number of buffers without a delimiter does not. One
-    buffer is always admitted, however large. Thread-safe; sources offer in order, so that what others wait for is on
-    its way.
+    buffer is always admitted, however large. While origins wait for room in the total, others queue behind them, so
+    that many small buffers never keep a large one out. Thread-safe; sources offer in order, so that what others wait
+    for is on its way.
     """
 
     def __init__(self, total_bytes: int, origin_bytes: int, origin_buffers: int) -> None:
@@ -44,6 +45,7 @@ class Admission:
         self._windows: dict[int, _Window] = {}
         self._bytes = 0
         self._refused: dict[int, int] = {}  # origins that the total held back, in order, and how much each wants
+        self._granted: set[int] = set()  # of those the ones that were told to offer again and have not yet
         self._closed = False
 
     def open(self, origin_id: int, resume: Callable[[], None], weight: int = 1) -> None:
@@ -51,6 +53,7 @@ class Admission:
         with self._lock:
             self._windows[origin_id] = _Window(resume, weight)
             self._refused.pop(origin_id, None)
+            self._granted.discard(origin_id)
 
     def close(self) -> None:
         """Nothing is admitted any more."""
@@ -75,9 +78,12 @@ class Admission:
             ):
                 window.is_refused = True
                 return False
-            if self._bytes and self._bytes + size > self._total_bytes:
+            if self._bytes and (self._is_behind(raw.origin_id) or self._bytes + size > self._total_bytes):
+                self._granted.discard(raw.origin_id)
                 self._refused[raw.origin_id] = size
                 return False
+            self._granted.discard(raw.origin_id)
+            self._refused.pop(raw.origin_id, None)
             window.sizes[number] = size
             window.bytes += size
             self._bytes += size
@@ -101,6 +107,7 @@ class Admission:
                 if wanted > self._total_bytes and wanted > self._refused[origin_id]:  # one always finds room
                     break
                 del self._refused[origin_id]
+                self._granted.add(origin_id)
                 calls.append(self._windows[origin_id].resume)
         for call in calls:
             call()
@@ -113,6 +120,10 @@ class Admission:
                 window.on_drained = call
                 return
         call()
+
+    def _is_behind(self, origin_id: int) -> bool:
+        """Whether another origin has waited for longer, and this one was not told to come."""
+        return bool(self._refused) and origin_id not in self._granted and next(iter(self._refused)) != origin_id
 
     def _advance(self, window: _Window, calls: list[Callable[[], None]]) -> None:
         sizes = window.sizes

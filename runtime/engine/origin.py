@@ -132,7 +132,7 @@ class Origin:
         formatter = self._stage.formatter.counters(self.origin_id)
         return msgspec.structs.replace(
             self._counted,
-            repeats=formatter.repeats,
+            repeats=self._stage.repeats(self.origin_id),
             ring_slots=formatter.ring_slots,
             held_bytes=formatter.held_bytes,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -61,8 +62,7 @@ class FormatStage:
         self._running = 0
         self._has_turn = False
         self._aside: list[RawBuffer] = []
-        self.repeats = 0
-        """Buffers that had to be repeated."""
+        self._repeats: Counter[int] = Counter()
 
     def add(self, raw: RawBuffer) -> None:
         """A buffer that was admitted."""
@@ -72,6 +72,10 @@ class FormatStage:
     def __len__(self) -> int:
         """Buffers that wait."""
         return len(self._pending) + len(self._aside)
+
+    def repeats(self, origin_id: int) -> int:
+        """How many buffers of an origin had to be repeated, over all its streams."""
+        return self._repeats[origin_id]
 
     def _plan(self) -> None:
         """See that there are tasks for what waits: at least one, at most one for each worker."""
@@ -101,7 +105,7 @@ class FormatStage:
             raws = [raw for raw in raws if id(raw) not in again]
             with self._lock:
                 self._aside += formatted.again
-                self.repeats += len(again)
+                self._repeats.update([raw.origin_id for raw in formatted.again])
         self._accept(formatted.batches, raws)
         self._end(is_progress=bool(raws))
 

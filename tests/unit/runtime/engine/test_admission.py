@@ -72,6 +72,24 @@ def test_the_total_is_bounded_and_room_is_given_in_turn() -> None:
     assert room.resumed == [1, 0, 2]
 
 
+def test_many_small_buffers_do_not_keep_a_large_one_out() -> None:
+    """Whoever comes while others wait for room queues behind them, and whoever was told to come finds room."""
+    room = Room(total=10, origins=4)
+    assert room.enter(1, 6)
+    assert not room.enter(1, 8, origin_id=1)
+    assert not room.enter(1, 1, origin_id=2), "there is room, but another one has waited for longer"
+    assert not room.enter(1, 3, origin_id=3)
+    room.leave(1, size=6)
+    assert room.resumed == [1, 2]
+    assert room.enter(1, 8, origin_id=1)
+    assert room.enter(1, 1, origin_id=2)
+    assert not room.enter(2, 1, origin_id=2)
+    room.leave(1, size=8, origin_id=1)
+    assert room.resumed == [1, 2, 3, 2]
+    assert room.enter(1, 3, origin_id=3)
+    assert room.enter(2, 1, origin_id=2)
+
+
 def test_an_empty_house_admits_what_is_larger_than_it() -> None:
     room = Room(total=10, origins=2)
     assert room.enter(1, 3)

@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,17 @@ def test_a_tuple_that_fails_its_origin_fails_it_in_order(tmp_path: Path, size: i
     assert relations(tmp_path)["n"] == expected(range(20))
     assert [f.messages for f in footers(tmp_path)] == [6, 6, 6, 2]
     assert footers(tmp_path)[-1].cuts["origin-0"].offset == len(lines(0, 20))
+
+
+def test_repeats_are_told_when_the_stream_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formatter forgets a stream at its end, the counters of its origin do not."""
+    monkeypatch.setattr("runtime.engine.ingest.InputFormatter", partial(InputFormatter, slots=2, max_slots=2))
+    data = lines(0, 60)
+    source = ListSource(0, data, range(2, len(data), 2), shuffle=list.reverse)
+    lab = IngestLab(tmp_path, [(source, numbers)], workers=1)
+    assert lab.run() == "finished"
+    assert relations(tmp_path)["n"] == expected(range(60))
+    assert lab.ingest.counters()["origin-0"].repeats >= len(data) // 2 - 2 * 64
 
 
 def test_a_tuple_over_many_more_buffers_than_may_be_in_flight(tmp_path: Path) -> None:

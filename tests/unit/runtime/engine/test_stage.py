@@ -116,7 +116,7 @@ def test_buffers_out_of_range_are_repeated_once_others_were_formatted() -> None:
     tasks = Tasks(workers=1, most=2)
     tasks.add(3, 4)
     tasks.run()
-    assert (tasks.done, tasks.stage.repeats, len(tasks.stage)) == ([], 2, 2)
+    assert (tasks.done, tasks.stage.repeats(0), len(tasks.stage)) == ([], 2, 2)
     tasks.add(1)
     tasks.run()
     assert sorted(tasks.formatter.calls[1]) == [1, 3, 4]
