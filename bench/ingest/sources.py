@@ -99,9 +99,16 @@ def _compare(sent: dict[str, Any], found: dict[str, Any]) -> None:
 
 
 def _allow_files(count: int) -> None:
-    """Raise the limit of open files as far as needed, for the processes that are started from here."""
+    """Raise the limit of open files as far as needed, for the processes that are started from here.
+
+    Raises `RuntimeError` where that is not allowed: fewer sources under the same name would be another figure.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + _FILES_BESIDE
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    most = hard if hard == resource.RLIM_INFINITY else max(hard, wanted)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"expected {wanted} open files to be allowed, was {hard} (ulimit -Hn): {error}") from None
