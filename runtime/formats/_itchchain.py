@@ -230,8 +230,8 @@ def state_at(data: Bytes | bytes | memoryview, stop: int) -> int:
 class ItchRunIndex(RunIndex):
     """Speculates on where the first message of a run starts, and is settled by the state there."""
 
-    def __init__(self, data: bytes, framing: Framing, limit: int) -> None:
-        self._data = np.frombuffer(data, np.uint8)
+    def __init__(self, data: Bytes, framing: Framing, limit: int) -> None:
+        self._data = data
         self._candidates = _Candidates(self._data, framing, limit)
         guess = self._candidates.guess()
         self._chain = self._candidates.walk(0 if guess is None else guess)
@@ -269,7 +269,7 @@ def state_at_half(state: int, data: Bytes) -> int:
 def refused(data: Bytes, starts: Integers, framing: Framing, limit: int) -> Integers:
     """Those of some whole tuples that are malformed."""
     prefix = data.take(starts).astype(np.int64) << 8 | data.take(starts + 1)
-    good = (prefix == _right_lengths(data, starts, framing)) & (prefix <= limit - 2)
+    good = (prefix == _right_lengths(data, starts, framing)) & (prefix != _UNKNOWN) & (prefix <= limit - 2)
     if framing.ignored:
         good |= (prefix > 0) & (data.take(starts + 2, mode="clip") == _DEBUG)
     found: Integers = starts[~good]

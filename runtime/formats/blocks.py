@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Final
 
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
+from runtime.formats.coalescing import COALESCE_BYTES
 from runtime.formats.cutting import Cutting, Group, batch_of
 from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
 from runtime.formats.schema import Malformed, Schema
@@ -17,6 +19,8 @@ __all__ = ["Assembly", "Parts"]
 Parts = tuple[Stream, list[Part]]
 """What a call has completed of one origin."""
 
+_BLOCK_BYTES: Final = COALESCE_BYTES
+"""A block with so many bytes takes no more: what many buffers complete at once is parsed while it is in the cache."""
 _by_place = attrgetter("from_place")
 
 
@@ -33,10 +37,9 @@ class Assembly:
 
     def batches(self, found: Sequence[Parts]) -> list[list[FormattedBatch]]:
         """The batches of each origin, in stream order."""
-        pieces: list[Piece] = []
-        groups: list[Group] = []
+        waiting = _Waiting()
+        blocks = [waiting]
         order: list[list[Group | FormattedBatch]] = []
-        length = 0
         for stream, parts in found:
             if len(parts) > 1:
                 parts.sort(key=_by_place)
@@ -48,21 +51,23 @@ class Assembly:
                 if alone is not None:
                     mine.append(alone)
                     continue
+                if waiting.length >= _BLOCK_BYTES:
+                    waiting, place = _Waiting(), -1
+                    blocks.append(waiting)
                 if part.from_place != place:
-                    group = Group(stream, length)
-                    groups.append(group)
-                    mine.append(group)
+                    mine.append(waiting.begin(stream))
                 place = part.to_place
-                group.parts.append(part)
-                if part.length:
-                    pieces += part.pieces or ()
-                    length += part.length
-                group.stop = length
-        if length:
-            made = iter(self._parse(groups, pieces))
-        else:
-            made = iter([batch_of(group.stream, group.parts, self._empty, 0) for group in groups])
+                waiting.add(part)
+        made = iter([batch for block in blocks for batch in self._made(block)])
         return [[one if type(one) is FormattedBatch else next(made) for one in mine] for mine in order]
+
+    def _made(self, waiting: _Waiting) -> list[FormattedBatch]:
+        """One call of the parser, then a zero-copy slice for each group."""
+        groups = waiting.groups
+        if not waiting.length:
+            return [batch_of(group.stream, group.parts, self._empty, 0) for group in groups]
+        block = Block(waiting.pieces, [section for group in groups for section in _sections(group)])
+        return Cutting(groups, block, self._indexer.parse(block), self._malformed, self._described).batches()
 
     def unfinished(self, stream: Stream, tail: Part) -> FormattedBatch:
         """A tuple that the end of the stream has cut short."""
@@ -99,10 +104,31 @@ class Assembly:
             failure=letter if self._malformed == Malformed.FAIL else None,
         )
 
-    def _parse(self, groups: list[Group], pieces: list[Piece]) -> list[FormattedBatch]:
-        """One call of the parser, then a zero-copy slice for each group."""
-        block = Block(pieces, [section for group in groups for section in _sections(group)])
-        return Cutting(groups, block, self._indexer.parse(block), self._malformed, self._described).batches()
+
+class _Waiting:
+    """Groups that become one block."""
+
+    __slots__ = ("groups", "length", "pieces")
+
+    def __init__(self) -> None:
+        self.groups: list[Group] = []
+        self.pieces: list[Piece] = []
+        self.length = 0
+
+    def begin(self, stream: Stream) -> Group:
+        """What is added next does not stand behind what was added last."""
+        group = Group(stream, self.length)
+        self.groups.append(group)
+        return group
+
+    def add(self, part: Part) -> None:
+        """One more part, for the group that was begun last."""
+        group = self.groups[-1]
+        group.parts.append(part)
+        if part.length:
+            self.pieces += part.pieces or ()
+            self.length += part.length
+        group.stop = self.length
 
 
 def _sections(group: Group) -> list[Section]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 Piece = bytes | memoryview
+_LARGE_PIECE_BYTES: Final = 16 * 1024
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -67,7 +68,29 @@ class Run:
     def data(self) -> bytes:
         """All bytes as one; a copy, unless there is one piece."""
         pieces = self.pieces
-        return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 and isinstance(pieces[0], bytes) else joined(pieces)
+
+    @cached_property
+    def array(self) -> Any:
+        """The same as a uint8 array."""
+        return joined_array(self.pieces)
+
+
+def joined(pieces: Sequence[Piece]) -> bytes:
+    """One copy of all. `bytes.join` lets other threads go on only if it joins a MiB or more of nothing but bytes."""
+    views = [len(piece) for piece in pieces if type(piece) is not bytes]
+    if 4 * sum(views) > sum(map(len, pieces)):  # copying them first would cost more than it sets free
+        return b"".join(pieces)
+    return b"".join([piece if type(piece) is bytes else bytes(piece) for piece in pieces])
+
+
+def joined_array(pieces: Sequence[Piece]) -> Any:
+    """A uint8 array of all, read-only if it is no copy; large pieces are copied outside the interpreter lock."""
+    if len(pieces) == 1:
+        return np.frombuffer(pieces[0], np.uint8)
+    if sum(map(len, pieces)) >= _LARGE_PIECE_BYTES * len(pieces):
+        return np.concatenate([np.frombuffer(piece, np.uint8) for piece in pieces if len(piece)])
+    return np.frombuffer(joined(pieces), np.uint8)
 
 
 class RunIndex(ABC):
@@ -133,7 +156,12 @@ class Block:
     @cached_property
     def data(self) -> Piece:
         """All bytes as one; a copy, unless there is one piece."""
-        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+        return self.pieces[0] if len(self.pieces) == 1 else joined(self.pieces)
+
+    @cached_property
+    def array(self) -> Any:
+        """The same as a uint8 array, made outside the interpreter lock where the pieces are large."""
+        return joined_array(self.pieces)
 
 
 class BadTuple(msgspec.Struct, frozen=True):

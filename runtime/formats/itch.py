@@ -100,7 +100,7 @@ class ItchIndexer(InputFormatIndexer):
 
     def index(self, run: Run) -> RunIndex:
         """One look at every byte; see `ItchRunIndex`."""
-        return ItchRunIndex(run.data, self._framing, self._limit)
+        return ItchRunIndex(run.array, self._framing, self._limit)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
         """A message that is cut off stays so."""
@@ -112,7 +112,7 @@ class ItchIndexer(InputFormatIndexer):
 
     def parse(self, block: Block) -> ParsedBlock:
         """Gathers the messages of the types that are wanted, and of them the fields that are."""
-        data = np.frombuffer(block.data, np.uint8)
+        data = block.array
         starts, bad_starts = self._tuples(data, block)
         kept: Any = None
         at, bad = starts, _NO_PLACES

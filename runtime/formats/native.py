@@ -191,12 +191,12 @@ class NativeIndexer(InputFormatIndexer):
             nulled=nulled,
         )
 
-    def _chunks(self, block: Block) -> list[tuple[Piece, int]]:
+    def _chunks(self, block: Block) -> list[tuple[Any, int]]:
         """The block's bytes as pieces of whole records, joined only where there are many or a record is cut."""
         pieces = [piece for piece in block.pieces if len(piece)]
         if len(pieces) > _FEW_PIECES:
-            return [(block.data, block.length // self._size)]
-        chunks: list[tuple[Piece, int]] = []
+            return [(block.array, block.length // self._size)]
+        chunks: list[tuple[Any, int]] = []
         open_: list[Piece] = []
         for piece in pieces:
             open_.append(piece)
@@ -206,7 +206,7 @@ class NativeIndexer(InputFormatIndexer):
                 open_ = []
         return chunks
 
-    def _nulls(self, chunks: list[tuple[Piece, int]], count: int, bit: int) -> Any:
+    def _nulls(self, chunks: list[tuple[Any, int]], count: int, bit: int) -> Any:
         """Which records have NULL in the field of this bit."""
         flags = np.empty(count, np.uint8)
         begin = 0

@@ -40,7 +40,8 @@ class Unit:
         """The bytes from one offset to another, not copied."""
         pieces = self.run.pieces
         if len(pieces) > 1:
-            joined = self.run.__dict__.get("data")  # what the index has joined need not be taken apart again
+            made = self.run.__dict__  # what the index has joined need not be taken apart again
+            joined = made.get("data", made.get("array"))
             if joined is None:
                 return _between(pieces, start, stop, self.run.length)
             return (memoryview(joined)[start:stop],)
