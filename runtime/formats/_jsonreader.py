@@ -68,7 +68,8 @@ class JsonReader:
     its precision. Arrow reads dates as numbers of days: they are read as texts and converted afterwards.
     """
 
-    def __init__(self, fields: Iterable[Field]) -> None:
+    def __init__(self, fields: Iterable[Field], *, unexpected: str = "ignore") -> None:
+        """``unexpected``: what becomes of keys that no field asks for, ``ignore`` or ``error``."""
         self.fields = tuple(fields)
         self._schema = pa.schema([pa.field(f.name, f.parser.arrow_type, f.nullable) for f in self.fields])
         types = [field.parser.arrow_type for field in self.fields]
@@ -80,7 +81,7 @@ class JsonReader:
         self._checked = [(i, check) for i, f in enumerate(self.fields) if (check := f.parser.column_check)]
         self._options = pajson.ParseOptions(
             explicit_schema=pa.schema(self._arrow_fields(tree)),
-            unexpected_field_behavior="ignore",
+            unexpected_field_behavior=unexpected,
             newlines_in_values=False,
         )
 

@@ -10,16 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.csv.columns import ColumnReader, to_numpy
+from runtime.formats.csv.columns import ColumnReader
 from runtime.formats.csv.outcome import Outcome, WholeFaults
-from runtime.formats.csv.reading import ColumnFaults, Reading
+from runtime.formats.csv.reading import Absence, ColumnFaults, Reading
+from runtime.formats.csv.tokens import to_numpy
 from runtime.formats.format import ParsedBlock
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Schema
 
 __all__ = ["FieldTexts", "Places"]
-
-_MISSING = "nothing"
 
 
 class Places(msgspec.Struct, frozen=True, eq=False):
@@ -82,5 +81,5 @@ class FieldTexts:
         return self._outcome.of(reading, alive, lambda: where, len(lengths), whole or [])
 
 
-def _text_of(found: Any) -> Callable[[int], Any]:
-    return lambda row: found[row].as_py() or _MISSING
+def _text_of(found: Any) -> Callable[[int], bytes | str]:
+    return lambda row: found[row].as_py() if found[row].is_valid else Absence.NOTHING

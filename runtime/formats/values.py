@@ -76,6 +76,30 @@ def _one_character(column: Any) -> Any:
     return pc.equal(pc.utf8_length(column), 1)
 
 
+def _decimal(name: str, precision: int, scale: int) -> ValueParser:
+    """The pattern leaves numbers with an exponent, and those of few digits that stand far behind the point."""
+    whole, behind = max(precision - scale, 0), max(scale, 0)
+    plain = rf"0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{behind}}}0*)?"
+    exponential = r"([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+"
+    return ValueParser(name, pa.decimal128(precision, scale), maybe_good=rf"^[ \t]*[-+]?({plain}|{exponential})[ \t]*$")
+
+
+_DAY: Final = (
+    r"([0-9]{4}-((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)|"
+    r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)"
+)
+"""Days that there are, and no others."""
+_OFFSET: Final = r"(Z|[-+]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
+_UNIT_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def _timestamp(name: str, unit: str) -> ValueParser:
+    digits = _UNIT_DIGITS[unit]
+    fraction = rf"(\.[0-9]{{1,{digits}}})?" if digits else ""
+    time = rf"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9]{fraction})?)?"
+    return ValueParser(name, pa.timestamp(unit), maybe_good=rf"^{_DAY}([ T]{time}{_OFFSET}?)?$")
+
+
 _BOOL: Final = r"^(0|1|true|True|TRUE|false|False|FALSE)$"
 _PLAIN: Final[dict[str, ValueParser]] = {}
 
@@ -101,7 +125,7 @@ for _parser in (
     ValueParser("bool", pa.bool_(), surely_good=_BOOL, maybe_good=_BOOL),
     ValueParser("string", pa.string()),
     ValueParser("char", pa.string(), column_check=_one_character),
-    ValueParser("date", pa.date32(), maybe_good=r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$"),
+    ValueParser("date", pa.date32(), maybe_good=rf"^[ \t]*{_DAY}[ \t]*$"),
 ):
     register(_parser)
 
@@ -129,11 +153,11 @@ def _parser_of(name: str, deepest: int) -> ValueParser:
         return plain
     if (decimal := _DECIMAL.fullmatch(name)) is not None:
         try:
-            return ValueParser(name, pa.decimal128(int(decimal[1]), int(decimal[2])), maybe_good=r"^[-+0-9.eE \t]+$")
+            return _decimal(name, int(decimal[1]), int(decimal[2]))
         except ValueError as error:
             raise SchemaError(f"expected a decimal of at most 38 digits, was {name!r}: {error}") from None
     if (timestamp := _TIMESTAMP.fullmatch(name)) is not None:
-        return ValueParser(name, pa.timestamp(timestamp[1]), maybe_good=r"^[0-9]{4}[-0-9:.TZ+ ]+$")
+        return _timestamp(name, timestamp[1])
     if (nested := _NESTED.fullmatch(name)) is not None:
         if deepest == 0:
             raise SchemaError(f"expected types nested at most {_DEEPEST} deep, was {name[:100]!r}")

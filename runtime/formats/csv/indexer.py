@@ -11,7 +11,7 @@ import numpy as np
 from runtime.formats.csv.delimiters import index_unquoted
 from runtime.formats.csv.dialect import BYTE_ORDER_MARK, STREAM_START, CsvFormat
 from runtime.formats.csv.outcome import Outcome, WholeFaults
-from runtime.formats.csv.pieces import joined, without_mark
+from runtime.formats.csv.pieces import inserted, joined, without_mark
 from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, matched_bytes
 from runtime.formats.csv.reader import Refused
 from runtime.formats.csv.reading import Reading, TextReader
@@ -93,13 +93,13 @@ class CsvIndexer(InputFormatIndexer):
         return self._parse_bad(text, reading)
 
     def _parse_around(self, text: bytes, row: int, cuts: int) -> ParsedBlock:
-        """What stands before and behind a tuple that has been refused, and that tuple by itself."""
+        """The text without a tuple that has been refused, and that tuple by itself."""
         tuples = Tuples(text, self._dialect)
         if not len(tuples) // _DENSE <= row < len(tuples):  # near the start: there are probably many
             return self._parse(text, 0)
         start, stop = int(tuples.ends[row - 1]) if row else 0, int(tuples.ends[row])
-        left, alone = self._parse(text[:start], cuts), self._parse(text[start:stop], 0)
-        return joined(joined(left, alone, start), self._parse(text[stop:], cuts), stop)
+        rest, alone = self._parse(text[:start] + text[stop:], cuts), self._parse(text[start:stop], 0)
+        return inserted(rest, alone, row, tuples.ends)
 
     def _is_sound(self, text: bytes) -> bool:
         """Whether no tuple is too long, as far as that is told without reading, nor has a stray carriage return."""

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats.csv.columns import to_numpy
-from runtime.formats.csv.reading import ColumnFaults, Reading
+from runtime.formats.csv.reading import Absence, ColumnFaults, Reading
+from runtime.formats.csv.tokens import to_numpy
 from runtime.formats.csv.tuples import Tuples
 from runtime.formats.format import BadTuple, ParsedBlock
 from runtime.formats.pushdown import Pushdown
@@ -87,10 +87,12 @@ class Outcome:
     def _projected(self, rows: Any) -> Any:
         return rows if len(self._output) == rows.num_columns else rows.select(self._output)
 
-    def _said(self, text: bytes | str | None) -> str:
+    def _said(self, text: bytes | str) -> str:
         """A text in a message, the same whether its column was read as text, as bytes or as values."""
+        if isinstance(text, Absence):
+            return str(text)
         data = text.encode() if isinstance(text, str) else text
-        return "a text for NULL" if data is None or data.strip(b" \t") in self._nulls else repr(data[:_QUOTED_BYTES])
+        return str(Absence.NULL_TEXT) if data.strip(b" \t") in self._nulls else repr(data[:_QUOTED_BYTES])
 
     def _bad(
         self,

@@ -1,7 +1,8 @@
-"""Blocks that were parsed as something else than what they are: in two halves, or without a byte order mark."""
+"""Blocks that were parsed as something else than what they are: in parts, or without a byte order mark."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pyarrow as pa
 from runtime.formats.csv.dialect import BYTE_ORDER_MARK
 from runtime.formats.format import BadTuple, ParsedBlock
 
-__all__ = ["joined", "without_mark"]
+__all__ = ["inserted", "joined", "without_mark"]
 
 
 def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
@@ -28,6 +29,36 @@ def joined(left: ParsedBlock, right: ParsedBlock, middle: int) -> ParsedBlock:
         bad_tuples=np.concatenate((left.bad_tuples, right.bad_tuples + left.tuples)),
         nulled=np.concatenate((left.nulled, right.nulled + left.tuples)),
     )
+
+
+def inserted(rest: ParsedBlock, alone: ParsedBlock, index: int, ends: Any) -> ParsedBlock:
+    """A block and a tuple that was taken out of it, the one with this index; ``ends`` of all tuples."""
+    start = int(ends[index - 1]) if index else 0
+    kept = _kept(rest)
+    rows = rest.rows
+    if alone.rows.num_rows:
+        place = int(np.searchsorted(kept, index))
+        rows = pa.Table.from_batches([rows[:place], alone.rows, rows[place:]]).combine_chunks().to_batches()[0]
+    bad = [
+        msgspec.structs.replace(b, index=b.index + (b.index >= index))
+        for b in _moved(rest.bad, int(ends[index]) - start, start)
+    ]
+    own = [msgspec.structs.replace(b, index=index, start=b.start + start, stop=b.stop + start) for b in alone.bad]
+    return ParsedBlock(
+        rows=rows,
+        tuples=rest.tuples + alone.tuples,
+        ends=lambda: ends,
+        kept=_with(kept, _kept(alone), index),
+        bad=tuple(sorted((*bad, *own), key=attrgetter("index"))),
+        bad_tuples=_with(rest.bad_tuples, alone.bad_tuples, index),
+        nulled=_with(rest.nulled, alone.nulled, index),
+    )
+
+
+def _with(indices: Any, alone: Any, index: int) -> Any:
+    """Indices of tuples, those behind a new one moved, and its own."""
+    place = int(np.searchsorted(indices, index))
+    return np.concatenate((indices[:place], alone + index, indices[place:] + 1))
 
 
 def without_mark(parsed: ParsedBlock, place: int) -> ParsedBlock:

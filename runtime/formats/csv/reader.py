@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,6 +21,8 @@ __all__ = ["BlockReader", "Refused"]
 
 _WHOLE: Final = 2**31 - 1
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
+_ZONE: Final = re.compile(r"expected (?:no|a) zone offset")
+_MOST_CONVERSIONS: Final = 64
 _ROW: Final = re.compile(r"^(?:In CSV column #\d+|CSV parse error): Row #(\d+)")
 
 
@@ -30,6 +33,8 @@ class Refused(msgspec.Struct, frozen=True):
     """Which of the fields that are read has a value of another type; None: a tuple has another number of fields."""
     row: int
     """In which tuple, the first one that the reader finds; -1 if it does not say so."""
+    other_zone: bool = False
+    """Whether the value is a timestamp, but one with an offset from UTC where there should be none, or without."""
 
 
 class BlockReader:
@@ -44,17 +49,21 @@ class BlockReader:
         self._read_options = pacsv.ReadOptions(column_names=list(schema.names), use_threads=False, block_size=_WHOLE)
         self._quoted_options = self._parsing(None, quoting=dialect.quoting)
         self._plain_options = self._parsing(None, quoting=False)
-        self._convert_options = self._conversion(frozenset())
+        self._conversion = lru_cache(_MOST_CONVERSIONS)(self._new_conversion)
 
-    def read(self, text: bytes, as_bytes: frozenset[int] = frozenset()) -> Any:
-        """The columns as a table, those at the positions ``as_bytes`` without conversion; or why it was refused."""
-        convert_options = self._conversion(as_bytes) if as_bytes else self._convert_options
+    def read(self, text: bytes, as_bytes: frozenset[int] = frozenset(), zoned: frozenset[int] = frozenset()) -> Any:
+        """The columns as a table, or why it was refused.
+
+        Those at the positions ``as_bytes`` come without conversion, and the timestamps at the positions ``zoned`` are
+        expected to have an offset from UTC.
+        """
         try:
-            return self._read(text, self._options_for(text), convert_options)
+            return self._read(text, self._options_for(text), self._conversion(as_bytes, zoned))
         except pa.ArrowInvalid as error:
             column, row = _COLUMN.match(str(error)), _ROW.search(str(error))
             position = None if column is None else self._positions[int(column[1])]
-            return Refused(position, int(row[1]) - 1 if row is not None else -1)
+            other_zone = column is not None and _ZONE.search(str(error)) is not None
+            return Refused(position, int(row[1]) - 1 if row is not None else -1, other_zone)
 
     def misshapen(self, text: bytes) -> dict[int, int]:
         """Of each tuple with another number of fields its index and that number."""
@@ -101,9 +110,14 @@ class BlockReader:
             invalid_row_handler=invalid_row_handler,
         )
 
-    def _conversion(self, as_bytes: frozenset[int]) -> Any:
+    def _new_conversion(self, as_bytes: frozenset[int], zoned: frozenset[int]) -> Any:
         """How texts become values: by the schema's types alone, nothing is guessed and no text is null by itself."""
-        types = {f.name: pa.binary() if i in as_bytes else f.parser.arrow_type for i, f in enumerate(self._fields)}
+        types = {f.name: f.parser.arrow_type for f in self._fields}
+        for position, field in enumerate(self._fields):
+            if position in as_bytes:
+                types[field.name] = pa.binary()
+            elif position in zoned:
+                types[field.name] = pa.timestamp(types[field.name].unit, "UTC")
         types = types or {self._first: pa.binary()}  # no columns would mean all of them
         return pacsv.ConvertOptions(
             check_utf8=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -10,18 +11,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats.csv.columns import ColumnReader, to_numpy, trimmed
+from runtime.formats.csv.columns import ColumnReader
+from runtime.formats.csv.conversion import is_beyond, needs_texts
 from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.csv.reader import BlockReader, Refused
+from runtime.formats.csv.tokens import one_chunk, to_numpy, trimmed
 from runtime.formats.csv.translation import Translation
 
 if TYPE_CHECKING:
     from runtime.formats.schema import Field, Schema
 
-__all__ = ["ColumnFaults", "Reading", "TextReader"]
+__all__ = ["Absence", "ColumnFaults", "Reading", "TextReader"]
 
 
 _FEW_COLUMNS: Final = 3
+
+
+class Absence(StrEnum):
+    """What stands where no text is."""
+
+    NULL_TEXT = "a text for NULL"
+    """One that Arrow has made NULL of."""
+    NOTHING = "nothing"
+    """The tuple lacks the field."""
 
 
 class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
@@ -31,8 +43,8 @@ class ColumnFaults(msgspec.Struct, frozen=True, eq=False):
     """Which column."""
     rows: Any
     """Boolean array, one per row."""
-    text: Callable[[int], Any]
-    """What stood in a row, as bytes or text; None for a text for NULL."""
+    text: Callable[[int], bytes | str]
+    """What stood in a row, an `Absence` if there is no more than that to say."""
 
 
 class Reading(msgspec.Struct, frozen=True, eq=False):
@@ -59,23 +71,34 @@ class TextReader:
         self._always_bytes = frozenset(
             i
             for i, f in enumerate(fields)
-            if f.parser.nested or (dialect.trim and not _is_trimmed(f.parser.arrow_type))
+            if needs_texts(f.parser) or (dialect.trim and not _is_trimmed(f.parser.arrow_type))
         )
         self._doubtful = frozenset(i for i, f in enumerate(fields) if not f.parser.textual)
+        self._bounded = frozenset(i for i, f in enumerate(fields) if _is_bounded(f.parser.arrow_type))
+        self._zoned: frozenset[int] = frozenset()  # as the last block had it; a hint for the next one
 
     def read(self, translation: Translation, *, at_once: bool = False) -> Reading | Refused:
         """The columns, unless a tuple has another number of fields; ``at_once``: or some value is malformed."""
-        as_bytes = self._always_bytes
+        as_bytes, zoned = self._always_bytes, self._zoned
+        turned: frozenset[int] = frozenset()
         while True:
-            table = self._reader.read(translation.text, as_bytes)
+            table = self._reader.read(translation.text, as_bytes, zoned)
             if not isinstance(table, Refused):
-                return self._finished(table, translation, as_bytes)
-            if at_once or table.position is None:
+                beyond = [i for i in self._bounded - as_bytes if is_beyond(table.column(i))]
+                if not beyond:
+                    self._zoned = zoned
+                    return self._finished(table, translation, as_bytes)
+                as_bytes |= frozenset(beyond)
+            elif table.position is not None and table.other_zone and table.position not in turned:
+                turned |= {table.position}
+                zoned ^= {table.position}
+            elif at_once or table.position is None:
                 return table
-            # Where several columns are refused, the rest is not tried one by one.
-            many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
-            others = self._doubtful if many else frozenset[int]()
-            as_bytes |= {table.position} | others
+            else:
+                # Where several columns are refused, the rest is not tried one by one.
+                many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
+                others = self._doubtful if many else frozenset[int]()
+                as_bytes |= {table.position} | others
 
     def nothing(self) -> Reading:
         """No tuples."""
@@ -88,8 +111,7 @@ class TextReader:
     def _finished(self, table: Any, translation: Translation, as_bytes: frozenset[int]) -> Reading:
         columns, faults = [], []
         for position, field in enumerate(self._fields):
-            column = table.column(position)
-            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            column = one_chunk(table.column(position))
             if position in as_bytes:
                 tokens = translation.restored(column)
                 column, wrong = self._columns[position].read(tokens)
@@ -100,6 +122,8 @@ class TextReader:
             else:
                 wrong = to_numpy(column.is_null()) if not field.nullable and column.null_count else None
                 text = _null_text
+                if column.type != field.parser.arrow_type:  # timestamps with an offset
+                    column = column.cast(field.parser.arrow_type)
             columns.append(column)
             if wrong is not None and wrong.any():
                 faults.append(ColumnFaults(position, wrong, text))
@@ -124,10 +148,15 @@ def _is_trimmed(arrow_type: Any) -> bool:
     return not (types.is_boolean(arrow_type) or types.is_timestamp(arrow_type))
 
 
-def _text_of(column: Any) -> Callable[[int], Any]:
-    return lambda row: column[row].as_py()
+def _is_bounded(arrow_type: Any) -> bool:
+    """Whether Arrow's reader takes values of this type that do not fit it."""
+    return bool(pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type))
 
 
-def _null_text(row: int) -> None:
-    """Arrow has made NULL of it."""
+def _text_of(column: Any) -> Callable[[int], bytes | str]:
+    return lambda row: column[row].as_py() if column[row].is_valid else Absence.NULL_TEXT
+
+
+def _null_text(row: int) -> str:
     del row
+    return Absence.NULL_TEXT

@@ -1,0 +1,181 @@
+"""Texts of one type as values, whole columns at a time: Arrow's reader of CSV, and what it takes wrongly."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from runtime.formats.csv.dialect import BYTE_ORDER_MARK
+from runtime.formats.csv.tokens import content, matches, one_chunk, to_numpy, trimmed, without
+from runtime.formats.values import ValueParser
+
+__all__ = ["Conversion", "UnreadError", "conversion_of", "is_beyond", "needs_texts"]
+
+_SEPARATOR: Final = b"\x01"
+_NO_VALUE: Final = b"\x01\r\n"
+_WHOLE: Final = 2**31 - 1
+_ROW: Final = re.compile(r"In CSV column #0: Row #(\d+)")
+_ZONED: Final = r"[T ][0-9:.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
+_INFINITE: Final = r"(?i)^[ \t]*[-+]?inf(inity)?[ \t]*$"
+_LONGEST_DECIMAL: Final = 38
+
+
+class UnreadError(Exception):
+    """A reader has refused a column."""
+
+    def __init__(self, row: int, *, certain: bool) -> None:
+        super().__init__(f"expected values, was another text at {row}")
+        self.row = row
+        """The row that it names, -1 for none."""
+        self.certain = certain
+        """Whether it is this one for sure."""
+
+
+class Conversion(Protocol):
+    """What a `ColumnReader` asks."""
+
+    def unreadable(self, tokens: Any) -> Any:
+        """Which texts the reader must not be given."""
+
+    def refused(self, tokens: Any) -> Any:
+        """Which texts are surely no values, by their looks; what it leaves is for the reader to judge."""
+
+    def values(self, tokens: Any, skip: Any) -> Any:
+        """The values, NULL for those that are skipped; raises `UnreadError`."""
+
+    def unfit(self, values: Any, tokens: Any) -> Any:
+        """Which values the reader has taken though they do not fit their type, None for none."""
+
+
+def needs_texts(parser: ValueParser) -> bool:
+    """Whether Arrow's reader of CSV does not read the type: arrays, structs, decimals that may wrap around in it."""
+    return parser.nested or _may_wrap(parser.arrow_type)
+
+
+def conversion_of(parser: ValueParser) -> Conversion:
+    """Arrow's reader of CSV, or for what it does not read that of JSON lines."""
+    if not needs_texts(parser):
+        return _PlainTexts(parser)
+    from runtime.formats.csv.jsontexts import JsonTexts
+
+    return JsonTexts(parser)
+
+
+def is_beyond(column: Any) -> bool:
+    """Whether a column of floats or decimals may hold what does not fit: infinite numbers, or too many digits."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_inf(column), min_count=0).as_py())
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+class _PlainTexts:
+    """Arrow's reader of CSV; timestamps with an offset from UTC, which it reads as another type, too."""
+
+    def __init__(self, parser: ValueParser) -> None:
+        self._parser = parser
+        self._type = parser.arrow_type
+        self._options = _options(self._type)
+        self._zoned: Any = None
+        if pa.types.is_timestamp(self._type):
+            self._zoned = _options(pa.timestamp(self._type.unit, "UTC"))
+
+    def unreadable(self, tokens: Any) -> Any:
+        refused = to_numpy(pc.equal(pc.binary_length(tokens), 0))
+        data = content(tokens)
+        if any(code in data for code in _NO_VALUE):
+            refused |= matches(tokens, f"[{_NO_VALUE.decode()}]")
+        return refused
+
+    def refused(self, tokens: Any) -> Any:
+        parser = self._parser
+        refused = ~matches(tokens, parser.maybe_good) if parser.maybe_good else np.zeros(len(tokens), np.bool_)
+        if pa.types.is_integer(self._type):
+            doubtful = np.flatnonzero(~refused & ~matches(tokens, parser.surely_good))
+            refused[doubtful] = _out_of_range(tokens.take(pa.array(doubtful)), self._type)
+        return refused
+
+    def values(self, tokens: Any, skip: Any) -> Any:
+        if len(tokens) == 0:
+            return pa.array([], self._type)
+        if self._zoned is None or not (zoned := matches(tokens, _ZONED)).any():
+            return self._read(tokens, skip, self._options)
+        local = self._read(tokens, skip | zoned, self._options)
+        return pc.if_else(pa.array(zoned), self._read(tokens, skip | ~zoned, self._zoned).cast(self._type), local)
+
+    def unfit(self, values: Any, tokens: Any) -> Any:
+        if pa.types.is_floating(self._type) and is_beyond(values):
+            return to_numpy(pc.fill_null(pc.is_inf(values), False)) & ~matches(tokens, _INFINITE)
+        if pa.types.is_decimal(self._type) and is_beyond(values):
+            return _too_many_digits(values)
+        return None
+
+    @staticmethod
+    def _read(tokens: Any, skip: Any, options: Any) -> Any:
+        end = pa.scalar(b"\n", pa.binary())
+        lines = pc.binary_join_element_wise(without(tokens, skip, b""), end, pa.scalar(_SEPARATOR, pa.binary()))
+        data = content(lines)
+        if data.startswith(BYTE_ORDER_MARK):  # the reader would drop it
+            data = b"\n" + data
+        try:
+            return one_chunk(pacsv.read_csv(pa.BufferReader(data), **options).column(0))
+        except pa.ArrowInvalid as error:
+            row = _ROW.match(str(error))
+            if row is None:
+                raise
+            raise UnreadError(int(row[1]) - 1, certain=True) from None
+
+
+def _options(arrow_type: Any) -> dict[str, Any]:
+    """A column of texts, each with a separator behind it, so that no line is empty; an empty text is NULL."""
+    return {
+        "read_options": pacsv.ReadOptions(column_names=["value", "end"], use_threads=False, block_size=_WHOLE),
+        "parse_options": pacsv.ParseOptions(
+            delimiter=_SEPARATOR.decode(), quote_char=False, double_quote=False, escape_char=False
+        ),
+        "convert_options": pacsv.ConvertOptions(
+            column_types={"value": arrow_type}, include_columns=["value"], null_values=[""]
+        ),
+    }
+
+
+def _may_wrap(arrow_type: Any) -> bool:
+    """Whether a number of the precision, scaled, has more digits than fit 128 bits; Arrow does not look at that."""
+    return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
+
+
+def _out_of_range(tokens: Any, arrow_type: Any) -> Any:
+    """The same as Arrow's reader: digits with a sign if the type has one, or hexadecimal ones of the type's width."""
+    is_signed = pa.types.is_signed_integer(arrow_type)
+    bits = arrow_type.bit_width
+    least, most = (1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+    texts = trimmed(tokens)
+    significant = pc.replace_substring_regex(texts, pattern="^-?0*" if is_signed else "^0*", replacement="")
+    length = pc.binary_length(significant)
+    bound = pc.if_else(pc.starts_with(texts, pattern="-"), str(least).encode(), str(most).encode())
+    bound_length = pc.binary_length(bound)
+    fits = pc.or_(
+        pc.less(length, bound_length), pc.and_(pc.equal(length, bound_length), pc.less_equal(significant, bound))
+    )
+    is_number = pc.match_substring_regex(texts, r"^-?[0-9]+$" if is_signed else r"^[0-9]+$")
+    is_hexadecimal = pc.match_substring_regex(texts, rf"^0[xX][0-9a-fA-F]{{1,{bits // 4}}}$")
+    return ~to_numpy(pc.or_(pc.and_(is_number, fits), is_hexadecimal))
+
+
+def _too_many_digits(values: Any) -> Any:
+    """Which decimals are beyond the precision of their type."""
+    most = (1 << 64) - 1
+    bound = 10**values.type.precision - 1
+    halves = np.frombuffer(values.buffers()[1], np.uint64)[2 * values.offset :][: 2 * len(values)].reshape(-1, 2)
+    low, high = halves[:, 0], halves[:, 1].view(np.int64)
+    above = (high > bound >> 64) | ((high == bound >> 64) & (low > np.uint64(bound & most)))
+    below = (high < -bound >> 64) | ((high == -bound >> 64) & (low < np.uint64(-bound & most)))
+    return (above | below) & to_numpy(values.is_valid())
