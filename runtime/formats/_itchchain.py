@@ -40,12 +40,14 @@ HEARTBEAT: Final = ord("H")
 _DEBUG: Final = ord("+")
 
 _CHUNK: Final = 1 << 17
+_UNKNOWN: Final = 255
+"""In a table of lengths; no message is that long, but a broken one may say so."""
 _PLAUSIBLE: Final = 4
 """So many messages behind each other are not a coincidence."""
 
 
 def _table(lengths: dict[str, int]) -> Bytes:
-    table = np.full(256, 255, np.uint8)
+    table = np.full(256, _UNKNOWN, np.uint8)
     for letter, length in lengths.items():
         table[ord(letter)] = length
     return table

@@ -159,9 +159,12 @@ def test_row_20_messages_span_buffers() -> None:
 
 def test_row_20_an_unknown_message_is_bad_and_skipped_by_its_length() -> None:
     good = frame(encode_message("D", order_reference_number=7))
-    outcome = format_bytes(itch_schema(), good + frame(b"?" * 19) + frame(b"D" * 12) + good, size=5)
-    assert [row[0] for row in values(outcome)] == ["D", "D"]
-    assert (outcome.total("tuples"), outcome.total("bad")) == (4, 2)
+    wrong = [b"?" * 19, b"D" * 12, b"", b"?", b"?" * 255, b"?" * 256, b"?" * 1000]
+    data = good + b"".join(map(frame, wrong)) + good
+    for size in (1, 5, 300, 10_000):
+        outcome = format_bytes(itch_schema(), data, size=size)
+        assert [row[0] for row in values(outcome)] == ["D", "D"]
+        assert (outcome.total("tuples"), outcome.total("bad")) == (9, 7)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
