@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import msgspec
 
-from runtime.formats import Codec, Condition, InputFormatter, Limits, Malformed, Pushdown, RawBuffer, Schema
+from runtime.formats import Codec, CodecError, Condition, InputFormatter, Limits, Malformed, Pushdown, RawBuffer, Schema
 from tests.conformance.formats.csv_files import CsvFiles
 from tests.conformance.formats.cutting import STRATEGIES, cut_places, raw_buffers, shuffled
-from tests.conformance.formats.drive import Outcome, drive
+from tests.conformance.formats.drive import COUNTS, Outcome, drive
 from tests.conformance.formats.encoding import encoded_buffers, encoded_stream, random_codec
 from tests.conformance.formats.itch_files import ItchFiles
 from tests.conformance.formats.json_files import JsonFiles
@@ -39,9 +40,11 @@ FILES: dict[str, Callable[[random.Random], Files]] = {
     "itch": ItchFiles,
 }
 """Makers of files by format."""
-KINDS = tuple(f"{name}{suffix}" for name in FILES for suffix in ("", ".broken"))
-"""Kinds of cases: each format's valid files, and its broken ones."""
+KINDS = (*(f"{name}{suffix}" for name in FILES for suffix in ("", ".broken")), "codec.broken")
+"""Kinds of cases: each format's valid files, now and then compressed, its broken ones, and broken compressed ones."""
 _MANY = 1 << 30
+_ALONE = 0.2
+"""How often the tuples of a broken file are formatted one by one too."""
 
 
 @dataclass
@@ -77,8 +80,9 @@ def run_case(kind: str, seed: int, report: Report) -> None:
     rng = random.Random(f"{kind} {seed}")
     name, _, broken = kind.partition(".")
     report.kinds[kind] += 1
-    files = FILES[name](rng)
-    (_run_broken if broken else _run_valid)(rng, files, report)
+    files = FILES[name if name in FILES else rng.choice(list(FILES))](rng)
+    run = _run_broken_codec if name == "codec" else _run_broken if broken else _run_valid
+    run(rng, files, report)
 
 
 def _run_valid(rng: random.Random, files: Files, report: Report) -> None:
@@ -109,6 +113,8 @@ def _run_broken(rng: random.Random, files: Files, report: Report) -> None:
         check_chain(reference, len(data))
         if reference.failure is None:
             _check_untouched(reference, mutation, pushdown, schema.limits.tuple_bytes)
+            if sample.spread == "tuple" and rng.random() < _ALONE:
+                _check_alone(reference, mutation, schema, pushdown)
         report.counts["tuples"] += reference.total("tuples")
         for _ in range(rng.randint(1, 3)):
             outcomes, _raws = _run(rng, schema, pushdown, {1: mutation}, report)
@@ -194,6 +200,47 @@ def _check_untouched(reference: Outcome, mutation: Mutation, pushdown: Pushdown,
     for row, number in zip(expected.rows, expected.numbers, strict=True):
         if number in untouched:
             assert any(row == other for other in left), f"expected the row of tuple {number}, {row}, was without it"
+
+
+def _check_alone(reference: Outcome, mutation: Mutation, schema: Schema, pushdown: Pushdown) -> None:
+    """Each tuple is judged as if it were alone: its neighbours change neither its values nor whether it is bad."""
+    delimiter = getattr(schema.format, "tuple_delimiter", b"\n")
+    data = mutation.data
+    if getattr(schema.format, "header", False) or b"\xef\xbb\xbf" in data:
+        return
+    rows: list[str] = []
+    counts = Counter[str]()
+    for text in data.split(delimiter):
+        formatter = InputFormatter(schema, pushdown, described=_MANY)
+        alone = drive(formatter, raw_buffers(text + delimiter, []), random.Random(0))[1]
+        rows += alone.rows
+        counts.update({name: alone.total(name) for name in COUNTS})
+    assert rows == reference.rows, f"expected the rows of tuples alone, {rows}, was {reference.rows}"
+    for name in COUNTS:
+        assert counts[name] == reference.total(name), f"expected {counts[name]} {name}, was {reference.total(name)}"
+
+
+def _run_broken_codec(rng: random.Random, files: Files, report: Report) -> None:
+    """Broken compressed bytes: an error of the codec's, or rows, but nothing else and nothing without end."""
+    sample = files.sample(rng, rng.choice((1, 10, 100)))
+    codec = random_codec(rng)
+    report.counts["files"] += 1
+    for _ in range(rng.randint(1, 4)):
+        raws = _cut(rng, sample.data, sample.breaks, 1, codec)
+        for place in rng.sample(range(len(raws)), rng.randint(1, min(3, len(raws)))):
+            data = bytearray(raws[place].data)
+            if data:
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            if rng.random() < 0.3:
+                del data[rng.randint(0, len(data)) :]
+            raws[place] = msgspec.structs.replace(raws[place], data=bytes(data))
+        report.counts["mutations"] += 1
+        report.counts["runs"] += 1
+        report.counts["buffers"] += len(raws)
+        formatter = InputFormatter(files.schema)
+        formatter.open(1, codec=codec)
+        with suppress(CodecError):
+            drive(formatter, shuffled(rng, raws, 8), rng, workers=rng.choice((0, 0, 2)))
 
 
 def _with_policies(rng: random.Random, schema: Schema) -> Schema:

@@ -10,7 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.formats import DeadLetter, FormattedBatch, InOrder, InputFormatter, Pending, RawBuffer
+from runtime.formats import (
+    DeadLetter,
+    DuplicateSequenceError,
+    FormattedBatch,
+    InOrder,
+    InputFormatter,
+    Pending,
+    RawBuffer,
+)
 from tests.conformance.formats.sample import rows_as_text
 
 __all__ = ["COUNTS", "Outcome", "drive"]
@@ -19,6 +27,8 @@ COUNTS = ("tuples", "bad", "filtered", "nulled")
 """What batches and counters both count."""
 _CAPACITY = 1 << 20
 _REPEATS = 200
+_TWICE = 0.1
+"""How often a buffer comes a second time."""
 
 
 @dataclass
@@ -141,8 +151,21 @@ def _alone(
         todo += formatted.again
         gate.accepted(group, formatted.again)
         held.check(group, formatted.again)
+        if len(formatted.again) < len(group) and rng.random() < _TWICE:
+            _offer_again(formatter, rng.choice([raw for raw in group if raw not in formatted.again]))
         repeats += len(formatted.again)
         assert repeats <= _REPEATS * len(raws) + 1000, f"expected an end to repeating, was {repeats} times"
+
+
+def _offer_again(formatter: InputFormatter, raw: RawBuffer) -> None:
+    """A buffer that was formatted is refused, and changes nothing."""
+    held = formatter.held_bytes()
+    try:
+        formatter.format([raw])
+    except DuplicateSequenceError:
+        assert formatter.held_bytes() == held, f"expected {held} bytes held, was {formatter.held_bytes()}"
+    else:
+        raise AssertionError(f"expected buffer {raw.sequence_number} to be refused the second time, was taken")
 
 
 class _Gate:
