@@ -18,6 +18,7 @@ __all__ = ["CsvFiles"]
 
 _DELIMITERS = (b"\n", b"\n", b"\n", b"|", b"\x00", b"\n\n", b"||", b"<>", b"--\n", b"aba", b"<end>\r\n", b"=#=#=#=#")
 _ESCAPE = "\\"
+_NULLS = (("",), ("NULL",), ("NULL", ""), ("-", "n/a"))  # at an end, the start of a delimiter belongs to one
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _random_style(rng: random.Random, *, quoting: bool) -> _Style:
         trim=rng.random() < 0.2,
         header=rng.random() < 0.3,
         carriage_returns=tuple_delimiter == b"\n" and rng.random() < 0.4,
-        null_values=rng.choice((("",), ("NULL",), ("NULL", ""), ("-", "n/a"))),
+        null_values=rng.choice([texts for texts in _NULLS if not set("".join(texts)) & set(tuple_delimiter.decode())]),
     )
 
 
