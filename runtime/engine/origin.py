@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from runtime.engine.admission import Admission
 from runtime.engine.errors import EngineError
+from runtime.engine.malformed import MalformedTuples
 from runtime.engine.stage import FormatStage
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
@@ -22,7 +22,6 @@ __all__ = ["Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
 _IN_ORDER_CAPACITY: Final = 1 << 16
-_MOST_LETTERS: Final = 1000
 _CODEC_WEIGHT: Final = 8  # compressed text decodes to some eight times as much
 _ALL: Final = Pushdown()
 
@@ -46,16 +45,6 @@ class OriginCounters(msgspec.Struct, frozen=True):
     """Size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
     """Bytes that wait in the formatter for the rest of their tuple."""
-
-
-class _Bad(msgspec.Struct, frozen=True):
-    """Malformed tuples that no epoch counts yet: a described one and those behind it that are only counted."""
-
-    offset: int
-    letters: tuple[DeadLetter, ...]
-    count: int
-    until: int
-    """None of them starts behind this offset."""
 
 
 class Origin:
@@ -92,7 +81,7 @@ class Origin:
         self._waiting: pa.RecordBatch | None = None
         self._waiting_ends = RowEnds(())
         self._ready: Prepared | None = None
-        self._bad: deque[_Bad] = deque()
+        self._bad = MalformedTuples()
         self._missing_until: int | None = None
         self._end_offset = start.offset
         self._counted = OriginCounters()
@@ -141,19 +130,6 @@ class Origin:
         """Batches that have become the next part of the stream."""
         return self._order.add(batches)
 
-    def _set_aside(self, batch: FormattedBatch) -> None:
-        """Keep malformed tuples until the cut has passed them: before that, a restart reads them again."""
-        uncounted = batch.bad
-        for letter in map(self.counted_on, batch.dead):
-            if uncounted and len(self._bad) < _MOST_LETTERS:
-                self._bad.append(_Bad(letter.byte_offset, (letter,), 1, letter.byte_offset))
-                uncounted -= 1
-        if uncounted and self._bad:
-            last = self._bad.pop()
-            self._bad.append(msgspec.structs.replace(last, count=last.count + uncounted, until=batch.end_offset))
-        elif uncounted:
-            self._bad.append(_Bad(self._end_offset, (), uncounted, batch.end_offset))
-
     def counted_on(self, letter: DeadLetter) -> DeadLetter:
         """A letter whose row counts from the origin's first tuple, not from where it was opened."""
         before = self._tuples_before
@@ -164,17 +140,14 @@ class Origin:
 
         The adaptor hears that so many messages are missing, until `applied` has passed the last of them.
         """
-        letters: list[DeadLetter] = []
-        count = 0
-        while self._bad and self._bad[0].offset < end_offset:
-            bad = self._bad.popleft()
-            letters += bad.letters
-            count += bad.count
-            self._missing_until = max(bad.until, self._missing_until or 0)
+        passed = self._bad.passed(end_offset)
+        if not passed.count:
+            return (), 0
+        self._missing_until = passed.until
         allow = getattr(self.adaptor, "allow_missing", None)
-        if count and allow is not None:
-            allow(count)
-        return tuple(letters), count
+        if allow is not None:
+            allow(passed.count)
+        return passed.letters, passed.count
 
     def end(self) -> None:
         """The stream is over: what waited for the end of its request may be applied."""
@@ -200,7 +173,7 @@ class Origin:
         """Put the rows of a batch behind those that wait, and see which of them may be applied."""
         self._count(batch)
         if batch.bad:
-            self._set_aside(batch)
+            self._bad.add(batch.bad_offsets, tuple(map(self.counted_on, batch.dead)), batch.end_offset)
         self._end_offset = batch.end_offset
         rows, ends = self.adaptor.received(batch), RowEnds.of(batch)
         if self._waiting is not None:
@@ -248,8 +221,9 @@ class Origin:
             return None
         rows = len(ready.cuttable)
         stop = room + int(np.argmax(ready.cuttable[room - 1 :])) if room <= rows else rows
-        if self._bad and hasattr(self.adaptor, "allow_missing"):
-            before = int(np.searchsorted(np.asarray(ready.row_ends), self._bad[0].offset, "right"))
+        bad = self._bad.first_offset
+        if bad is not None and hasattr(self.adaptor, "allow_missing"):
+            before = int(np.searchsorted(np.asarray(ready.row_ends), bad, "right"))
             stop = min(stop, before or 1)
         if stop == rows:
             self._ready = None

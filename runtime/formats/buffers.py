@@ -76,6 +76,8 @@ class TupleLayout(msgspec.Struct, frozen=True, eq=False):
     """Offset of the batch's first byte in the block."""
     kept: Any = None
     """int64 array: for each row of the batch the index of its tuple in the block; None if every tuple has a row."""
+    bad: Any = None
+    """int64 array: indices of the batch's malformed tuples in the block; None if there are none."""
 
 
 class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -117,7 +119,8 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
     first_tuple: int = -1
     """Number of the part's first tuple in the stream, from 0; -1 until `InOrder` has placed it."""
     layout: TupleLayout | None = None
-    """From what `row_ends` and `tuple_numbers` are made; None without rows."""
+    """From what `row_ends`, `tuple_numbers` and `bad_offsets` are made; None without rows and malformed tuples, and for
+    a malformed tuple that stands alone."""
 
     @property
     def end_offset(self) -> int:
@@ -147,6 +150,19 @@ class FormattedBatch(msgspec.Struct, frozen=True, eq=False, dict=True):
         if layout.kept is None:
             return np.arange(self.first_tuple, self.first_tuple + count, dtype=np.int64)
         return layout.kept + (self.first_tuple - layout.first)
+
+    @cached_property
+    def bad_offsets(self) -> Any:
+        """int64 array, one per malformed tuple: the byte offset in the stream behind the tuple before it."""
+        layout = self.layout
+        if not self.bad:
+            return np.zeros(0, np.int64)
+        if self.offset < 0:
+            raise ValueError("expected a batch that InOrder has placed, was one of unknown offset")
+        if layout is None or layout.bad is None:
+            return np.full(self.bad, self.offset, np.int64)
+        starts = np.where(layout.bad > layout.first, layout.ends()[layout.bad - 1], layout.start)
+        return starts + (self.offset - layout.start)
 
 
 class Formatted(msgspec.Struct, frozen=True, eq=False):

@@ -114,14 +114,21 @@ class Cutting:
             filtered=tuples - bad - (last - first),
             nulled=self._nulled[number + 1] - self._nulled[number],
             dead=dead,
-            layout=self._layout(number, group, first, last),
+            layout=self._layout(number, group, first, last, bad),
         )
 
-    def _layout(self, number: int, group: Group, first: int, last: int) -> TupleLayout | None:
-        if first == last:
+    def _layout(self, number: int, group: Group, first: int, last: int, count: int) -> TupleLayout | None:
+        """``count``: how many malformed tuples the batch takes, from its group's first one on."""
+        if first == last and not count:
             return None
-        kept = self._parsed.kept
-        return TupleLayout(self._ends, self._tuples[number], group.start, None if kept is None else kept[first:last])
+        kept, start = self._parsed.kept, self._bad[number]
+        return TupleLayout(
+            self._ends,
+            self._tuples[number],
+            group.start,
+            None if kept is None else kept[first:last],
+            self._parsed.bad_tuples[start : start + count] if count else None,
+        )
 
     def _failed(self, number: int, group: Group) -> FormattedBatch:
         """The part in front of the first bad tuple, with what is wrong with that."""
@@ -147,7 +154,7 @@ class Cutting:
             filtered=index - start - (last - first),
             nulled=int(nulled.searchsorted(index)) if len(nulled) else 0,
             failure=self._letter(number, group, fault),
-            layout=self._layout(number, group, first, last),
+            layout=self._layout(number, group, first, last, 1),
         )
 
     def _letter(self, number: int, group: Group, fault: BadTuple) -> DeadLetter:

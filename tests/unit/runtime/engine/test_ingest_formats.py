@@ -20,7 +20,7 @@ from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.relations import Adaptor, RowAdaptor, row_schema
 from runtime.sources import FileSource
-from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, footers, relations
+from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, dead_letters, footers, relations
 
 NUMBERS = Relation("n", (Column("n", "int64"), Column("text", "string")))
 SCHEMA = row_schema(NUMBERS)
@@ -86,6 +86,7 @@ def test_a_tuple_that_fails_its_origin_fails_it_in_order(tmp_path: Path, size: i
     assert relations(tmp_path)["n"] == expected(range(20))
     assert [f.messages for f in footers(tmp_path)] == [6, 6, 6, 2]
     assert footers(tmp_path)[-1].cuts["origin-0"].offset == len(lines(0, 20))
+    assert lab.writer.dead_letters == 0, "it is none, and comes again with the next start"
 
 
 def test_repeats_are_told_when_the_stream_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,3 +181,29 @@ def test_a_file_goes_on_where_its_last_epoch_ended(tmp_path: Path, name: Any) ->
     ]
     cut = footers(directory)[-1].cuts["origin-0"]
     assert (cut.sequence, cut.tuples, cut.offset) == (500, 502, len(data))
+
+
+@pytest.mark.parametrize("policy", [Malformed.DEAD_LETTER, Malformed.SKIP])
+def test_many_malformed_tuples_are_counted_once_whatever_restarts(tmp_path: Path, policy: Malformed) -> None:
+    """Also those that are too many to be described, when an epoch ends between them."""
+    data = b"".join([b"%d,row-%d\nbad-%d\n" % (n, n, n) for n in range(500)])
+
+    def skipping(writer: EpochWriter, cut: Cut) -> Adaptor:
+        del writer, cut
+        return RowAdaptor(NUMBERS, msgspec.structs.replace(SCHEMA, malformed=policy))
+
+    def lab() -> IngestLab:
+        return IngestLab(tmp_path, [(ListSource(0, data, [9000]), skipping)], epoch_messages=13)
+
+    for epochs in (3, 6, 9):
+        killed = lab()
+        killed.writer.seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
+        assert killed.run() == "failed: OSError: killed"
+        assert killed.writer.dead_letters == sum(footer.messages for footer in footers(tmp_path)) - 1
+    last = lab()
+    assert last.run() == "finished"
+    assert relations(tmp_path)["n"] == expected(range(500))
+    assert last.writer.dead_letters == 500
+    letters = dead_letters(tmp_path)
+    assert len(set(letters)) == len(letters)
+    assert bool(letters) == (policy is Malformed.DEAD_LETTER)
