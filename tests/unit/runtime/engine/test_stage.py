@@ -8,6 +8,7 @@ import pytest
 
 from runtime.engine import EngineError, FormatStage, TaskQueue
 from runtime.formats import (
+    COALESCE_BYTES,
     FEED_SCHEMA,
     CodecError,
     Formatted,
@@ -81,7 +82,7 @@ def test_what_comes_while_workers_are_busy_is_one_task() -> None:
 
 def test_a_task_takes_about_a_mebibyte_and_there_are_tasks_for_the_rest() -> None:
     tasks = Tasks(workers=2)
-    tasks.add(*range(1, 41), size=1 << 17)
+    tasks.add(*range(1, 41), size=COALESCE_BYTES // 8)
     assert len(tasks.queue) == 2, "one for each worker, whatever waits"
     while len(tasks.queue):
         tasks.run()
@@ -104,7 +105,7 @@ def test_one_worker_decodes_at_a_time_and_the_next_one_while_it_parses() -> None
         return Formatted([], [])
 
     tasks.formatter.format = format_  # type: ignore[method-assign]
-    tasks.add(*range(1, 7), size=1 << 17)
+    tasks.add(*range(1, 7), size=COALESCE_BYTES // 8)
     assert len(tasks.queue) == 1
     for _ in range(4):
         tasks.run()
