@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.ingest.material import material_of, wide_material
 from bench.ingest.plan import FORMATS, Plan, plan_of
-from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates
+from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates, measure_tiled
 from bench.ingest.sources import measure_memory, measure_sources
 from bench.ingest.tables import print_rates
 from bench.report import Record
@@ -34,6 +34,8 @@ def _format(name: str, plan: Plan) -> list[Record]:
         records = measure_rates(material, plan)
         if name == "itch":
             records += measure_itchfeed(material, plan, records)
+        if name == "native":
+            records += measure_tiled(material, plan, records)
     print_rates(name, records)
     del material
     gc.collect()

@@ -21,13 +21,13 @@ from runtime.formats.itch import itch_schema
 from runtime.formats.jsonlines import JsonFormat
 from runtime.formats.native import NativeFormat
 
-__all__ = ["Material", "material_of", "wide_material"]
+__all__ = ["RECORD", "Material", "material_of", "wide_material"]
 
 _SEED: Final = 1
 _LIVE_ORDERS: Final = 20_000
 _ROW_BYTES: Final = {"csv": 52, "json": 137, "native": 52}
 _TYPES: Final = {"int64": "int64", "double": "float64", "string": "string"}
-_RECORD: Final = np.dtype(
+RECORD: Final = np.dtype(
     [
         ("sequence", "<i8"),
         ("time_ns", "<i8"),
@@ -38,6 +38,7 @@ _RECORD: Final = np.dtype(
         ("price", "<i8"),
     ]
 )
+"""A native record."""
 _NATIVE_TYPES: Final = {
     "sequence": "int64",
     "time_ns": "int64",
@@ -102,8 +103,8 @@ def _json(plan: Plan, folder: Path) -> Material:
 def _native(plan: Plan, folder: Path) -> Material:
     del folder
     table = _flow("native", plan)
-    records = np.zeros(table.num_rows, _RECORD)
-    for name in _RECORD.names or ():
+    records = np.zeros(table.num_rows, RECORD)
+    for name in RECORD.names or ():
         records[name] = table.column(name).to_numpy()
     data, times = _repeated(records.tobytes(), plan.input_bytes)
     fields = tuple(Field(name, kind) for name, kind in _NATIVE_TYPES.items())
@@ -115,7 +116,7 @@ def _native(plan: Plan, folder: Path) -> Material:
         len(records) * times,
         "a numpy structured array, copied into columns",
         True,
-        lambda threads: references.numpy_records(data, _RECORD, threads),
+        lambda threads: references.numpy_records(data, RECORD, threads),
     )
 
 

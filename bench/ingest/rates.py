@@ -9,12 +9,12 @@ from typing import Final
 
 from bench.ingest import references
 from bench.ingest.feeding import WrongCountError, cut, feed
-from bench.ingest.material import Material
+from bench.ingest.material import RECORD, Material
 from bench.ingest.plan import BUFFERS, WORKERS, Plan
 from bench.report import Record, record
 from runtime.formats import Pushdown, RawBuffer
 
-__all__ = ["SCALING_BUFFER", "measure_itchfeed", "measure_projection", "measure_rates"]
+__all__ = ["SCALING_BUFFER", "measure_itchfeed", "measure_projection", "measure_rates", "measure_tiled"]
 
 SCALING_BUFFER: Final = "256k"
 """The size of buffers whose rates by one and two workers give `scaling_2_1`."""
@@ -125,6 +125,21 @@ def measure_itchfeed(material: Material, plan: Plan, records: list[Record]) -> l
         record("ingest.itch.itchfeed.ratio", ratios, "ratio", "itchfeed (Python), one object a message"),
         record("ingest.itch.itchfeed.messages_per_s", theirs, "messages/s"),
     ]
+
+
+def measure_tiled(material: Material, plan: Plan, records: list[Record]) -> list[Record]:
+    """The formatter's rates in `records` against numpy going over native records by runs that fit the cache."""
+    found = []
+    for workers in WORKERS:
+        theirs = []
+        for _ in range(plan.rounds):
+            rows, seconds = references.numpy_records(material.data, RECORD, workers, tiled=True)
+            _expect(material, rows)
+            theirs.append(len(material.data) / seconds)
+        ours = next(r for r in records if r.what == f"ingest.native.{SCALING_BUFFER}.{workers}.bytes_per_s")
+        ratios = [ours.value / rate for rate in theirs]
+        found.append(record(f"ingest.native.tiled.{workers}.ratio", ratios, "ratio", "numpy by runs of 16,384 records"))
+    return found
 
 
 def _messages_end(data: bytes, messages: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 from bench.ingest.feeding import cut, feed
 from bench.ingest.material import material_of, wide_material
 from bench.ingest.plan import BUFFERS, FORMATS, WORKERS, plan_of
-from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates
+from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates, measure_tiled
 
 PLAN = msgspec.structs.replace(
     plan_of(True), input_bytes=400_000, block_bytes=150_000, wide_bytes=300_000, rounds=1, slice_messages=500
@@ -28,6 +28,10 @@ def test_the_figures_of_a_format_have_their_names(name: str, tmp_path: Path) -> 
     by_name = {r.what: r for r in records}
     for key in grid:
         assert by_name[f"{key}.ratio"].value == pytest.approx(by_name[f"{key}.bytes_per_s"].ratio)
+    if name == "native":
+        assert [r.what for r in measure_tiled(material, PLAN, records)] == [
+            f"ingest.native.tiled.{workers}.ratio" for workers in WORKERS
+        ]
     if name == "itch":
         names = [r.what for r in measure_itchfeed(material, PLAN, records)]
         assert names == ["ingest.itch.itchfeed.ratio", "ingest.itch.itchfeed.messages_per_s"]
