@@ -131,7 +131,7 @@ class CsvFiles:
         style, schema = self._style, self.schema
         writer = _Writer(rng, style, lone=len(schema.fields) == 1)
         count = rng.choice((0, 1, 2, 20, 60, 200)) if rows is None else rows
-        count = min(count, 20) if len(schema.fields) > 100 else count
+        count = min(count, 6) if len(schema.fields) > 100 else count
         data, library = bytearray(), bytearray()
         if style.header:
             data += style.field_delimiter.join(schema.names).encode() + _end(rng, style)
