@@ -141,7 +141,8 @@ class Stream:
     def rest(self) -> list[Unit]:
         """At the end of the stream: what the decoder still holds; raises `CodecError`."""
         self._check_sound()
-        units, self._ready = self._ready, []
+        with self.lock:
+            units, self._ready = self._ready, []
         if self._decoder is not None and (data := self._decoder.finish()):
             units.append(self._in_order(self._next, [data]))
             self._next += 1
@@ -150,7 +151,8 @@ class Stream:
     def put_back(self, units: Sequence[Unit]) -> None:
         """Units that could not be admitted because of another one; those that had their turn will not have it again."""
         if self._in_turn:
-            self._ready += units
+            with self.lock:
+                self._ready += units
 
     def count(self, batches: Sequence[FormattedBatch]) -> None:
         """Add what was parsed to the counters."""
