@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnReader"]
 
 _ERRORS_BY_ROW: Final = 4
+_FEW: Final = 32
 
 
 class ColumnReader:
@@ -69,27 +70,39 @@ class ColumnReader:
         That is found by its looks, else by the reader's own words, and the rest by halves.
         """
 
+        def read(part: slice) -> Any:
+            skip = (null | refused)[part]
+            if skip.all():
+                return pa.nulls(len(skip), self._parser.arrow_type)
+            return conversion.values(tokens[part], skip)
+
         def takes(start: int, stop: int) -> bool:
-            part = slice(start, stop)
             try:
-                conversion.values(tokens[part], (null | refused)[part])
+                read(slice(start, stop))
             except UnreadError:
                 return False
             return True
 
-        try:
-            return conversion.values(tokens, null | refused)
-        except UnreadError:
-            refused |= conversion.refused(tokens) & ~null
+        by_looks = len(tokens) > _FEW
         for _ in range(_ERRORS_BY_ROW):
             try:
-                return conversion.values(tokens, null | refused)
+                return read(slice(None))
             except UnreadError as error:
-                if error.row < 0 or (not error.certain and takes(error.row, error.row + 1)):
+                if by_looks:
+                    refused |= conversion.refused(tokens) & ~null
+                    by_looks = False
+                elif error.row < 0 or (not error.certain and takes(error.row, error.row + 1)):
                     break
-                refused[error.row] = True
-        refused[_refused(len(tokens), takes)] = True
-        return conversion.values(tokens, null | refused)
+                else:
+                    refused[error.row] = True
+
+        for start, stop in _refused_parts(len(tokens), takes):
+            for position, is_sure in conversion.suspects(tokens[start:stop]).items():
+                place = start + position
+                refused[place] |= not null[place] and (is_sure or not takes(place, place + 1))
+            if not takes(start, stop):
+                refused[start:stop] |= [not takes(place, place + 1) for place in range(start, stop)]
+        return read(slice(None))
 
 
 def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
@@ -99,17 +112,15 @@ def _texts(tokens: Any, null: Any) -> tuple[Any, Any]:
     return pc.if_else(keep, tokens, pa.scalar(None, pa.binary())).cast(pa.string()), refused
 
 
-def _refused(count: int, takes: Callable[[int, int], bool]) -> list[int]:
-    """Positions that a judge of ranges does not take, by halves."""
-    refused: list[int] = []
-    todo = [(0, count)] if count else []
+def _refused_parts(count: int, takes: Callable[[int, int], bool]) -> Iterator[tuple[int, int]]:
+    """The small parts that a judge of ranges does not take, by halves; what is done with one must not change others."""
+    todo = [(0, count)]
     while todo:
         start, stop = todo.pop()
         if takes(start, stop):
             continue
-        if stop - start == 1:
-            refused.append(start)
-            continue
-        middle = (start + stop) // 2
-        todo += [(start, middle), (middle, stop)]
-    return sorted(refused)
+        if stop - start <= _FEW:
+            yield start, stop
+        else:
+            middle = (start + stop) // 2
+            todo += [(start, middle), (middle, stop)]

@@ -14,7 +14,7 @@ from runtime.formats.csv.dialect import BYTE_ORDER_MARK
 from runtime.formats.csv.tokens import content, matches, one_chunk, to_numpy, trimmed, without
 from runtime.formats.values import ValueParser
 
-__all__ = ["Conversion", "UnreadError", "conversion_of", "is_beyond", "needs_texts"]
+__all__ = ["Conversion", "UnreadError", "conversion_of", "is_beyond", "may_be_too_small", "needs_texts", "too_small"]
 
 _SEPARATOR: Final = b"\x01"
 _NO_VALUE: Final = b"\x01\r\n"
@@ -23,6 +23,8 @@ _ROW: Final = re.compile(r"In CSV column #0: Row #(\d+)")
 _ZONED: Final = r"[T ][0-9:.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _INFINITE: Final = r"(?i)^[ \t]*[-+]?inf(inity)?[ \t]*$"
 _LONGEST_DECIMAL: Final = 38
+_SMALL: Final = r"^[ \t]*[-+]?[0-9]*\.?(?P<fraction>[0-9]*)[eE]-0*(?P<power>[0-9]{0,4})[ \t]*$"
+_TINY: Final = r"[eE]-0*[1-9][0-9]{4}"
 
 
 class UnreadError(Exception):
@@ -44,6 +46,9 @@ class Conversion(Protocol):
 
     def refused(self, tokens: Any) -> Any:
         """Which texts are surely no values, by their looks; what it leaves is for the reader to judge."""
+
+    def suspects(self, tokens: Any) -> dict[int, bool]:
+        """Of a few texts, looked at one by one: which seem to be no values, and if that is sure."""
 
     def values(self, tokens: Any, skip: Any) -> Any:
         """The values, NULL for those that are skipped; raises `UnreadError`."""
@@ -93,7 +98,7 @@ class _PlainTexts:
         data = content(tokens)
         if any(code in data for code in _NO_VALUE):
             refused |= matches(tokens, f"[{_NO_VALUE.decode()}]")
-        return refused
+        return refused | too_small(tokens, self._type) if pa.types.is_decimal(self._type) else refused
 
     def refused(self, tokens: Any) -> Any:
         parser = self._parser
@@ -102,6 +107,9 @@ class _PlainTexts:
             doubtful = np.flatnonzero(~refused & ~matches(tokens, parser.surely_good))
             refused[doubtful] = _out_of_range(tokens.take(pa.array(doubtful)), self._type)
         return refused
+
+    def suspects(self, tokens: Any) -> dict[int, bool]:
+        return dict.fromkeys(range(len(tokens)), False)
 
     def values(self, tokens: Any, skip: Any) -> Any:
         if len(tokens) == 0:
@@ -150,6 +158,25 @@ def _options(arrow_type: Any) -> dict[str, Any]:
 def _may_wrap(arrow_type: Any) -> bool:
     """Whether a number of the precision, scaled, has more digits than fit 128 bits; Arrow does not look at that."""
     return bool(pa.types.is_decimal(arrow_type) and arrow_type.precision + arrow_type.scale > _LONGEST_DECIMAL)
+
+
+def may_be_too_small(text: bytes) -> bool:
+    """Whether numbers with a negative exponent may stand in a text."""
+    return b"e-" in text or b"E-" in text
+
+
+def too_small(tokens: Any, arrow_type: Any) -> Any:
+    """Which decimals end so far behind the point that Arrow looks for their power of ten behind its table."""
+    wrong = np.zeros(len(tokens), np.bool_)
+    if may_be_too_small(content(tokens)):
+        found = pc.extract_regex(tokens, _SMALL)
+        small = np.flatnonzero(to_numpy(found.is_valid()))
+        parts = found.take(pa.array(small))
+        power = pc.cast(pc.replace_substring_regex(parts.field("power").cast(pa.string()), "^$", "0"), pa.int64())
+        behind = pc.add(pc.binary_length(parts.field("fraction")), power)
+        wrong[small] = to_numpy(pc.greater(behind, _LONGEST_DECIMAL + arrow_type.scale))
+        wrong |= matches(tokens, _TINY)
+    return wrong
 
 
 def _out_of_range(tokens: Any, arrow_type: Any) -> Any:

@@ -75,30 +75,32 @@ class CsvIndexer(InputFormatIndexer):
             return self._parse(text, _MOST_CUTS)
         return without_mark(self._parse(text[:mark] + text[mark + len(BYTE_ORDER_MARK) :], _MOST_CUTS), mark)
 
-    def _parse(self, text: bytes, cuts: int) -> ParsedBlock:
+    def _parse(self, text: bytes, cuts: int, doubtful: frozenset[int] = frozenset()) -> ParsedBlock:
         translation = translate(text, self._dialect)
         if translation is None:
             return self._parse_halves(text)
         reading: Reading | Refused | None = None
         if self._is_sound(text):
             can_cut = cuts > 0 and len(text) >= _FEWEST_CUT_BYTES
-            reading = self._reader.read(translation, at_once=can_cut)
+            reading = self._reader.read(translation, at_once=can_cut, doubtful=doubtful)
             if isinstance(reading, Reading):
                 if self._is_short(text, reading.rows):
                     parsed = self._outcome.of(reading, None, lambda: Tuples(text, self._dialect), reading.rows, [])
                     return msgspec.structs.replace(parsed, delimiters=partial(delimiter_count, text, self._dialect))
                 reading = None
             elif can_cut:
-                return self._parse_around(text, reading.row, cuts - 1)
+                return self._parse_around(text, reading, cuts - 1)
         return self._parse_bad(text, reading)
 
-    def _parse_around(self, text: bytes, row: int, cuts: int) -> ParsedBlock:
+    def _parse_around(self, text: bytes, refused: Refused, cuts: int) -> ParsedBlock:
         """The text without a tuple that has been refused, and that tuple by itself."""
         tuples = Tuples(text, self._dialect)
+        row = refused.row
         if not len(tuples) // _DENSE <= row < len(tuples):  # near the start: there are probably many
             return self._parse(text, 0)
         start, stop = int(tuples.ends[row - 1]) if row else 0, int(tuples.ends[row])
-        rest, alone = self._parse(text[:start] + text[stop:], cuts), self._parse(text[start:stop], 0)
+        rest = self._parse(text[:start] + text[stop:], cuts)
+        alone = self._parse(text[start:stop], 0, refused.positions)
         return inserted(rest, alone, row, tuples.ends)
 
     def _is_sound(self, text: bytes) -> bool:

@@ -36,6 +36,11 @@ class Refused(msgspec.Struct, frozen=True):
     other_zone: bool = False
     """Whether the value is a timestamp, but one with an offset from UTC where there should be none, or without."""
 
+    @property
+    def positions(self) -> frozenset[int]:
+        """The field, if it is one."""
+        return frozenset() if self.position is None else frozenset((self.position,))
+
 
 class BlockReader:
     """Reads whole tuples that end in a line end. ``fields`` are those that are wanted, in schema order."""

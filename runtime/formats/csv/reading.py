@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.formats.csv.columns import ColumnReader
-from runtime.formats.csv.conversion import is_beyond, needs_texts
+from runtime.formats.csv.conversion import is_beyond, may_be_too_small, needs_texts
 from runtime.formats.csv.dialect import CsvFormat
 from runtime.formats.csv.reader import BlockReader, Refused
 from runtime.formats.csv.tokens import one_chunk, to_numpy, trimmed
@@ -25,6 +25,7 @@ __all__ = ["Absence", "ColumnFaults", "Reading", "TextReader"]
 
 
 _FEW_COLUMNS: Final = 3
+_FEW_ROWS: Final = 16
 
 
 class Absence(StrEnum):
@@ -75,25 +76,35 @@ class TextReader:
         )
         self._doubtful = frozenset(i for i, f in enumerate(fields) if not f.parser.textual)
         self._bounded = frozenset(i for i, f in enumerate(fields) if _is_bounded(f.parser.arrow_type))
+        self._decimals = frozenset(i for i, f in enumerate(fields) if pa.types.is_decimal(f.parser.arrow_type))
         self._zoned: frozenset[int] = frozenset()  # as the last block had it; a hint for the next one
 
-    def read(self, translation: Translation, *, at_once: bool = False) -> Reading | Refused:
-        """The columns, unless a tuple has another number of fields; ``at_once``: or some value is malformed."""
-        as_bytes, zoned = self._always_bytes, self._zoned
-        turned: frozenset[int] = frozenset()
+    def read(
+        self, translation: Translation, *, at_once: bool = False, doubtful: frozenset[int] = frozenset()
+    ) -> Reading | Refused:
+        """The columns, unless a tuple has another number of fields; ``at_once``: or some value is malformed.
+
+        Columns at the positions ``doubtful`` are expected to have malformed values.
+        """
+        as_bytes, zoned = self._always_bytes | doubtful, self._zoned
+        if self._decimals and may_be_too_small(translation.text):
+            as_bytes |= self._decimals
+        turned: dict[int, Refused] = {}
         while True:
             table = self._reader.read(translation.text, as_bytes, zoned)
             if not isinstance(table, Refused):
                 beyond = [i for i in self._bounded - as_bytes if is_beyond(table.column(i))]
                 if not beyond:
-                    self._zoned = zoned
+                    self._zoned = zoned if table.num_rows > _FEW_ROWS else self._zoned
                     return self._finished(table, translation, as_bytes)
                 as_bytes |= frozenset(beyond)
             elif table.position is not None and table.other_zone and table.position not in turned:
-                turned |= {table.position}
+                turned[table.position] = table
                 zoned ^= {table.position}
-            elif at_once or table.position is None:
+            elif table.position is None:
                 return table
+            elif at_once:
+                return turned.get(table.position, table)
             else:
                 # Where several columns are refused, the rest is not tried one by one.
                 many = len(as_bytes) - len(self._always_bytes) >= _FEW_COLUMNS
