@@ -237,6 +237,8 @@ def _run_broken_codec(rng: random.Random, files: Files, report: Report) -> None:
         report.counts["mutations"] += 1
         report.counts["runs"] += 1
         report.counts["buffers"] += len(raws)
+        report.counts["cuts"] += len(raws) - 1
+        report.counts["tuples"] += len(sample.ends)
         formatter = InputFormatter(files.schema)
         formatter.open(1, codec=codec)
         with suppress(CodecError):
