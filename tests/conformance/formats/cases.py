@@ -208,6 +208,8 @@ def _check_alone(reference: Outcome, mutation: Mutation, schema: Schema, pushdow
     data = mutation.data
     if getattr(schema.format, "header", False) or b"\xef\xbb\xbf" in data:
         return
+    if any(data.endswith(delimiter[:length]) for length in range(1, len(delimiter))):
+        return  # at its end a stream completes a delimiter that has begun
     rows: list[str] = []
     counts = Counter[str]()
     for text in data.split(delimiter):
