@@ -17,8 +17,8 @@ from runtime.formats import FormattedBatch, InOrder, InputFormatter, Pending, Pu
 
 __all__ = ["Fed", "WrongCountError", "cut", "feed"]
 
-_AHEAD_BYTES: Final = 1 << 21
-"""How much waits for the workers, for each of them, before more is fed."""
+_AHEAD: Final = 2
+"""How many blocks wait for the workers, for each of them, before more is fed."""
 _IN_ORDER: Final = 4096
 
 
@@ -54,7 +54,8 @@ class _Run:
         self._pending = Pending()
         self._order = InOrder(_IN_ORDER)
         self._arrivals: Iterator[RawBuffer] = iter(raws)
-        self._ahead = _AHEAD_BYTES * workers
+        self._block_bytes = self._formatter.block_bytes
+        self._ahead = _AHEAD * self._block_bytes * workers
         self._at_once = max(1, (1 << 20) // len(raws[0].data))
         self._feed_lock = threading.Lock()
         self._order_lock = threading.Lock()
@@ -84,7 +85,7 @@ class _Run:
     def _next(self) -> list[RawBuffer] | None:
         while True:
             self._feed()
-            if raws := self._pending.take():
+            if raws := self._pending.take(self._block_bytes):
                 return raws
             if self._exhausted and not len(self._pending):
                 return None

@@ -10,7 +10,6 @@ from typing import Final
 from runtime.engine.errors import EngineError
 from runtime.engine.queue import TaskQueue
 from runtime.formats import (
-    COALESCE_BYTES,
     FormatError,
     Formatted,
     FormattedBatch,
@@ -29,9 +28,9 @@ Accept = Callable[[list[FormattedBatch], list[RawBuffer]], None]
 class FormatStage:
     """One input formatter and what waits for it, of all origins that share it: those of a union.
 
-    A task takes up to `COALESCE_BYTES`, neighbours together, so that many small buffers are formatted as one; what
-    comes while all workers are busy waits and becomes a larger task. Buffers out of the formatter's range are kept
-    aside until others have been formatted, and then repeated. Thread-safe.
+    A task takes up to the formatter's `block_bytes`, neighbours together, so that many small buffers are formatted as
+    one; what comes while all workers are busy waits and becomes a larger task. Buffers out of the formatter's range are
+    kept aside until others have been formatted, and then repeated. Thread-safe.
 
     A stream that is compressed as a whole has a stage of its own, with ``takes_turns``: a worker that decodes has it
     for itself, and the next one decodes what follows while the first one parses. Otherwise one worker would decode all
@@ -55,7 +54,7 @@ class FormatStage:
         self._accept = accept
         self._name = name
         self._takes_turns = takes_turns
-        self._task_bytes = COALESCE_BYTES // _CODEC_SHARE if takes_turns else COALESCE_BYTES
+        self._task_bytes = formatter.block_bytes // (_CODEC_SHARE if takes_turns else 1)
         self._pending = Pending()
         self._lock = threading.Lock()
         self._planned = 0

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
 
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
-from runtime.formats.coalescing import COALESCE_BYTES
 from runtime.formats.cutting import Cutting, Group, batch_of
 from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
 from runtime.formats.schema import Malformed, Schema
@@ -19,8 +17,6 @@ __all__ = ["Assembly", "Parts"]
 Parts = tuple[Stream, list[Part]]
 """What a call has completed of one origin."""
 
-_BLOCK_BYTES: Final = COALESCE_BYTES
-"""A block with so many bytes takes no more: what many buffers complete at once is parsed while it is in the cache."""
 _by_place = attrgetter("from_place")
 
 
@@ -37,6 +33,7 @@ class Assembly:
 
     def batches(self, found: Sequence[Parts]) -> list[list[FormattedBatch]]:
         """The batches of each origin, in stream order."""
+        most = self._indexer.block_bytes
         waiting = _Waiting()
         blocks = [waiting]
         order: list[list[Group | FormattedBatch]] = []
@@ -51,7 +48,7 @@ class Assembly:
                 if alone is not None:
                     mine.append(alone)
                     continue
-                if waiting.length >= _BLOCK_BYTES:
+                if waiting.length >= most:  # what many buffers complete at once is parsed while it is in the cache
                     waiting, place = _Waiting(), -1
                     blocks.append(waiting)
                 if part.from_place != place:

@@ -21,6 +21,8 @@ from typing import Any, ClassVar, Final, Protocol
 import msgspec
 import numpy as np
 
+from runtime.formats.coalescing import COALESCE_BYTES
+
 __all__ = [
     "BadTuple",
     "Block",
@@ -211,6 +213,8 @@ class InputFormatIndexer(ABC):
     libraries that release the interpreter lock; a Python loop over tuples is allowed only for tuples that are bad.
     """
 
+    block_bytes: ClassVar[int] = COALESCE_BYTES
+    """How much is best formatted and parsed at once: more where a call costs much beside its bytes."""
     initial_state: ClassVar[int] = 0
     """The state at the start of a stream."""
     ordered: ClassVar[bool] = False

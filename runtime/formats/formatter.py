@@ -28,7 +28,7 @@ class InputFormatter:
     """Formats the raw buffers of any number of origins that share a schema, each with a shredder of its own.
 
     `format` may be called from several worker threads, in any order of sequence numbers, and costs least with about
-    `COALESCE_BYTES` at once: neighbours become one run, and everything that the call completes, spanning tuples and
+    `block_bytes` at once: neighbours become one run, and everything that the call completes, spanning tuples and
     bodies of all its runs and origins, one block that is parsed in one call. Nothing loops over tuples.
 
     ``described`` bounds the dead letters of one call, ``max_slots`` (of 64 buffers) how far buffers may be out of
@@ -52,6 +52,11 @@ class InputFormatter:
         self._lock = Lock()
         self._streams: dict[int, Stream] = {}
         SequenceShredder(**self._ring)  # raises ValueError if the ring's sizes are wrong
+
+    @property
+    def block_bytes(self) -> int:
+        """How many bytes a call of `format` should have, if there are as many: see `Pending.take`."""
+        return self._indexer.block_bytes
 
     def open(self, origin_id: int, *, offset: int = 0, codec: Codec | None = None) -> None:
         """Start an origin anew: where its decoded bytes start in its stream, and how they are compressed.

@@ -29,6 +29,7 @@ from runtime.formats.format import (
     Run,
     RunIndex,
     SettledIndex,
+    joined_array,
 )
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Field, Malformed, Schema
@@ -37,7 +38,8 @@ __all__ = ["NativeFormat", "NativeIndexer"]
 
 _PLACE: Final = re.compile(r"([^\s@:]+)(?:@(\d+))?(?::(\d+))?")
 _NO_ROWS: Final = np.zeros(0, np.int64)
-_FEW_PIECES: Final = 4
+_TILE_BYTES: Final = 1 << 19
+_LARGE_BYTES: Final = 1 << 14
 
 
 class NativeFormat(msgspec.Struct, frozen=True):
@@ -117,6 +119,8 @@ def _cut(length: int, state: int, size: int) -> Cut:
 class NativeIndexer(InputFormatIndexer):
     """See `NativeFormat`; the state is the number of bytes of the open record."""
 
+    block_bytes = 1 << 22
+
     def __init__(self, format_: NativeFormat, schema: Schema, pushdown: Pushdown) -> None:
         offsets, widths, self._size = format_.places(schema.fields)
         if self._size > schema.limits.tuple_bytes:
@@ -152,16 +156,19 @@ class NativeIndexer(InputFormatIndexer):
         """One pass over the block for each field that is wanted, into arrays that Arrow takes over."""
         size = self._size
         count = block.length // size
-        chunks = self._chunks(block)
+        tiles = self._tiles(block)
+        copies = [np.empty(count, field.dtype) for field, _, _ in self._fields]
+        places = [(copy, field.stored, offset) for copy, (field, offset, _) in zip(copies, self._fields, strict=True)]
+        begin = 0
+        for data, start, records in tiles:
+            end = begin + records
+            for copy, stored, offset in places:
+                copy[begin:end] = np.ndarray((records,), stored, data, start + offset, (size,))
+            begin = end
         arrays: list[Any] = []
         wrong: list[tuple[NativeField, npt.NDArray[np.int64]]] = []
-        for field, offset, bit in self._fields:
-            values = np.empty(count, field.dtype)
-            begin = 0
-            for data, records in chunks:
-                values[begin : begin + records] = np.ndarray((records,), field.stored, data, offset, (size,))
-                begin += records
-            nulls = self._nulls(chunks, count, bit) if self._has_nulls else None
+        for (field, _, bit), values in zip(self._fields, copies, strict=True):
+            nulls = self._nulls(tiles, count, bit) if self._has_nulls else None
             array, bad = field.column(values, nulls)
             arrays.append(array)
             if nulls is not None and not field.nullable and nulls.any():
@@ -189,29 +196,48 @@ class NativeIndexer(InputFormatIndexer):
             bad=self._letters(wrong, refused),
             bad_tuples=np.flatnonzero(refused),
             nulled=nulled,
+            delimiters=lambda start, stop: (stop - start) // size,
         )
 
+    def _tiles(self, block: Block) -> list[tuple[Any, int, int]]:
+        """The block's bytes as places with so many whole records, few enough to stay in the cache for all fields."""
+        most = max(1, _TILE_BYTES // self._size)
+        return [
+            (data, first * self._size, min(most, records - first))
+            for data, records in self._chunks(block)
+            for first in range(0, records, most)
+        ]
+
     def _chunks(self, block: Block) -> list[tuple[Any, int]]:
-        """The block's bytes as pieces of whole records, joined only where there are many or a record is cut."""
-        pieces = [piece for piece in block.pieces if len(piece)]
-        if len(pieces) > _FEW_PIECES:
-            return [(block.array, block.length // self._size)]
+        """The same as pieces of whole records: large ones as they are, those around their borders and small ones
+        joined."""
+        size, pieces = self._size, block.pieces
+        if min(block.length, _TILE_BYTES) < max(_TILE_BYTES, size) or block.length < _LARGE_BYTES * len(pieces):
+            return [(block.array, block.length // size)]
         chunks: list[tuple[Any, int]] = []
         open_: list[Piece] = []
+        length = 0
         for piece in pieces:
+            if len(piece) >= _TILE_BYTES and length:  # only its beginning is copied
+                missing = -length % size
+                chunks.append((joined_array([*open_, memoryview(piece)[:missing]]), (length + missing) // size))
+                piece = memoryview(piece)[missing:]  # noqa: PLW2901
+                open_, length = [], 0
             open_.append(piece)
-            length = sum(map(len, open_))
-            if length % self._size == 0:
-                chunks.append((open_[0] if len(open_) == 1 else b"".join(open_), length // self._size))
-                open_ = []
+            length += len(piece)
+            if length >= _TILE_BYTES or not length % size:
+                data = open_[0] if len(open_) == 1 else joined_array(open_)
+                chunks.append((data, length // size))
+                rest = length % size
+                open_, length = ([memoryview(data)[-rest:]] if rest else []), rest
         return chunks
 
-    def _nulls(self, chunks: list[tuple[Any, int]], count: int, bit: int) -> Any:
+    def _nulls(self, tiles: list[tuple[Any, int, int]], count: int, bit: int) -> Any:
         """Which records have NULL in the field of this bit."""
         flags = np.empty(count, np.uint8)
         begin = 0
-        for data, records in chunks:
-            flags[begin : begin + records] = np.ndarray((records,), np.uint8, data, bit // 8, (self._size,))
+        for data, start, records in tiles:
+            flags[begin : begin + records] = np.ndarray((records,), np.uint8, data, start + bit // 8, (self._size,))
             begin += records
         flags &= np.uint8(1 << bit % 8)
         return flags != 0

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -265,3 +266,25 @@ class TestPushdown:
     def test_without_columns_records_are_counted(self) -> None:
         batches = formatted(schema_of(("int8",), NativeFormat()), [bytes(7)], Pushdown(()))
         assert sum(batch.rows.num_rows for batch in batches) == 7
+
+
+@pytest.mark.parametrize("record_bytes", [8, 41, 600_000])
+@pytest.mark.parametrize("buffer_bytes", [30_000, 200_000, 1_500_000])
+def test_large_buffers_are_copied_by_pieces_whole_records_at_a_time(record_bytes: int, buffer_bytes: int) -> None:
+    schema = schema_of(["int64"], NativeFormat(record_bytes=record_bytes), limits=Limits(tuple_bytes=1 << 20))
+    count = 12_000_000 // record_bytes
+    records = np.zeros((count, record_bytes), np.uint8)
+    records[:, :8] = np.arange(count).view(np.uint8).reshape(count, 8)
+    data = records.tobytes()
+    cuts = [data[i : i + buffer_bytes] for i in range(0, len(data), buffer_bytes)]
+    raws = [RawBuffer(1, i + 1, piece, i * buffer_bytes) for i, piece in enumerate(cuts)]
+    formatter, order = InputFormatter(schema), InOrder(1 << 16)
+    random.Random(1).shuffle(raws)
+
+    half = formatter.format(raws[::2]).batches
+    batches = [*order.add(half), *order.add(formatter.format(raws[1::2]).batches)]
+
+    rows = pa.concat_arrays([batch.rows.column(0) for batch in batches])
+    assert np.array_equal(rows.to_numpy(), np.arange(count))
+    ends = np.concatenate([batch.row_ends for batch in batches])
+    assert np.array_equal(ends, np.arange(record_bytes, record_bytes * count + 1, record_bytes))
