@@ -297,5 +297,8 @@ class Ingest(BufferSink):
             return not ended
 
     def _reconnect(self, origin: Origin) -> None:
-        if not self._ended:
-            origin.reconnect()
+        if self._ended:
+            return
+        if not origin.source.replays:  # what no epoch holds yet would be forgotten
+            self._writer.set_aside(*origin.cut_at_end())
+        origin.reconnect()

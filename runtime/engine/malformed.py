@@ -53,9 +53,11 @@ class MalformedTuples:
         self._counted = 0
 
     @property
-    def first_offset(self) -> int | None:
-        """Where the first one starts that waits; None if there is none."""
-        return int(self._waiting[0].offsets[0]) if self._waiting else None
+    def first_described(self) -> int | None:
+        """Where the first one starts that waits and is described; None if there is none."""
+        if not self._letters:
+            return None
+        return next(bad.letters[0].byte_offset for bad in self._waiting if bad.letters)
 
     def add(self, offsets: Any, letters: tuple[DeadLetter, ...], end_offset: int) -> None:
         """Those of the next batch, which ends at this offset: where each starts, and those that are described."""

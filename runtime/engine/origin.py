@@ -160,7 +160,7 @@ class Origin:
                 self._ready = prepared
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
-        """The cut goes behind the stream's last tuple; gives the malformed tuples that it passes."""
+        """The cut goes behind the last tuple that came; gives the malformed tuples that it passes."""
         self._cut = msgspec.structs.replace(
             self._cut,
             session=self.session(),
@@ -213,15 +213,15 @@ class Origin:
     def next_part(self, room: int) -> Prepared | None:
         """The next rows to apply: up to the first place behind ``room`` rows where an epoch may be cut.
 
-        Where an adaptor checks numbers, the row behind a malformed tuple is a part of its own, so that a number may be
-        missing right there and nowhere else.
+        Where an adaptor checks numbers, the row behind a malformed tuple that is described is a part of its own, so
+        that a number may be missing right there and nowhere else.
         """
         ready = self._ready
         if ready is None:
             return None
         rows = len(ready.cuttable)
         stop = room + int(np.argmax(ready.cuttable[room - 1 :])) if room <= rows else rows
-        bad = self._bad.first_offset
+        bad = self._bad.first_described
         if bad is not None and hasattr(self.adaptor, "allow_missing"):
             before = int(np.searchsorted(np.asarray(ready.row_ends), bad, "right"))
             stop = min(stop, before or 1)
@@ -260,7 +260,7 @@ class Origin:
         return str(getattr(self.source, "session", "") or self._cut.session or self.name)
 
     def reconnect(self) -> None:
-        """Drop what is incomplete and ask for what follows the last message applied."""
+        """Drop what is incomplete and ask for what follows the cut."""
         again = getattr(self.source, "reconnect", None)
         if again is None:
             raise EngineError(f"expected a source that reconnects at {self.name}, was {type(self.source).__name__}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -57,6 +57,9 @@ class Source(ABC):
     """
 
     __slots__ = ()
+
+    replays: ClassVar[bool] = True
+    """Whether it can read again what no epoch holds yet; else what came before a break has come for good."""
 
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:

@@ -27,6 +27,8 @@ class TcpSource(ConnectingSource):
 
     __slots__ = ("_buffer_bytes", "_codec", "_reconnects", "_turn")
 
+    replays = False
+
     def __init__(
         self,
         reactor: Any,
@@ -137,6 +139,8 @@ class _AcceptedSource(Source):
     """One of a listener's streams."""
 
     __slots__ = ("_codec", "_connection", "_is_closed", "_is_open", "_listener", "_offset", "_origin_id", "_sink")
+
+    replays = False
 
     def __init__(self, listener: TcpListener, origin_id: int, codec: Codec | None) -> None:
         _check_codec(codec)

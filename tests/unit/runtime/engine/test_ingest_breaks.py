@@ -199,3 +199,22 @@ def test_a_malformed_message_that_comes_again_after_a_break_is_told_once(tmp_pat
     assert [text for _, text in dead_letters(tmp_path)] == ["4,3,oops-4", "6,5,oops-6"]
     assert lab.writer.dead_letters == 2
     assert lab.origins[0].adaptor.counters()["gaps"] == 2
+
+
+class Passing(ListSource):
+    """A stream that cannot be asked for again."""
+
+    replays = False
+
+
+def test_a_malformed_tuple_in_front_of_a_break_is_told_if_it_does_not_come_again(tmp_path: Path) -> None:
+    """The tuple that is open is missing, nothing else; bytes and tuples go on counting behind what has come."""
+    data = b"1\noops\n2" + b"3\nbad\n"
+    source = Passing(0, data, [8], lost_after=[1], at=lambda position: 8 if position.offset else 0)
+    lab = IngestLab(tmp_path, [(source, lambda _w, _c: RowAdaptor(NUMBERS, row_schema(NUMBERS)))])
+    assert lab.run() == "finished"
+    assert [(p.offset, p.tuples) for p in source.positions] == [(0, 0), (7, 2)]
+    assert [text for _, text in dead_letters(tmp_path)] == ["oops", "bad"]
+    assert lab.writer.dead_letters == 2
+    assert relations(tmp_path)["n"] == {(1,): 1, (3,): 1}
+    assert (footers(tmp_path)[-1].cuts["origin-0"].offset, footers(tmp_path)[-1].cuts["origin-0"].tuples) == (13, 4)

@@ -29,16 +29,16 @@ def test_each_is_told_with_the_first_cut_behind_it() -> None:
     add(bad, 10, 20, 30, 40, described=2)
     add(bad, 50, described=1)
     assert told(bad.passed(10)) == ([], 0, 0)
-    assert (told(bad.passed(11)), bad.first_offset) == (([10], 1, 10), 20)
-    assert (told(bad.passed(35)), bad.first_offset) == (([20], 2, 30), 40)
-    assert (told(bad.passed(99)), bad.first_offset) == (([50], 2, 50), None)
+    assert (told(bad.passed(11)), bad.first_described) == (([10], 1, 10), 20)
+    assert (told(bad.passed(35)), bad.first_described) == (([20], 2, 30), 50)
+    assert (told(bad.passed(99)), bad.first_described) == (([50], 2, 50), None)
 
 
 def test_what_will_be_read_again_waits_no_more() -> None:
     bad = MalformedTuples()
     add(bad, 10, described=1)
     bad.clear()
-    assert (bad.first_offset, told(bad.passed(99))) == (None, ([], 0, 0))
+    assert (bad.first_described, told(bad.passed(99))) == (None, ([], 0, 0))
 
 
 def test_memory_is_bounded_and_none_goes_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_any_cuts_tell_all() -> None:
     chance = random.Random(5)
     for _ in range(50):
         bad, offsets, letters, count = MalformedTuples(), sorted(chance.sample(range(1000), 60)), [], 0
-        while offsets or bad.first_offset is not None:
+        while offsets or bad._waiting:
             size = chance.randint(1, 9)
             if offsets:
                 add(bad, *offsets[:size], described=chance.randint(0, 9))
@@ -67,7 +67,7 @@ def test_any_cuts_tell_all() -> None:
             cut = chance.randint(0, 1000) if offsets else 1000
             passed = bad.passed(cut)
             assert all(one.byte_offset < cut for one in passed.letters)
-            assert bad.first_offset is None or bad.first_offset >= cut
+            assert bad.first_described is None or bad.first_described >= cut
             letters += [one.byte_offset for one in passed.letters]
             count += passed.count
         assert count == 60
