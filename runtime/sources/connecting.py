@@ -124,9 +124,12 @@ class ConnectingSource(Source):
         self.reconnect(position)
 
     def reconnect(self, position: Position) -> None:
-        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again."""
-        if self._closed or self._sink is None:
-            raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open or after close")
+        """Connect again, on the reactor's thread; raw buffers are numbered from 1 again. Nothing happens once it is
+        closed: who asks may not know yet."""
+        if self._sink is None:
+            raise SourceStateError(f"expected an open source, was origin {self._origin_id} before open")
+        if self._closed:
+            return
         self._drop()
         self._position = position
         self._failures = 0

@@ -110,6 +110,17 @@ def test_a_source_that_reconnects_takes_every_end_for_a_loss(kind: Any) -> None:
     assert [(raw.sequence_number, raw.offset) for raw in sink.taken] == [(1, 0), (1, 4)]
 
 
+def test_a_reconnection_that_comes_after_the_close_is_none() -> None:
+    """An engine that stops closes its sources while a worker may still ask for what follows a loss."""
+    clock, sink, protocol, source = opened(reconnects=True)
+    lose(protocol)
+    attempts = len(clock.tcpClients)
+    source.close()
+    source.reconnect(Position())
+    clock.advance(100)
+    assert (len(clock.tcpClients), [event[0] for event in sink.events]) == (attempts, ["lost"])
+
+
 def test_offsets_of_compressed_bytes_are_unknown() -> None:
     codec = Codec("zstd")
     clock, sink, protocol, source = opened(codec=codec)
