@@ -12,7 +12,7 @@ from runtime.formats.csv.delimiters import index_unquoted
 from runtime.formats.csv.dialect import BYTE_ORDER_MARK, STREAM_START, CsvFormat
 from runtime.formats.csv.outcome import Outcome, WholeFaults
 from runtime.formats.csv.pieces import inserted, joined, without_mark
-from runtime.formats.csv.quotes import QuotedIndex, is_incomplete, matched_bytes
+from runtime.formats.csv.quotes import QuotedIndex, is_incomplete
 from runtime.formats.csv.reader import Refused
 from runtime.formats.csv.reading import Reading, TextReader
 from runtime.formats.csv.translation import Translation, translate
@@ -57,11 +57,18 @@ class CsvIndexer(InputFormatIndexer):
         return index_unquoted(run, self._dialect.tuple_delimiter)
 
     def terminated(self, tail: bytes, state: int) -> bytes | None:
-        """The tail and what it lacks of a delimiter; None inside quotes and behind an escape: its last field is cut."""
-        delimiter = self._dialect.tuple_delimiter
-        if not self._dialect.quoting:
-            return tail + delimiter[0 if state == STREAM_START else state :]
-        return None if is_incomplete(state) else tail + delimiter[matched_bytes(state) :]
+        """The tail and a delimiter, of which ``\\r\\n`` may be half there.
+
+        None inside quotes and behind an escape, where the last field is cut, and where what the tail ends in would
+        become part of the delimiter.
+        """
+        dialect, delimiter = self._dialect, self._dialect.tuple_delimiter
+        if dialect.quoting and is_incomplete(state):
+            return None
+        if delimiter == b"\r\n" and tail.endswith(b"\r"):
+            return tail + b"\n"
+        text = tail + delimiter
+        return text if dialect.quoting or text.find(delimiter) == len(tail) else None
 
     def empty_rows(self) -> Any:
         """No rows of the columns."""

@@ -124,6 +124,15 @@ def test_an_open_quote_at_the_end_of_the_stream() -> None:
     assert [batch.bad for batch in batches if batch.bad] == [1]
 
 
+def test_the_end_of_a_stream_takes_nothing_from_a_last_tuple() -> None:
+    """Row 10: what ends as a delimiter begins is data; where that cannot be told from a delimiter it is an error."""
+    schema = Schema((Field("word", "string"),), CsvFormat(tuple_delimiter=b"aba"))
+    assert rows_of(format_all(InputFormatter(schema), cut(b"xaban/a", [2]))) == [("x",), ("n/a",)]
+    batches = format_all(InputFormatter(schema), cut(b"xaban/ab", [2]))
+    assert rows_of(batches) == [("x",)]
+    assert [batch.bad for batch in batches if batch.bad] == [1]
+
+
 @pytest.mark.parametrize("quoting", [False, True])
 def test_a_tuple_may_not_be_too_long(quoting: bool) -> None:
     """Row 24: its length is bounded, delimiter included, wherever it stands and whatever is in it."""
