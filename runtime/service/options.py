@@ -14,7 +14,17 @@ import msgspec
 
 from runtime.compiler import StreamDeclaration
 from runtime.compiler.program import Column, ColumnType
-from runtime.formats import FormatError, Limits, Malformed, Schema, SchemaError, format_kind, format_named, format_names
+from runtime.formats import (
+    FormatError,
+    Limits,
+    Malformed,
+    Pushdown,
+    Schema,
+    SchemaError,
+    format_kind,
+    format_named,
+    format_names,
+)
 from runtime.formats.codecs import Codec
 from runtime.formats.format import Format
 from runtime.relations import row_schema
@@ -23,9 +33,14 @@ from runtime.sources import codec_by_suffix
 
 __all__ = ["Options", "policies", "stream_codec", "stream_schema"]
 
-_YES: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+_YES: Final = {
+    **dict.fromkeys(("yes", "true", "on", "1"), True),
+    **dict.fromkeys(("no", "false", "off", "0"), False),
+}
 _DELIMITER: Final = "tuple_delimiter"
 _SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
+_WITHOUT_PATHS: Final = ("csv", "native", "itch")
+"""Formats whose fields stand where the format says."""
 _IGNORED: Final = ("schema", "eventtype")
 """Options of DBToaster's adaptors that say what the declaration says as well."""
 _WRITTEN: Final[dict[ColumnType, tuple[str, ...]]] = {
@@ -45,6 +60,15 @@ class Options:
         self._left = dict(declaration.options)
         self._known: set[str] = set()
 
+    @property
+    def stream(self) -> str:
+        """Whose options they are."""
+        return self._declaration.name
+
+    def given(self, *names: str) -> str:
+        """The first of these names of which something is said, else nothing."""
+        return next((name for name in names if name in self._declaration.options), "")
+
     def text(self, name: str, default: str = "") -> str:
         """As it was written."""
         self._known.add(name)
@@ -54,7 +78,7 @@ class Options:
         """One of these, in lower case; the first of them if nothing is said."""
         text = self.text(name, choices[0]).lower()
         if text not in choices:
-            raise self.error(name, " or ".join(map(repr, choices)), text)
+            raise self.error(name, " or ".join(repr(choice) for choice in choices if choice), text)
         return text
 
     def flag(self, name: str, *, default: bool = False) -> bool:
@@ -82,7 +106,8 @@ class Options:
         for name in [n for n in self._left if n.startswith(f"{prefix}.")]:
             column = name.partition(".")[2]
             if column not in columns:
-                raise self.error(name, f"one of its columns ({', '.join(columns)}) behind {prefix}", repr(column))
+                known = ", ".join(f"{prefix}.{column}" for column in columns)
+                raise ServiceError(f"expected an option out of {known} for {self._declaration.name}, was {name}")
             found[column] = self._left.pop(name)
         return found
 
@@ -121,11 +146,15 @@ def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions
             expected = " or ".join(written) or "nothing: only one type fits"
             raise options.error(f"type.{name}", expected, type_)
     paths = options.by_column("path", columns)
+    if paths and declaration.adaptor in _WITHOUT_PATHS:
+        raise options.error(f"path.{min(paths)}", f"nothing, as {declaration.adaptor} has no paths,", paths[min(paths)])
     for name in _IGNORED:
         options.text(name)
     try:
         format_ = _format(declaration, options)
-        return row_schema(declaration.relation(), format_, deletions=deletions, types=types, paths=paths, **settings)
+        schema = row_schema(declaration.relation(), format_, deletions=deletions, types=types, paths=paths, **settings)
+        schema.format.indexer(schema, Pushdown())  # what a format cannot read is said before anything starts
+        return schema
     except FormatError as error:
         raise ServiceError(f"stream {declaration.name}: {error}") from None
 
@@ -133,9 +162,13 @@ def stream_schema(declaration: StreamDeclaration, options: Options, *, deletions
 def policies(options: Options) -> dict[str, Any]:
     """What becomes of malformed tuples and values, and how long a tuple may be."""
     limits = Limits()
+    malformed = options.choice("malformed", "dead_letter", "skip", "fail")
+    nullable = options.text("malformed_nullable", "null").lower()
+    if nullable not in ("null", malformed):
+        raise options.error("malformed_nullable", f"'null', or {malformed!r} as malformed is,", nullable)
     return {
-        "malformed": Malformed(options.choice("malformed", "dead_letter", "skip", "fail")),
-        "malformed_nullable": Malformed(options.choice("malformed_nullable", "null", "dead_letter", "skip", "fail")),
+        "malformed": Malformed(malformed),
+        "malformed_nullable": Malformed(nullable),
         "limits": msgspec.structs.replace(limits, tuple_bytes=options.number("tuple_bytes", limits.tuple_bytes)),
     }
 
@@ -149,6 +182,10 @@ def stream_codec(options: Options, path: Path) -> Codec | None:
     ratio = options.number("codec_ratio", default.most_ratio)
     by_suffix = codec_by_suffix(path)
     if not name and by_suffix is None:
+        if said := options.given("codec_mode", "codec_limit", "codec_ratio"):
+            raise ServiceError(
+                f"expected {said} for {options.stream} only with a codec, was none: {path.name} has no suffix of one"
+            )
         return None
     return msgspec.convert(
         {
