@@ -122,7 +122,8 @@ class FormatStage:
         try:
             return self.formatter.format(raws, self._give_turn if self._takes_turns else None)
         except FormatError as error:
-            names = ", ".join(sorted({self._name(raw.origin_id) for raw in raws}))
+            at_fault = {raw.origin_id for raw in raws} if error.origin_id is None else {error.origin_id}
+            names = ", ".join(sorted(map(self._name, at_fault)))
             raise EngineError(f"origin {names}: {error}") from error
 
     def finish(self, origin_id: int) -> list[FormattedBatch]:

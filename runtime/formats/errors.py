@@ -15,6 +15,9 @@ __all__ = [
 class FormatError(ValueError):
     """The base of everything that the formats raise."""
 
+    origin_id: int | None = None
+    """The origin whose bytes were at fault, where a formatter could tell."""
+
 
 class SchemaError(FormatError):
     """A schema contradicts itself or names what nobody registered."""

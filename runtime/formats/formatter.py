@@ -12,6 +12,7 @@ import msgspec
 from runtime.formats.blocks import Assembly, Parts
 from runtime.formats.buffers import FormatCounters, Formatted, FormattedBatch, RawBuffer
 from runtime.formats.codecs import Codec
+from runtime.formats.errors import FormatError
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Schema
 from runtime.formats.shredder import SequenceShredder
@@ -80,7 +81,11 @@ class InputFormatter:
         work: list[tuple[Stream, list[Unit]]] = []
         try:
             for stream, mine in self._by_stream(raws):
-                units = stream.units(mine, again)
+                try:
+                    units = stream.units(mine, again)
+                except FormatError as error:
+                    error.origin_id = stream.origin_id
+                    raise
                 if units:
                     work.append((stream, units))
             parts = self._admit(work)

@@ -97,12 +97,16 @@ class Stream:
 
     def check(self, units: Sequence[Unit]) -> None:
         """Raises `DuplicateSequenceError` if a buffer is there already; the caller has the lock."""
-        for unit in units:
-            if self.shredder.holds(unit.first, unit.last) or self._settling.holds(unit.first, unit.last):
-                raise DuplicateSequenceError(
-                    f"expected each sequence number once, was one of {self.shredder.number(unit.first)} to "
-                    f"{self.shredder.number(unit.last)} again"
-                )
+        try:
+            for unit in units:
+                if self.shredder.holds(unit.first, unit.last) or self._settling.holds(unit.first, unit.last):
+                    raise DuplicateSequenceError(
+                        f"expected each sequence number once, was one of {self.shredder.number(unit.first)} to "
+                        f"{self.shredder.number(unit.last)} again"
+                    )
+        except DuplicateSequenceError as error:
+            error.origin_id = self.origin_id
+            raise
 
     def admit(self, units: Sequence[Unit]) -> list[Part]:
         """The whole tuples that these units complete; the caller has the lock and has checked them."""

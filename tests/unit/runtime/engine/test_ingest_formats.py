@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EpochWriter
+from runtime.engine import EngineError, EpochWriter, FormatStage, TaskQueue
 from runtime.epochs import Cut
 from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.relations import Adaptor, RowAdaptor, row_schema
-from runtime.sources import FileSource
+from runtime.sources import FileSource, Position
 from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, dead_letters, footers, relations
 
 NUMBERS = Relation("n", (Column("n", "int64"), Column("text", "string")))
@@ -207,3 +207,27 @@ def test_many_malformed_tuples_are_counted_once_whatever_restarts(tmp_path: Path
     letters = dead_letters(tmp_path)
     assert len(set(letters)) == len(letters)
     assert bool(letters) == (policy is Malformed.DEAD_LETTER)
+
+
+class Packed(ListSource):
+    """A stream whose buffers are compressed each on its own."""
+
+    def codec_at(self, position: Position) -> Codec:
+        del position
+        return Codec("gzip", "per_buffer")
+
+
+def test_an_error_of_a_codec_names_the_origin_at_fault(tmp_path: Path) -> None:
+    """And none of those whose buffers were in the same task."""
+    codec = Codec("gzip", "per_buffer")
+    texts = [codec.encode_buffer(lines(0, 5)), b"no gzip", codec.encode_buffer(lines(5, 9))]
+    lab = IngestLab(tmp_path, [(Packed(n, text), numbers) for n, text in enumerate(texts)], workers=1)
+    assert lab.run().startswith("failed: origin origin-1: expected a gzip stream, was not one")
+    tasks = lab.ingest._stages[0]
+    raws = [RawBuffer(n, 2, texts[n], -1) for n in range(3)]
+    with pytest.raises(EngineError, match=r"^origin origin-1: expected a gzip stream"):
+        tasks._format(raws)
+    raws = [RawBuffer(n, 1, b"", -1) for n in (3, 4)]
+    tasks._format(raws[1:])
+    with pytest.raises(EngineError, match=r"^origin origin-4: expected each sequence number once"):
+        FormatStage(tasks.formatter, TaskQueue(), 1, lambda _b, _r: None, "origin-{}".format)._format(raws)
