@@ -22,6 +22,10 @@ _TYPES: dict[str, ColumnType] = {
     "TIMESTAMP": "timestamp",
 }
 _INT64_DIGITS = 18
+_INT128_DIGITS = 38
+_SECOND_DIGITS = 6
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.?))", re.DOTALL)
+_ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,14 @@ def _column(cursor: Cursor, name: str) -> Column:
     if kind in ("DECIMAL", "NUMERIC"):
         if not sizes:
             return Column(name, "float64", nullable)
+        precision, scale = (*sizes, 0)[:2]
+        if not 1 <= precision <= _INT128_DIGITS or scale > precision:
+            expected = f"at most {_INT128_DIGITS} digits, no more of them behind the point than there are"
+            raise cursor.text.error(token.start, f"expected {expected}, was {kind}({precision},{scale})")
         return Column(name, "int64" if sizes[0] <= _INT64_DIGITS else "int128", nullable, (*sizes, 0)[1])
+    if kind == "TIMESTAMP" and sizes and sizes[0] > _SECOND_DIGITS:
+        expected = f"at most {_SECOND_DIGITS} digits of a second; count nanoseconds in a BIGINT"
+        raise cursor.text.error(token.start, f"expected {expected}, was {kind}({sizes[0]})")
     if kind not in _TYPES:
         known = ", ".join(sorted((*_TYPES, "DECIMAL")))
         raise cursor.text.error(token.start, f"expected a type ({known}), was {token.text!r}")
@@ -223,8 +234,22 @@ def _framing(cursor: Cursor) -> bytes:
     if token.kind == "string":
         cursor.advance()
         cursor.keyword("DELIMITED")
-        return re.sub(r"\\n", "\n", token.text).encode()
+        return _unescaped(cursor, token)
     return b"\n"
+
+
+def _unescaped(cursor: Cursor, token: Token) -> bytes:
+    """The bytes of a delimiter, written as in options of formats."""
+    parts: list[bytes] = []
+    place = 0
+    for found in _ESCAPE.finditer(token.text):
+        code, letter = found.groups()
+        if code is None and letter not in _ESCAPES:
+            known = r"\t, \n, \r, \0, \\ or \xNN"
+            raise cursor.text.error(token.start, f"expected {known} in a delimiter, was {token.text!r}")
+        parts += (token.text[place : found.start()].encode(), bytes.fromhex(code) if code else _ESCAPES[letter])
+        place = found.end()
+    return b"".join([*parts, token.text[place:].encode()])
 
 
 def _options(cursor: Cursor) -> dict[str, str]:

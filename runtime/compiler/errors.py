@@ -26,5 +26,5 @@ class MissingFileError(FileNotFoundError):
     def __init__(self, name: str, tried: Iterable[Path], *, where: str = "") -> None:
         self.name = name
         self.tried = tuple(tried)
-        places = ", ".join(str(path) for path in self.tried)
+        places = ", ".join(f"{path}{', which is a directory' * path.is_dir()}" for path in self.tried)
         super().__init__(f"{where + ': ' if where else ''}expected a file {name!r}, found none; tried {places}")

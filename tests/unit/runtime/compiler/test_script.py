@@ -122,6 +122,10 @@ def test_a_missing_include_names_the_places(tmp_path: Path) -> None:
         ("CREATE STREAM x(a INT, A INT) FROM FILE 'x'", "some.sql:1:24: expected column names once each, was 'A'"),
         ("CREATE STREAM x(a INT FROM FILE 'x'", "some.sql:1:23: expected ',' or ')', was 'FROM'"),
         ("CREATE STREAM x(a INT) FROM 'x'", "some.sql:1:29: expected FILE or SOCKET, was 'x'"),
+        ("CREATE STREAM x(a DECIMAL(39)) FROM FILE 'x'", "some.sql:1:19: expected at most 38 digits, no more of them"),
+        ("CREATE STREAM x(a DECIMAL(4,6)) FROM FILE 'x'", "some.sql:1:19: expected at most 38 digits, no more of them"),
+        ("CREATE STREAM x(a TIMESTAMP(9)) FROM FILE 'x'", "some.sql:1:19: expected at most 6 digits of a second"),
+        (r"CREATE STREAM x(a INT) FROM FILE 'x' '\q' DELIMITED csv", r"some.sql:1:38: expected \t, \n, \r, \0, \\ or"),
         ("CREATE STREAM x(a INT) FROM FILE 'x' LINE CSV", "some.sql:1:43: expected DELIMITED, was 'CSV'"),
         ("CREATE STREAM x(a INT) FROM FILE 'x' csv (a 'b')", "some.sql:1:45: expected ':=', was 'b'"),
         ("CREATE STREAM x(a INT) FROM FILE 'x'; CREATE STREAM X(a INT) FROM FILE 'x'",
@@ -140,3 +144,20 @@ def test_errors_say_where_and_what(text: str, message: str, tmp_path: Path) -> N
 
 def test_the_trace_beside_the_finance_queries_is_made_from_a_seed() -> None:
     assert (QUERIES_DIR / "trace-5000.csv").read_text() == "".join(f"{line}\n" for line in trace(7, 5000))
+
+
+@pytest.mark.parametrize(
+    ("written", "delimiter"),
+    [(r"\r\n", b"\r\n"), (r"\x01\t", b"\x01\t"), (r"|\\n", b"|\\n"), (r"\0;", b"\0;"), ("é", b"\xc3\xa9")],
+)
+def test_what_ends_a_tuple_is_written_as_in_options(written: str, delimiter: bytes, tmp_path: Path) -> None:
+    (stream,) = script(f"CREATE STREAM x(a INT) FROM FILE 'x' '{written}' DELIMITED csv", tmp_path).streams
+    assert stream.delimiter == delimiter
+
+
+def test_a_directory_is_no_file_and_the_message_says_so(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (stream,) = script("CREATE STREAM x(a INT) FROM FILE 'x'", tmp_path).streams
+    assert isinstance(stream.source, FileSource)
+    with pytest.raises(MissingFileError, match=r"tried .*x, which is a directory"):
+        _ = stream.source.path
