@@ -159,7 +159,7 @@ def _of_kind(wanted: str, test: _Test) -> _Test:
 
 
 def _misfit(kind: str) -> str:
-    return f"a {kind}"
+    return f"{'an' if kind[0] in 'ao' else 'a'} {kind}"
 
 
 def _no_reason(token: bytes) -> str:
