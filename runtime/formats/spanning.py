@@ -14,6 +14,7 @@ from runtime.formats.shredder import Found, Span
 __all__ = ["Part", "SpanningTuples", "Unit"]
 
 _MOST_WAITING_PIECES: Final = 64
+_TINY_PIECE_BYTES: Final = 1 << 12
 
 
 class Unit:
@@ -86,7 +87,8 @@ class _Open:
         if self.length > limit:
             self.sample = b"".join(self.pieces)[:DEAD_LETTER_BYTES]
             self.pieces = None
-        elif len(self.pieces) > _MOST_WAITING_PIECES:  # many tiny ones cost more than their bytes
+        elif len(self.pieces) > max(_MOST_WAITING_PIECES, self.length // _TINY_PIECE_BYTES):
+            # many tiny ones cost more than their bytes; large ones would be copied again and again
             self.pieces = [b"".join(self.pieces)]
 
 

@@ -73,3 +73,19 @@ def test_many_tiny_pieces_are_joined() -> None:
     tail = spanning.last(Span(0, 1_000))
     assert tail is not None
     assert (b"".join(tail.pieces or ()), tail.to_place) == (b"x" * 1_000, 2_001)
+
+
+@pytest.mark.parametrize(("size", "most"), [(3, 64), (1 << 13, 1_000)])
+def test_tiny_pieces_are_joined_and_large_ones_are_not_copied(size: int, most: int) -> None:
+    """Row 3: a tuple over a thousand buffers costs what its bytes cost, whatever their number."""
+    spanning = SpanningTuples(1 << 30)
+    held = []
+    for number in range(1, 1_001):
+        unit = Unit(number, number, Run((b"x" * size,), -1))
+        spanning.enter(unit, Cut(-1, -1))
+        spanning.found(Found(open_first=0, open_last=number), [])
+        pieces = spanning._open[0].pieces
+        assert pieces is not None
+        held.append(len(pieces))
+    assert max(held) == most
+    assert spanning.held_bytes() == 1_000 * size
