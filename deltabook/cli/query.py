@@ -16,6 +16,7 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import get, given, open_results, send
@@ -31,12 +32,15 @@ from runtime.compiler import (
     parse_script,
     read_script,
 )
+from runtime.compiler.declarations import FileSource
 from runtime.compiler.program import Column
 
 __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _FLOW_BYTES: Final = 64 * 1024
+_WIDEST: Final = 1 << 20
+"""Characters of a line that goes to a file or a pipe: nothing is wrapped there."""
 _NO_FILE: Final = "query"
 """What messages call the text of --sql."""
 
@@ -74,11 +78,15 @@ def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelec
         selects += script.selects
         for stream in script.streams:
             known = streams.setdefault(stream.name, stream)
-            if (known.columns, known.source, known.options) != (stream.columns, stream.source, stream.options) and (
-                known.columns != stream.columns or known.options != stream.options
-            ):
+            if _said(known) != _said(stream):
                 raise ConfigurationError(f"expected one declaration of {stream.name}, was another in {path}")
     return selects, streams
+
+
+def _said(stream: StreamDeclaration) -> tuple[object, ...]:
+    """What two declarations of one stream must agree in; the file may be looked for in other places."""
+    source = stream.source.name if isinstance(stream.source, FileSource) else stream.source
+    return stream.columns, source, stream.delimiter, stream.adaptor, stream.options, stream.is_table
 
 
 @command.command("run")
@@ -133,12 +141,15 @@ def run(
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             _print_result(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json)
         counts = script_run.counts
-        unknown = counts.counters.get("unknown_orders", 0)
+        unknown = counts.counters.get("unknown_orders")
         click.echo(
-            f"{counts.messages} messages in {counts.epochs} epochs, {counts.dead_letters} malformed, "
-            f"{unknown} for orders that are not live",
+            f"{counts.messages} messages in {counts.epochs} epoch{'s' * (counts.epochs != 1)}, "
+            f"{counts.dead_letters} malformed"
+            + (f", {unknown} for orders that are not live" if unknown is not None else ""),
             err=True,
         )
+        if off_scale := counts.counters.get("off_scale"):
+            click.echo(f"{off_scale} prices or volumes are no whole ticks or lots and were cut", err=True)
         if counts.nulled:
             click.echo(f"{counts.nulled} malformed values became NULL", err=True)
         for name, origin in counts.origins.items():
@@ -171,10 +182,13 @@ def _print_result(
         return
     table = Table(title=f"{name} ({view_class}, epoch {epoch})", title_justify="left")
     for column in columns:
-        table.add_column(column.name, justify="left" if column.type == "string" else "right")
+        table.add_column(Text(column.name), justify="left" if column.type == "string" else "right", overflow="fold")
     for row in rows:
-        table.add_row(*("NULL" if value is None else str(value) for value in row))
-    Console(soft_wrap=True).print(table)
+        table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDEST
+    console.print(table)
 
 
 @command.command("add")

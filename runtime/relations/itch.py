@@ -76,7 +76,8 @@ _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How an instrument's prices and shares become ticks and lots; what is not a whole one is cut off."""
+    """How an instrument's prices and shares become ticks and lots; what is not a whole one is cut off
+    and counted as ``off_scale``."""
 
     tick_units: int = 1
     """Units of 0.0001 in a tick."""
@@ -115,7 +116,7 @@ class ItchAdaptor(Adaptor):
         self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
         self._next = self._base = next_sequence
         self._unsequenced = 0
-        self._counts = {"gaps": 0, "repeated": 0, "unknown_replaces": 0, "bad_sides": 0}
+        self._counts = {"gaps": 0, "repeated": 0, "unknown_replaces": 0, "bad_sides": 0, "off_scale": 0}
         self._brokers: dict[str, int] = {}
 
     @property
@@ -269,10 +270,13 @@ class ItchAdaptor(Adaptor):
         encoded = batch.column("symbol").dictionary_encode()
         scales = [self._scales.get(symbol, self._scale) for symbol in encoded.dictionary.to_pylist()]
         codes = encoded.indices.to_numpy()
+        broken = np.zeros(len(codes), np.bool_)
         for name, size in (("price", "tick_units"), ("volume", "lot_shares")):
             units = np.array([getattr(scale, size) for scale in scales], np.int64)[codes]
-            scaled = pa.array(batch.column(name).to_numpy() // units)
-            batch = batch.set_column(batch.schema.get_field_index(name), name, scaled)
+            whole, rest = np.divmod(batch.column(name).to_numpy(), units)
+            broken |= rest != 0
+            batch = batch.set_column(batch.schema.get_field_index(name), name, pa.array(whole))
+        self._counts["off_scale"] += int((broken & (batch.column("weight").to_numpy() > 0)).sum())
         return batch
 
 

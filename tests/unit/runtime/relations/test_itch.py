@@ -208,6 +208,13 @@ class TestMessages:
             ("ACME", 7, 10),
             ("LOTS", 70, 2),
         ]
+        assert adaptor.counters()["off_scale"] == 0
+
+    def test_what_is_no_whole_tick_or_lot_is_counted(self) -> None:
+        adaptor = itch_adaptor(scale=Scale(100, 5))
+        found = relations_of(add(1, price=750), add(2, price=700), adaptor=adaptor)
+        assert [row["price"] for row in found["bids"]] == [7, 7]
+        assert adaptor.counters()["off_scale"] == 1
 
     def test_a_side_that_is_none_is_counted_and_adds_nothing(self) -> None:
         adaptor = itch_adaptor()
