@@ -78,10 +78,6 @@ def itch_schema(framing: Literal["file", "soupbin"] = "file", midnight_ns: int =
 class ItchIndexer(InputFormatIndexer):
     """See `ItchFormat`; a schema may name any of the wide relation's fields, in any order."""
 
-    block_bytes = 1 << 21
-
-
-
     def __init__(self, format_: ItchFormat, schema: Schema, pushdown: Pushdown) -> None:
         self._framing = _FRAMINGS[format_.framing]
         self._limit = schema.limits.tuple_bytes
