@@ -22,7 +22,7 @@ import msgspec
 from runtime.engine.admission import Admission
 from runtime.engine.barrier import EpochWriter
 from runtime.engine.errors import EngineError
-from runtime.engine.origin import Origin, OriginCounters
+from runtime.engine.origin import IN_ORDER_CAPACITY, Origin, OriginCounters
 from runtime.engine.queue import TaskQueue
 from runtime.engine.stage import FormatStage
 from runtime.engine.workers import Workers
@@ -32,6 +32,7 @@ from runtime.sources import BufferSink
 __all__ = ["Ingest", "IngestConfig", "IngestListener"]
 
 _JOIN_SECONDS: Final = 10.0
+_MOST_IN_FLIGHT: Final = IN_ORDER_CAPACITY // 2  # each may complete two batches that wait: a spanning tuple and a body
 
 
 class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,11 +45,18 @@ class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     in_flight_bytes: int = 16 << 20
     """The same of one origin; bytes that have yet to be decoded count several times."""
     in_flight: int = 1024
-    """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one."""
+    """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one; at most 32768."""
     epoch_messages: int = 0
     """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
     epoch_most_messages: int = 1_000_000
     """Close an epoch at the first place behind so many messages, whatever the time."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
+            raise ValueError(
+                f"expected workers of at least 1 and in_flight from 1 to {_MOST_IN_FLIGHT}, "
+                f"was {self.workers} and {self.in_flight}"
+            )
 
 
 class IngestListener:

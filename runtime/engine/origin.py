@@ -18,10 +18,11 @@ from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Push
 from runtime.relations import Adaptor, Prepared, RowEnds
 from runtime.sources import BufferSink, Position, Source
 
-__all__ = ["Origin", "OriginCounters"]
+__all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 
 _MOST_WAITING_ROWS: Final = 4_000_000
-_IN_ORDER_CAPACITY: Final = 1 << 16
+IN_ORDER_CAPACITY: Final = 1 << 16
+"""How many batches of one origin may wait for an earlier one."""
 _CODEC_WEIGHT: Final = 8  # compressed text decodes to some eight times as much
 _ALL: Final = Pushdown()
 
@@ -77,7 +78,7 @@ class Origin:
         self._tuples_before = start.tuples
         self._stage: FormatStage | None = None
         self._admission: Admission | None = None
-        self._order = InOrder(_IN_ORDER_CAPACITY, offset=start.offset)
+        self._order = InOrder(IN_ORDER_CAPACITY, offset=start.offset)
         self._waiting: pa.RecordBatch | None = None
         self._waiting_ends = RowEnds(())
         self._ready: Prepared | None = None
@@ -266,7 +267,7 @@ class Origin:
             raise EngineError(f"expected a source that reconnects at {self.name}, was {type(self.source).__name__}")
         position = Position(self.session(), self._cut.sequence + 1, self._cut.offset, self._cut.tuples)
         self._tuples_before = position.tuples
-        self._order = InOrder(_IN_ORDER_CAPACITY, offset=position.offset)
+        self._order = InOrder(IN_ORDER_CAPACITY, offset=position.offset)
         self._waiting, self._ready = None, None
         self._bad.clear()
         self._forget_missing()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EpochWriter
+from runtime.engine import EpochWriter, IngestConfig
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer
 from runtime.relations import Adaptor, Prepared, RowAdaptor, row_schema
@@ -213,3 +213,10 @@ def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     lab.ingest.stop()
     assert threading.active_count() == before
     assert not lab.ingest.offer(RawBuffer(0, 1, b"", 0))
+
+
+@pytest.mark.parametrize("config", [{"workers": 0}, {"in_flight": 0}, {"in_flight": 32769}])
+def test_sizes_with_which_it_could_not_go_on(config: dict[str, int]) -> None:
+    """Nobody would format, or more batches could wait for a stuck worker than are held."""
+    with pytest.raises(ValueError, match="expected workers of at least 1 and in_flight from 1 to 32768, was"):
+        IngestConfig(**config)
