@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltabook.wire.itch import MESSAGES, ItchField, Kind
+from runtime.formats._batches import characters
 from runtime.formats.errors import SchemaError
 from runtime.formats.schema import Field
 
@@ -40,6 +41,7 @@ _OFFSETS: Final = {
 _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.string())
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_BLANK: Final = 0x20
 _BLANKS: Final = 0x2020202020202020
 _NOT_ASCII: Final = 0x8080808080808080
 _TIMESTAMP_MASK: Final = np.uint64((1 << 48) - 1)
@@ -126,7 +128,7 @@ class ItchColumns:
         present: list[bool] = np.any(reach, axis=1).tolist()
         for column, is_present in zip(self._columns, present, strict=True):
             if column.field.name == MESSAGE_TYPE:
-                arrays.append(_TYPE_LETTERS.take(pa.array(kinds)))
+                arrays.append(characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds)))
             elif column.field.name == PACKET_TYPE and self._header == 3:
                 arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
             elif not is_present:
@@ -168,7 +170,7 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
         at_fault = np.flatnonzero(values & mask)
         rows = np.sort(np.concatenate([slabs.rows(span) for span in spans])[at_fault])
         wrong.append(Wrong(column.field, rows, "ASCII characters", "a byte above 127"))
-        values[at_fault] = 0x20
+        values[at_fault] = _BLANK
     texts: Any = _CHARACTERS
     if width > 1:
         encoded = pa.array(values).dictionary_encode()
@@ -180,6 +182,8 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
         end = begin + span.stop - span.start
         slabs.put(indices, span, values[begin:end])
         begin = end
+    if width == 1 and not (values == _BLANK).any():
+        return characters(indices, slabs.validity(spans))
     taken = texts.take(pa.array(indices))  # several times as fast as with NULLs among the indices
     return pa.Array.from_buffers(pa.string(), slabs.count, [slabs.validity(spans), *taken.buffers()[1:]])
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.formats._batches import characters
 from runtime.formats.errors import SchemaError
 from runtime.formats.schema import Field
 
@@ -147,9 +148,7 @@ class _Char(_Text):
             wrong = (data > 127) | (data == 0)
             bad = _rows(wrong, nulls)
             data = np.where(wrong, np.uint8(32), data)
-        offsets = np.arange(len(data) + 1, dtype=np.int32)
-        buffers = [_bitmap(nulls), pa.py_buffer(offsets), pa.py_buffer(data)]
-        return pa.Array.from_buffers(pa.string(), len(data), buffers), bad
+        return characters(data, _bitmap(nulls)), bad
 
 
 def native_field(field: Field, byte_order: str, padding: str, width: str | None) -> NativeField:
