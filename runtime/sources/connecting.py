@@ -104,6 +104,9 @@ class ConnectingSource(Source):
         self._drop()
         self.fail(reason)
 
+    def retrying(self, reason: str) -> None:
+        """The first attempt in a row has failed, and others follow."""
+
     def fail(self, reason: str) -> None:
         """The source gives up."""
         if self._sink is not None and not self._closed:
@@ -200,6 +203,8 @@ class ConnectingSource(Source):
         if self._failures >= self._backoff.attempts:
             self.fail(f"expected a server at {self.where}, was none in {self._failures} attempts: {reason}")
             return
+        if self._failures == 1:
+            self.retrying(reason)
         self._retry = self._reactor.callLater(self._backoff.delay_s(self._failures), self._connect)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from runtime.sources.base import Position
@@ -14,6 +15,9 @@ from runtime.sources.connection import BUFFER_BYTES, Connection, Turn
 from runtime.sources.errors import LoginRefusedError
 
 __all__ = ["FeedConnection", "FeedSource", "LoginReply"]
+
+
+_LOG: Final = Logger()
 
 
 class LoginReply(NamedTuple):
@@ -79,6 +83,10 @@ class FeedSource(ConnectingSource):
     def is_ready(self, connection: Connection) -> bool:
         """Its login was accepted."""
         return cast(FeedConnection, connection).is_logged_in
+
+    def retrying(self, reason: str) -> None:
+        """Say it, for it may take minutes until the source gives up."""
+        _LOG.warn("expected a feed at {where}, was none yet: {reason}; trying again", where=self.where, reason=reason)
 
     def accepted(self, reply: LoginReply) -> None:
         """The exchange took the login."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from twisted.internet import error
@@ -12,6 +13,7 @@ from twisted.python.failure import Failure
 
 from runtime.formats import RawBuffer
 from runtime.sources import Backoff, Position, SourceStateError, TextFeedSource
+from runtime.sources import feed as feed_module
 
 
 class Reactor(MemoryReactorClock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
@@ -222,6 +224,23 @@ def test_reconnect_drops_a_living_connection() -> None:
     feed.turn()
     assert (feed.sink.texts, feed.sink.events) == ([], [])
     assert feed.connect().value() == b"1,S1,9\n"
+
+
+def test_the_first_attempt_that_fails_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once in a row, as a server of another protocol may keep silent for minutes."""
+    said: list[str] = []
+    monkeypatch.setattr(feed_module, "_LOG", Mock(warn=lambda text, **values: said.append(text.format(**values))))
+    feed = Feed(backoff=Backoff(first_s=1.0, longest_s=1.0, attempts=9))
+    for _ in range(3):
+        feed.refuse()
+        feed.reactor.advance(1.0)
+    assert len(said) == 1
+    assert said[0].startswith("expected a feed at 127.0.0.1:4711, was none yet: ")
+    feed.login()
+    feed.lose()
+    feed.source.reconnect(Position())
+    feed.refuse()
+    assert len(said) == 2
 
 
 def test_attempts_back_off_and_end() -> None:
