@@ -59,9 +59,12 @@ class RowAdaptor(Adaptor):
             return {}
         if self._deletions:
             flag = rows.column(FLAG).to_numpy()
-            odd = flag[(flag != 0) & (flag != 1)]
-            if len(odd):
-                raise AdaptorError(f"expected 1 or 0 in front of the rows of {self._relation.name}, was {odd[0]}")
+            if len(odd := np.flatnonzero((flag != 0) & (flag != 1))):
+                row = int(odd[0])
+                raise AdaptorError(
+                    f"expected 1 or 0 in front of the rows of {self._relation.name}, was {flag[row]} in the row that "
+                    f"ends before byte {prepared.row_ends[row]}"
+                )
             weight = pa.array(2 * flag - 1)
         else:
             weight = pa.array(np.ones(rows.num_rows, np.int64))

@@ -65,8 +65,8 @@ def test_a_flag_says_what_a_row_does() -> None:
 
 
 def test_another_flag_is_an_error() -> None:
-    with pytest.raises(AdaptorError, match="expected 1 or 0 in front of the rows of lots, was -1"):
-        deltas("-1|1.00|1.0|x|2020-01-01|1|1.0|true\n", deletions=True)
+    with pytest.raises(AdaptorError, match="of the rows of lots, was -1 in the row that ends before byte 1"):
+        deltas("1|1.00|1.0|x|2020-01-01|1|1.0|true\n-1|1.00|1.0|x|2020-01-01|1|1.0|true\n", deletions=True)
 
 
 def test_no_rows_no_deltas() -> None:
