@@ -72,4 +72,3 @@ def formatted(formatter: InputFormatter, raws: Sequence[RawBuffer], rng: random.
         batches += order.add(result.batches)
         todo += result.again
     return batches + order.add(formatter.finish(1))
-
