@@ -180,7 +180,7 @@ def _print_result(
         sys.stdout.write(_JSON.encode(line).decode() + "\n")
         sys.stdout.flush()
         return
-    table = Table(title=f"{name} ({view_class}, epoch {epoch})", title_justify="left")
+    table = Table()
     for column in columns:
         table.add_column(Text(column.name), justify="left" if column.type == "string" else "right", overflow="fold")
     for row in rows:
@@ -188,6 +188,7 @@ def _print_result(
     console = Console()
     if not console.is_terminal:
         console.width = _WIDEST
+    console.print(Text(f"{name} ({view_class}, epoch {epoch})"))
     console.print(table)
 
 
