@@ -37,6 +37,7 @@ _YES: Final = {
     **dict.fromkeys(("yes", "true", "on", "1"), True),
     **dict.fromkeys(("no", "false", "off", "0"), False),
 }
+_LINE: Final = b"\n"
 _DELIMITER: Final = "tuple_delimiter"
 _SHORT: Final = {"delimiter", "fields"}  # DBToaster's names for the field delimiter of csv
 _WITHOUT_PATHS: Final = ("csv", "native", "itch")
@@ -205,8 +206,10 @@ def _format(declaration: StreamDeclaration, options: Options) -> Format:
         raise ServiceError(f"expected an adaptor out of {known} for {declaration.name}, was {declaration.adaptor!r}")
     fields = {field.name for field in msgspec.structs.fields(format_kind(declaration.adaptor))}
     named = options.rest(fields | (_SHORT if declaration.adaptor == "csv" else set()))
+    if _DELIMITER in named and declaration.delimiter != _LINE:
+        raise SchemaError(f"expected {_DELIMITER} or DELIMITED, was both: {declaration.delimiter!r} DELIMITED")
     if _DELIMITER in fields:
         named.setdefault(_DELIMITER, "".join([f"\\x{byte:02x}" for byte in declaration.delimiter]))
-    elif declaration.delimiter != b"\n":
+    elif declaration.delimiter != _LINE:
         raise SchemaError(f"expected LINE DELIMITED for {declaration.adaptor}, was {declaration.delimiter!r} DELIMITED")
     return format_named(declaration.adaptor, named)

@@ -84,6 +84,11 @@ def _book_adaptor(
     group: Sequence[StreamDeclaration], options: Options, writer: EpochWriter, name: str, cut: Cut
 ) -> Adaptor:
     """The adaptor of order books that are read together."""
+    for declaration in group:
+        if declaration.delimiter != b"\n":
+            raise ServiceError(
+                f"expected LINE DELIMITED for orderbook of {declaration.name}, was {declaration.delimiter!r} DELIMITED"
+            )
     brokers = options.number("brokers", 10)
     schema = msgspec.structs.replace(TRACE_SCHEMA, **policies(options))
     streams = [BookStream(d.relation(), _book(d)) for d in group]

@@ -176,6 +176,11 @@ def test_types_may_be_narrower_in_the_input(tmp_path: Path) -> None:
         (AB + "xml", "expected an adaptor out of csv, itch, json, native, orderbook for r, was 'xml'"),
         (AB + "csv (codec := 'rar')", "expected codec := 'gzip' or 'zstd' or 'lz4' for r, was rar"),
         (AB + "orderbook (brokers := '0')", "expected brokers := a whole number of at least 1 for r, was 0"),
+        (AB + "';' DELIMITED orderbook", "expected LINE DELIMITED for orderbook of r, was b';' DELIMITED"),
+        (
+            AB + "'|' DELIMITED csv (tuple_delimiter := ';')",
+            "expected tuple_delimiter or DELIMITED, was both: b'|' DEL",
+        ),
         (AB + "orderbook (delimiter := ';')", "expected options out of "),
     ],
 )
