@@ -84,7 +84,7 @@ class LineJudge:
             token = b"" if value is None else bytes(value)
             if token in (b"", b"null"):
                 if not field.nullable:
-                    faults.append(Fault(field, "null" if token else "missing", certain=True))
+                    faults.append(Fault(field, "missing or null", certain=True))
             elif reason := test(token):
                 certain = not is_doubtful or reason == _misfit(_kind(token))
                 faults.append(Fault(field, f"{reason}: {token[:64].decode(errors='replace')}", certain))
