@@ -15,6 +15,7 @@
 A new format is one file: its own `Format` and `InputFormatIndexer`.
 """
 
+from runtime.formats.assembly.shredder import Found, SequenceShredder, Span
 from runtime.formats.buffers import (
     DEAD_LETTER_BYTES,
     DeadLetter,
@@ -53,7 +54,6 @@ from runtime.formats.pushdown import Condition, Pushdown
 from runtime.formats.registry import format_kind, format_named, format_names, register_format
 from runtime.formats.schema import Field, Limits, Malformed, Schema
 from runtime.formats.schemas import BITSTAMP_SCHEMA, FEED_SCHEMA, LOBSTER_SCHEMA
-from runtime.formats.shredder import Found, SequenceShredder, Span
 from runtime.formats.values import ValueParser, register, value_parser
 
 __all__ = [

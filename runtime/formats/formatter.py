@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from runtime.formats.blocks import Assembly, Parts
+from runtime.formats.assembly.blocks import Assembly, Parts
+from runtime.formats.assembly.shredder import SequenceShredder
+from runtime.formats.assembly.spanning import Unit
+from runtime.formats.assembly.stream import Stream
 from runtime.formats.buffers import FormatCounters, Formatted, FormattedBatch, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import FormatError
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Schema
-from runtime.formats.shredder import SequenceShredder
-from runtime.formats.spanning import Unit
-from runtime.formats.stream import Stream
 
 __all__ = ["InputFormatter"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import runtime.formats.shredder as shredder_module
+import runtime.formats.assembly.shredder as shredder_module
 from runtime.formats import SequenceShredder, Span
 
 

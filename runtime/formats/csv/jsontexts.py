@@ -7,10 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats._jsonreader import JsonReader, Refusal
-from runtime.formats._jsonvalues import LineJudge
 from runtime.formats.csv.conversion import UnreadError, too_small
 from runtime.formats.csv.tokens import content, matches, trimmed, undecodable, without
+from runtime.formats.jsonlines.reader import JsonReader, Refusal
+from runtime.formats.jsonlines.values import LineJudge
 from runtime.formats.schema import Field
 from runtime.formats.values import ValueParser
 

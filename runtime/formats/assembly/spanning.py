@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
+from runtime.formats.assembly.shredder import Found, Span
 from runtime.formats.buffers import DEAD_LETTER_BYTES
 from runtime.formats.format import Cut, Piece, Run, RunIndex
-from runtime.formats.shredder import Found, Span
 
 __all__ = ["Part", "SpanningTuples", "Unit"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats._batches import characters
+from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
 from runtime.formats.schema import Field
 

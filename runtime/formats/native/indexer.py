@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.formats._batches import record_batch
-from runtime.formats._nativefields import NativeField, native_field
+from runtime.formats.batches import record_batch
 from runtime.formats.errors import SchemaError
 from runtime.formats.format import (
     BadTuple,
@@ -31,6 +30,7 @@ from runtime.formats.format import (
     SettledIndex,
     joined_array,
 )
+from runtime.formats.native.fields import NativeField, native_field
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Field, Malformed, Schema
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.formats.assembly.spanning import Unit
 from runtime.formats.errors import SequenceGapError
-from runtime.formats.spanning import Unit
 
 __all__ = ["Settling"]
 

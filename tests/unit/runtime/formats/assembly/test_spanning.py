@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from runtime.formats import Cut, Found, Run, Span
-from runtime.formats.spanning import Part, SpanningTuples, Unit
+from runtime.formats.assembly.spanning import Part, SpanningTuples, Unit
 
 
 @pytest.mark.parametrize("joined", [False, True])

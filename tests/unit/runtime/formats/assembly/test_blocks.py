@@ -1,4 +1,4 @@
-"""`runtime.formats.blocks`: how much is parsed at once."""
+"""`runtime.formats.assembly.blocks`: how much is parsed at once."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 from operator import attrgetter, sub
 from threading import Lock
 
+from runtime.formats.assembly.settling import Settling
+from runtime.formats.assembly.shredder import SequenceShredder
+from runtime.formats.assembly.spanning import Part, SpanningTuples, Unit
 from runtime.formats.buffers import FormatCounters, FormattedBatch, RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.formats.errors import DuplicateSequenceError, FormatError, SequenceGapError
 from runtime.formats.format import InputFormatIndexer, Run
-from runtime.formats.settling import Settling
-from runtime.formats.shredder import SequenceShredder
-from runtime.formats.spanning import Part, SpanningTuples, Unit
 
 __all__ = ["Stream"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from runtime.formats.assembly.spanning import Part
+from runtime.formats.assembly.stream import Stream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch, TupleLayout
 from runtime.formats.format import BadTuple, Block, ParsedBlock
 from runtime.formats.schema import Malformed
-from runtime.formats.spanning import Part
-from runtime.formats.stream import Stream
 
 __all__ = ["Cutting", "Group", "batch_of"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
+from runtime.formats.assembly.cutting import Cutting, Group, batch_of
+from runtime.formats.assembly.spanning import Part
+from runtime.formats.assembly.stream import Stream
 from runtime.formats.buffers import DEAD_LETTER_BYTES, DeadLetter, FormattedBatch
-from runtime.formats.cutting import Cutting, Group, batch_of
 from runtime.formats.format import Block, InputFormatIndexer, Piece, RunIndex, Section, SettledIndex
 from runtime.formats.schema import Malformed, Schema
-from runtime.formats.spanning import Part
-from runtime.formats.stream import Stream
 
 __all__ = ["Assembly", "Parts"]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltabook.wire.itch import MESSAGES, ItchField, Kind
-from runtime.formats._batches import characters
+from runtime.formats.batches import characters
 from runtime.formats.errors import SchemaError
 from runtime.formats.schema import Field
 

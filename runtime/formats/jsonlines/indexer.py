@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.formats._jsonfaults import FaultSearch
-from runtime.formats._jsonlines import Lines
 from runtime.formats.format import Block, Cut, InputFormatIndexer, ParsedBlock, Run, SettledIndex
+from runtime.formats.jsonlines.faults import FaultSearch
+from runtime.formats.jsonlines.lines import Lines
 from runtime.formats.pushdown import Pushdown
 from runtime.formats.schema import Malformed, Schema
 

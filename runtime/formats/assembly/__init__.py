@@ -1,0 +1,17 @@
+"""What happens to raw buffers between their arrival and their batches.
+
+```
+ buffers of one origin ──▶ Stream: codec, turns, neighbours as one Unit
+                             │ Settling: the state in which a unit starts, once its left neighbour is known
+                             │ SequenceShredder: which tuples that lie across units are complete now
+                             └ SpanningTuples: their pieces ──▶ Parts: whole tuples with their place in the stream
+ parts of all origins ──▶ Assembly: bounded blocks ──parse──▶ Cutting: a batch for each contiguous part
+```
+"""
+
+from runtime.formats.assembly.blocks import Assembly, Parts
+from runtime.formats.assembly.shredder import Found, SequenceShredder, Span
+from runtime.formats.assembly.spanning import Unit
+from runtime.formats.assembly.stream import Stream
+
+__all__ = ["Assembly", "Found", "Parts", "SequenceShredder", "Span", "Stream", "Unit"]
