@@ -4,7 +4,7 @@
 lines of the feed ──▶ translator.py ──▶ feed.py: feed.itch on disk (derived, numbered) ──one burst for all──┐
    (listing.py: what fits)                  │                                                              ▼
                                             └──gaps from disk──▶ ../tail.py ──▶ connection.py ──▶ SoupBinTCP clients
-                                                     server.py: log-ins, heartbeats, limits
+                                         server.py: log-ins    ../readers.py: heartbeats, limits
 ```
 """
 

@@ -3,7 +3,8 @@
 ```
 sockets ──lines──▶ connection.py ──logins, requests──▶ server.py ──batch──▶ Exchange
    ▲                                                       │
-   └─ ../tail.py ◀──one burst for all, gaps from disk──────┘
+   └─ ../tail.py ◀── ../readers.py: one burst for all, ────┘
+                     gaps from disk, heartbeats, limits
 ```
 """
 

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from deltabook.wire import text
+from exchange_server.readers import Reader
 from exchange_server.tail import Tail
 
 if TYPE_CHECKING:
@@ -32,40 +33,29 @@ class TextConnection(LineOnlyReceiver):
     def __init__(self, server: TextServer, peer: str) -> None:
         self._server = server
         self.peer = peer
-        self.tail: Tail | None = None
+        self.reader = Reader(self, server.clock)
         self.broker_id: int | None = None
         self.interactive = False
         self.passive = False
-        self._login_timeout: Any = None
-        self._closed = False
 
     def connectionMade(self) -> None:
         """Wait for a login, but not for ever."""
-        if not self._server.admit(self):
+        if self._server.readers.admit(self):
+            self.reader.await_login(
+                self._server.limits.login_timeout_s, lambda reason: self.refuse_login("login", reason)
+            )
+        else:
             self.refuse_login("login", "the exchange has no room for another connection")
-            return
-        if hasattr(self.transport, "setTcpNoDelay"):
-            self.transport.setTcpNoDelay(True)
-        limits = self._server.limits
-        self._login_timeout = self._server.clock.callLater(
-            limits.login_timeout_s, self.refuse_login, "login", f"no login within {limits.login_timeout_s:g} s"
-        )
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget the client."""
         del reason
-        self._closed = True
-        self._cancel_timeout()
+        self.reader.lost()
         self._server.forget(self)
-
-    def _cancel_timeout(self) -> None:
-        if self._login_timeout is not None and self._login_timeout.active():
-            self._login_timeout.cancel()
-        self._login_timeout = None
 
     def lineReceived(self, line: bytes) -> None:
         """A login first, requests afterwards; what a listener says is not listened to."""
-        if self._closed:
+        if self.reader.is_closed:
             return
         if self.interactive:
             self._request(line)
@@ -87,7 +77,7 @@ class TextConnection(LineOnlyReceiver):
         except text.WireError as error:
             self.refuse_login("login", str(error))
             return
-        self._cancel_timeout()
+        self.reader.logged_in()
         if isinstance(login, text.PassiveLogin):
             self._server.login_listener(self, login)
         else:
@@ -95,15 +85,14 @@ class TextConnection(LineOnlyReceiver):
 
     def refuse_login(self, code: str, reason: str) -> None:
         """Answer J and close."""
-        if self._closed:
+        if self.reader.is_closed:
             return
         self.transport.write(text.encode_login_reply(text.Refused(code, reason)))
         self.cut(f"login refused: {reason}", flush=True)
 
     def follow(self, tail: Tail) -> None:
         """Begin to send a stream; from now on the transport says when it has had enough."""
-        self.tail = tail
-        self.transport.registerProducer(self, True)
+        self.reader.follow(tail)
         tail.pump(self._server.clock.seconds())
         tail.beat(self._server.clock.seconds())
 
@@ -123,7 +112,7 @@ class TextConnection(LineOnlyReceiver):
 
     def refuse_request(self, client_id: int, reason: str, order_id: int = 0, symbol: str = "") -> None:
         """Answer R outside the private stream (sequence 0)."""
-        if self._closed:
+        if self.reader.is_closed:
             return
         time_ns = self._server.exchange.heartbeat_time_ns()
         broker_id = self.broker_id or 0
@@ -132,36 +121,23 @@ class TextConnection(LineOnlyReceiver):
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close; what is not sent yet is sent first (`flush`) or thrown away."""
-        if self._closed:
+        if self.reader.is_closed:
             return
-        self._closed = True
         self._log.info("text: {peer} closed: {reason}", peer=self.peer, reason=reason)
-        if self.tail is not None:
-            self.tail.paused = True
-            self.transport.unregisterProducer()
-        if flush:
-            self.transport.loseConnection()
-        else:
-            self.transport.abortConnection()
+        self.reader.close(flush=flush)
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full: send nothing, and read no further requests, until it has drained."""
-        if self.tail is not None:
-            self.tail.paused = True
-        if self.interactive and not self._closed:
+        self.reader.pause()
+        if self.interactive and not self.reader.is_closed:
             self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
         """The transport's buffer has drained."""
-        if self._closed:
-            return
-        if self.interactive:
+        if self.interactive and not self.reader.is_closed:
             self.transport.resumeProducing()
-        if self.tail is not None:
-            self.tail.paused = False
-            self.tail.pump(self._server.clock.seconds())
+        self.reader.resume()
 
     def stopProducing(self) -> None:
         """The transport is gone."""
-        if self.tail is not None:
-            self.tail.paused = True
+        self.reader.pause()

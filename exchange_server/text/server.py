@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -15,39 +13,19 @@ from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.inputs import CLIENT, Input
 from exchange_server.journal import LineFile
-from exchange_server.tail import Tail
+from exchange_server.readers import ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
 from exchange_server.text.connection import TextConnection
 
 __all__ = ["Limits", "TextServer"]
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the server puts up with."""
 
-    connections: int = 256
-    """Open connections at once."""
     brokers: int = 10_000
     """Brokers with a private stream."""
-    login_timeout_s: float = 10.0
-    """How long a connection may stay without a login."""
-    silence_s: float = 1.0
-    """A heartbeat follows this much silence."""
-    lag_bytes: int = 64 * 1024 * 1024
-    """A reader that falls behind by more is cut."""
-    stall_s: float = 30.0
-    """A reader whose transport takes nothing for so long, with something to take, is cut."""
     batch_inputs: int = 1_000
     """Requests collected in one reactor turn before they are executed at once."""
-
-
-class Timers(Protocol):
-    """The part of a reactor that tells and keeps time."""
-
-    def seconds(self) -> float:
-        """Monotonic seconds."""
-
-    def callLater(self, delay: float, callable: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - Twisted's name
-        """Call something after a delay."""
 
 
 class TextServer(Factory):
@@ -64,22 +42,20 @@ class TextServer(Factory):
         self.clock = clock
         self.limits = limits
         self._stop = stop
-        self._connections: set[TextConnection] = set()
         self._listeners: set[TextConnection] = set()
         self._brokers: dict[int, set[TextConnection]] = {}
         self._last_client_id: dict[int, int] = {}
         self._pending: list[Input] = []
         self._flush_call: Any = None
-        self._deliver_call: Any = None
         self._feed_burst: list[bytes] = []
         self._private_bursts: dict[int, list[bytes]] = {}
         exchange.output = self._collect
-        self._beat_call = clock.callLater(limits.silence_s / 4, self._beat)
+        self.readers: Readers[TextConnection] = Readers(clock, limits, self._deliver, self._beat)
+        """Its connections."""
 
     def buildProtocol(self, addr: IAddress | None) -> TextConnection:
         """A connection."""
-        host, port = getattr(addr, "host", "?"), getattr(addr, "port", 0)
-        return TextConnection(self, f"{host}:{port}")
+        return TextConnection(self, peer_of(addr))
 
     # -- who is there ------------------------------------------------------------------------------------------
 
@@ -96,18 +72,11 @@ class TextServer(Factory):
     @property
     def farthest_behind_bytes(self) -> int:
         """How far the slowest listener is behind."""
-        return max((c.tail.lag_bytes for c in self._listeners if c.tail), default=0)
-
-    def admit(self, connection: TextConnection) -> bool:
-        """Whether there is room for it; if so it is remembered."""
-        if len(self._connections) >= self.limits.connections:
-            return False
-        self._connections.add(connection)
-        return True
+        return farthest_behind_bytes(self._listeners)
 
     def forget(self, connection: TextConnection) -> None:
         """It is gone."""
-        self._connections.discard(connection)
+        self.readers.forget(connection)
         self._listeners.discard(connection)
         if connection.broker_id is not None and connection.broker_id in self._brokers:
             self._brokers[connection.broker_id].discard(connection)
@@ -126,7 +95,7 @@ class TextServer(Factory):
         connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, number)))
         self._listeners.add(connection)
         self._log.info("text: {peer} listens from {number}", peer=connection.peer, number=number)
-        connection.follow(self._tail(connection, self.exchange.journal.feed, number, self._feed_beat))
+        connection.follow(self.readers.tail(connection, self.exchange.journal.feed, number, self._feed_beat))
 
     def login_broker(self, connection: TextConnection, login: text.InteractiveLogin) -> None:
         """Accept a trading client at its position, or refuse it."""
@@ -163,7 +132,7 @@ class TextServer(Factory):
         connection.broker_id = broker_id
         self._brokers.setdefault(broker_id, set()).add(connection)
         stream = self.exchange.journal.stream(broker_id)
-        connection.follow(self._tail(connection, stream, number, lambda: self._private_beat(broker_id)))
+        connection.follow(self.readers.tail(connection, stream, number, lambda: self._private_beat(broker_id)))
 
     def _position(self, connection: TextConnection, session: str, sequence: int, lines: LineFile) -> int | None:
         if session and session != self.exchange.session:
@@ -173,9 +142,6 @@ class TextServer(Factory):
             connection.refuse_login("sequence", f"expected a sequence up to {lines.next_number} was {sequence}")
             return None
         return sequence or lines.next_number
-
-    def _tail(self, connection: TextConnection, lines: LineFile, number: int, heartbeat: Any) -> Tail:
-        return Tail(lines, number, connection.transport, heartbeat, lag_limit_bytes=self.limits.lag_bytes)
 
     # -- requests in -------------------------------------------------------------------------------------------
 
@@ -208,7 +174,7 @@ class TextServer(Factory):
         pending, self._pending = self._pending, []
         if pending:
             self._submit(pending)
-            self._deliver()
+            self.readers.deliver()
 
     def submit(self, batch: list[Input]) -> list[int]:
         """Execute a batch that the exchange's own flow made; the answers are handed out in the next reactor turn."""
@@ -230,47 +196,22 @@ class TextServer(Factory):
         for broker_id, data in private.items():
             if broker_id in self._brokers:
                 self._private_bursts.setdefault(broker_id, []).append(data)
-        if self._deliver_call is None:
-            self._deliver_call = self.clock.callLater(0, self._deliver)
+        self.readers.deliver_soon()
 
     def _deliver(self) -> None:
-        if self._deliver_call is not None and self._deliver_call.active():
-            self._deliver_call.cancel()
-        self._deliver_call = None
         if self._feed_burst:
             burst, self._feed_burst = b"".join(self._feed_burst), []
-            self._spread(self._listeners, self.exchange.journal.feed, burst, self._feed_beat())
+            self.readers.spread(self._listeners, self.exchange.journal.feed, burst, self._feed_beat())
         bursts, self._private_bursts = self._private_bursts, {}
         for broker_id, parts in bursts.items():
             stream = self.exchange.journal.stream(broker_id)
-            self._spread(self._brokers.get(broker_id, ()), stream, b"".join(parts), self._private_beat(broker_id))
-
-    def _spread(self, connections: Iterable[TextConnection], lines: LineFile, burst: bytes, beat: bytes) -> None:
-        start, data, now_s = lines.size_bytes - len(burst), burst + beat, self.clock.seconds()
-        for connection in tuple(connections):
-            tail = connection.tail
-            if tail is not None:
-                tail.burst(start, data, now_s)
-                if tail.too_slow:
-                    connection.cut(f"slow: {tail.lag_bytes} bytes behind, the limit is {self.limits.lag_bytes}")
+            self.readers.spread(
+                self._brokers.get(broker_id, ()), stream, b"".join(parts), self._private_beat(broker_id)
+            )
 
     def _beat(self) -> None:
-        """Heartbeats after silence, and the end of readers that take nothing."""
-        self._beat_call = self.clock.callLater(self.limits.silence_s / 4, self._beat)
-        now_s = self.clock.seconds()
-        if not self._pending and self._deliver_call is None:
-            for connection in tuple(self._connections):
-                self._beat_one(connection, now_s)
-
-    def _beat_one(self, connection: TextConnection, now_s: float) -> None:
-        tail = connection.tail
-        if tail is None:
-            return
-        silent_s = now_s - tail.written_s
-        if tail.paused and silent_s >= self.limits.stall_s:
-            connection.cut(f"slow: took nothing for {silent_s:.0f} s")
-        elif silent_s >= self.limits.silence_s:
-            tail.beat(now_s)
+        if not self._pending:
+            self.readers.beat()
 
     def _feed_beat(self) -> bytes:
         return f"{self.exchange.market.next_sequence},{self.exchange.heartbeat_time_ns()},0,0,H,0,0,\n".encode("ascii")
@@ -282,8 +223,4 @@ class TextServer(Factory):
     def close(self) -> None:
         """Execute and send what is there, then close every connection."""
         self.flush()
-        self._deliver()
-        if self._beat_call.active():
-            self._beat_call.cancel()
-        for connection in tuple(self._connections):
-            connection.cut("the exchange stops", flush=True)
+        self.readers.close()

@@ -1,0 +1,215 @@
+"""Readers over connections, whatever their protocol: who is let in, what each is sent, and who is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from twisted.internet.interfaces import IAddress
+
+from exchange_server.journal import NumberedFile
+from exchange_server.tail import Tail
+
+__all__ = ["Reader", "ReaderLimits", "Readers", "Timers", "farthest_behind_bytes", "peer_of"]
+
+
+class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a server puts up with, whatever its protocol."""
+
+    connections: int = 256
+    """Open connections at once."""
+    login_timeout_s: float = 10.0
+    """How long a connection may stay without a login."""
+    silence_s: float = 1.0
+    """A heartbeat follows this much silence."""
+    lag_bytes: int = 64 * 1024 * 1024
+    """A reader that falls behind by more is cut."""
+    stall_s: float = 30.0
+    """A reader whose transport takes nothing for so long, with something to take, is cut."""
+
+
+class Timers(Protocol):
+    """The part of a reactor that tells and keeps time."""
+
+    def seconds(self) -> float:
+        """Monotonic seconds."""
+
+    def callLater(self, delay: float, callable: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: A002 - Twisted's name
+        """Call something after a delay."""
+
+
+class Reader:
+    """What a connection of any protocol knows of its client: the login that it owes, and the stream that it is sent.
+
+    The connection is registered as the transport's producer, and passes on what that tells it.
+    """
+
+    __slots__ = ("_clock", "_connection", "_login_timeout", "is_closed", "tail")
+
+    def __init__(self, connection: Any, clock: Timers) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._login_timeout: Any = None
+        self.is_closed = False
+        """Nothing more is sent, and what still comes is not listened to."""
+        self.tail: Tail | None = None
+        """What it reads, once its login was accepted."""
+
+    def await_login(self, timeout_s: float, too_late: Callable[[str], None]) -> None:
+        """Wait for a login, but not for ever."""
+        transport = self._connection.transport
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        self._login_timeout = self._clock.callLater(timeout_s, too_late, f"no login within {timeout_s:g} s")
+
+    def logged_in(self) -> None:
+        """The login came."""
+        if self._login_timeout is not None and self._login_timeout.active():
+            self._login_timeout.cancel()
+        self._login_timeout = None
+
+    def follow(self, tail: Tail) -> None:
+        """Have something to read; from now on the transport says when it has had enough."""
+        self.tail = tail
+        self._connection.transport.registerProducer(self._connection, True)
+
+    def pause(self) -> None:
+        """Send nothing for now."""
+        if self.tail is not None:
+            self.tail.paused = True
+
+    def resume(self) -> None:
+        """Go on where it paused."""
+        if self.tail is not None and not self.is_closed:
+            self.tail.paused = False
+            self.tail.pump(self._clock.seconds())
+
+    def close(self, *, flush: bool, last_words: bytes = b"") -> None:
+        """Close; what is not sent yet is sent first, with the last words behind it (`flush`), or thrown away."""
+        self.lost()
+        transport = self._connection.transport
+        if self.tail is not None:
+            self.tail.paused = True
+            transport.unregisterProducer()
+        if flush:
+            if last_words:
+                transport.write(last_words)
+            transport.loseConnection()
+        else:
+            transport.abortConnection()
+
+    def lost(self) -> None:
+        """The connection is no more."""
+        self.is_closed = True
+        self.logged_in()
+
+
+class ReaderConnection(Protocol):
+    """A connection with a reader."""
+
+    @property
+    def reader(self) -> Reader:
+        """What is known of its client."""
+
+    def cut(self, reason: str, *, flush: bool = False) -> None:
+        """Close; what is not sent yet is sent first (`flush`) or thrown away."""
+
+
+C = TypeVar("C", bound=ReaderConnection)
+
+
+class Readers(Generic[C]):
+    """The connections of one server: the turns in which bursts are handed out, heartbeats, and the limits.
+
+    `deliver` is called once for all that was announced in a turn of the reactor, `beat` a few times in what counts as
+    silence, unless something is about to be delivered.
+    """
+
+    def __init__(
+        self, clock: Timers, limits: ReaderLimits, deliver: Callable[[], None], beat: Callable[[], None]
+    ) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._deliver = deliver
+        self._beat = beat
+        self._deliver_call: Any = None
+        self.connections: set[C] = set()
+        """Those that are open."""
+        self._beat_call = clock.callLater(limits.silence_s / 4, self._tick)
+
+    def admit(self, connection: C) -> bool:
+        """Whether there is room for it; if so it is remembered."""
+        if len(self.connections) >= self._limits.connections:
+            return False
+        self.connections.add(connection)
+        return True
+
+    def forget(self, connection: C) -> None:
+        """It is gone."""
+        self.connections.discard(connection)
+
+    def tail(self, connection: Any, records: NumberedFile, number: int, heartbeat: Callable[[], bytes]) -> Tail:
+        """What sends a connection the records from a number on."""
+        return Tail(records, number, connection.transport, heartbeat, lag_limit_bytes=self._limits.lag_bytes)
+
+    def deliver_soon(self) -> None:
+        """Deliver at the end of this turn of the reactor."""
+        if self._deliver_call is None:
+            self._deliver_call = self._clock.callLater(0, self.deliver)
+
+    def deliver(self) -> None:
+        """Deliver now."""
+        if self._deliver_call is not None and self._deliver_call.active():
+            self._deliver_call.cancel()
+        self._deliver_call = None
+        self._deliver()
+
+    def spread(self, connections: Iterable[C], records: NumberedFile, burst: bytes, heartbeat: bytes) -> None:
+        """Send what was just appended: one write for each, of the same bytes; who is too far behind is cut."""
+        start, data, now_s = records.size_bytes - len(burst), burst + heartbeat, self._clock.seconds()
+        for connection in tuple(connections):
+            tail = connection.reader.tail
+            if tail is not None:
+                tail.burst(start, data, now_s)
+                if tail.too_slow:
+                    connection.cut(f"slow: {tail.lag_bytes} bytes behind, the limit is {self._limits.lag_bytes}")
+
+    def beat(self, why_end: Callable[[C, Tail, float], str] = lambda *_: "") -> None:
+        """Heartbeats after silence, and the end of readers that take nothing, or that the server has a reason to end
+        (empty for none)."""
+        now_s = self._clock.seconds()
+        for connection in tuple(self.connections):
+            tail = connection.reader.tail
+            if tail is None:
+                continue
+            silent_s = now_s - tail.written_s
+            if tail.paused and silent_s >= self._limits.stall_s:
+                connection.cut(f"slow: took nothing for {silent_s:.0f} s")
+            elif reason := why_end(connection, tail, now_s):
+                connection.cut(reason, flush=True)
+            elif silent_s >= self._limits.silence_s:
+                tail.beat(now_s)
+
+    def _tick(self) -> None:
+        self._beat_call = self._clock.callLater(self._limits.silence_s / 4, self._tick)
+        if self._deliver_call is None:
+            self._beat()
+
+    def close(self) -> None:
+        """Send what is there, then close every connection."""
+        self.deliver()
+        if self._beat_call.active():
+            self._beat_call.cancel()
+        for connection in tuple(self.connections):
+            connection.cut("the exchange stops", flush=True)
+
+
+def farthest_behind_bytes(connections: Iterable[ReaderConnection]) -> int:
+    """How far the slowest reader is behind."""
+    return max((c.reader.tail.lag_bytes for c in connections if c.reader.tail), default=0)
+
+
+def peer_of(address: IAddress | None) -> str:
+    """Who connects, for the log."""
+    return f"{getattr(address, 'host', '?')}:{getattr(address, 'port', 0)}"
