@@ -9,7 +9,7 @@
                                     │ feed lines, private lines
                                     ▼
                          journal/ feed.lines, private/ ──▶ text/ ──▶ listeners, clients
-                                    │                       (tail.py: one reader of a numbered file; readers.py: all of a server)
+                                    │                       (tail.py: one reader of a numbered file, readers.py: all)
                                     └─ the same as ITCH ──▶ nasdaq/ ──▶ SoupBinTCP listeners
  config.py  settings      app.py  the process      clock.py  market time
 ```
