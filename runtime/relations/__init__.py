@@ -7,6 +7,7 @@ rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ 
                         TraceAdaptor  DBToaster traces: the streams that a script declares
                         RowAdaptor    plain streams and tables, of any format
 orderbook.py, orderlife.py: what a batch of messages does to orders      retention.py: rows that leave again
+market.py: what the adaptors of market feeds share
 ```
 """
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,9 +14,10 @@ from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FEED_SCHEMA, Schema
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
-from runtime.relations.orderbook import FEED, TRADES_SCHEMA, Messages, OrderBookAdaptor
-from runtime.relations.retention import Retained, Retention
-from runtime.state import KeyColumn, ObjectSpace
+from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
+from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
+from runtime.relations.retention import Retention
+from runtime.state import ObjectSpace
 
 __all__ = ["FeedAdaptor"]
 
@@ -33,8 +33,7 @@ class FeedAdaptor(Adaptor):
 
     def __init__(self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1) -> None:
         self._book = OrderBookAdaptor(space, name, FEED)
-        columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]
-        self._trades = Retained(space, f"{name}/trades", columns, retention, number="match_id", time="t")
+        self._trades = RecentTrades(space, name, retention)
         self._next = next_sequence
         self._dead = 0
         self._gaps = 0
@@ -63,13 +62,7 @@ class FeedAdaptor(Adaptor):
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         heartbeat = pc.equal(rows.column("action"), _HEARTBEAT).to_numpy(zero_copy_only=False)
-        time_ns = rows.column("time_ns").to_numpy()
-        cuttable = np.zeros(len(heartbeat), np.bool_)
-        cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
-        if heartbeat.any():
-            keep = ~heartbeat
-            return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
-        return Prepared(rows, row_ends, cuttable)
+        return without_heartbeats(rows, row_ends, heartbeat, rows.column("time_ns").to_numpy())
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         rows = self._in_sequence(prepared.rows)
@@ -88,13 +81,11 @@ class FeedAdaptor(Adaptor):
             number=sequence,
         )
         deltas = self._book.apply(messages)
-        if "trades" in deltas:
-            self._trades.add(deltas["trades"])
+        self._trades.take(deltas)
         return deltas
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        expired = self._trades.expire()
-        return {} if expired is None else {"trades": expired}
+        return self._trades.expire()
 
     def counters(self) -> Mapping[str, int]:
         return {**self._book.counts(), "gaps": self._gaps, "repeated": self._repeated}
@@ -117,17 +108,3 @@ class FeedAdaptor(Adaptor):
             self._dead -= missing
             self._gaps += missing
         return rows
-
-
-def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """The first letter's code of each action; 0 for an empty one."""
-    encoded = column.dictionary_encode()
-    codes = np.array(
-        [ord(t[0]) if len(t) == 1 and t.isascii() else 0 for t in encoded.dictionary.to_pylist()], np.uint8
-    )
-    found: npt.NDArray[np.uint8] = codes[encoded.indices.to_numpy()]
-    return found
-
-
-def _key_type(type_: pa.DataType) -> str:
-    return "string" if pa.types.is_string(type_) else "int64"

@@ -30,11 +30,11 @@ from runtime.formats.itch import itch_schema
 from runtime.relations._replaces import OrderEvents, inherit
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
-from runtime.relations.feed import action_codes
-from runtime.relations.orderbook import FEED, TRADES_SCHEMA, Messages, OrderBookAdaptor
+from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
+from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.orderlife import ADD, KILL, NONE, REDUCE
-from runtime.relations.retention import Retained, Retention
-from runtime.state import KeyColumn, ObjectSpace
+from runtime.relations.retention import Retention
+from runtime.state import ObjectSpace
 
 __all__ = ["ItchAdaptor", "Scale"]
 
@@ -106,12 +106,7 @@ class ItchAdaptor(Adaptor):
         """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others."""
         self._schema = schema or itch_schema()
         self._book = OrderBookAdaptor(space, name, FEED)
-        columns = [
-            KeyColumn(f.name, "string" if pa.types.is_string(f.type) else "int64", nullable=True)
-            for f in TRADES_SCHEMA
-            if f.name != "weight"
-        ]
-        self._trades = Retained(space, f"{name}/trades", columns, retention, number="match_id", time="t")
+        self._trades = RecentTrades(space, name, retention)
         self._scale, self._scales = scale, dict(scales or {})
         self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
         self._next = self._base = next_sequence
@@ -155,13 +150,7 @@ class ItchAdaptor(Adaptor):
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         heartbeat = pc.equal(rows.column("message_type"), "").to_numpy(zero_copy_only=False)
-        time_ns = _numbers(rows, "timestamp")
-        cuttable = np.zeros(len(heartbeat), np.bool_)
-        cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
-        if heartbeat.any():
-            keep = ~heartbeat
-            return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
-        return Prepared(rows, row_ends, cuttable)
+        return without_heartbeats(rows, row_ends, heartbeat, _numbers(rows, "timestamp"))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         rows = self._in_sequence(prepared.rows)
@@ -174,13 +163,11 @@ class ItchAdaptor(Adaptor):
         deltas = self._book.apply(self._messages(rows, letters))
         if self._is_scaled:
             deltas = {name: self._in_ticks(batch) for name, batch in deltas.items()}
-        if "trades" in deltas:
-            self._trades.add(deltas["trades"])
+        self._trades.take(deltas)
         return deltas
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
-        expired = self._trades.expire()
-        return {} if expired is None else {"trades": expired}
+        return self._trades.expire()
 
     def counters(self) -> Mapping[str, int]:
         return {**self._book.counts(), **self._counts}

@@ -17,7 +17,7 @@ from runtime.compiler.program import Relation
 from runtime.formats import Field, Schema
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
-from runtime.relations.feed import action_codes
+from runtime.relations.market import action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
 from runtime.state import ObjectSpace
 
