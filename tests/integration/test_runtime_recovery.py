@@ -171,6 +171,7 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
         assert versions[epoch] == Replayed().feed(told[: cuts[epoch]]).answers(VIEWS), f"version {epoch}"
 
 
+@pytest.mark.slow
 def test_a_runtime_on_itch_loses_and_repeats_nothing_whoever_is_killed(tmp_path: Path) -> None:
     """The runtime twice, and the exchange under a runtime that goes on: it logs in where its last epoch ended."""
     chance = random.Random(SEED)
