@@ -27,7 +27,7 @@ class Listing(msgspec.Struct, frozen=True):
     symbol: str
     """Its name, at most 8 characters."""
     locate: int
-    """Its number in this session, from 1."""
+    """Stock locate code: its number in the feed, from 1."""
     tick_units: int
     """Ten-thousandths of the currency in one tick."""
     lot_shares: int

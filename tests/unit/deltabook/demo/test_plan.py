@@ -11,7 +11,7 @@ from deltabook.cli import main
 from deltabook.demo import DemoError, make_stages
 from deltabook.demo.plan import VIEWS
 
-PORTS = {"exchange.text": 4711, "exchange.itch": 4712, "runtime.http": 8080}
+PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
 
 
 def test_the_strategies_stop_first_and_the_runtime_last() -> None:
@@ -30,8 +30,8 @@ def test_every_process_ends_with_its_supervisor() -> None:
 
 def test_ports_are_passed_on() -> None:
     _, runtime, algo = make_stages(Path("/run"), "agents")
-    assert "127.0.0.1:4711" in runtime.command(PORTS)
-    assert "127.0.0.1:8080" in algo.command(PORTS)
+    assert f"127.0.0.1:{PORTS['exchange.text']}" in runtime.command(PORTS)
+    assert f"127.0.0.1:{PORTS['runtime.http']}" in algo.command(PORTS)
 
 
 def test_a_capture_is_replayed_as_orders() -> None:
@@ -45,10 +45,10 @@ def test_a_capture_is_replayed_as_orders() -> None:
 def test_the_runtime_may_read_itch_while_orders_stay_text() -> None:
     exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents", feed="itch"))
     assert exchange[exchange.index("--itch-port") + 1] == "0"
-    assert runtime[runtime.index("--feed") + 1] == "127.0.0.1:4712"
+    assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
     assert runtime[runtime.index("--feed-protocol") + 1] == "itch"
     assert runtime[runtime.index("--feed-tick") + 1] == "0.01"
-    assert algo[algo.index("--orders") + 1] == "127.0.0.1:4711"
+    assert algo[algo.index("--orders") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
 
 
 def test_a_capture_is_too_fine_for_itch() -> None:
