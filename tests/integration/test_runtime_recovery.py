@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deltabook.wire.text import FeedMessage
 from queries import query_path
 from runtime.epochs import EpochLogReader, Footer, read_segment
 from tests.generators.traces import trace
@@ -19,6 +20,7 @@ from tests.integration._processes import (
     ITCH_BEGINNING,
     Results,
     Running,
+    Version,
     as_rows,
     await_end_of_java,
     exchange,
@@ -93,6 +95,21 @@ def published(directory: Path) -> dict[int, dict[str, Counter[tuple[Any, ...]]]]
     return versions
 
 
+def check_held(
+    directory: Path, last: Version, told: Sequence[FeedMessage], chance: random.Random, beginning: int = 0
+) -> None:
+    """What a run directory holds is what the feed said; ``beginning``: its messages that ``told`` lacks."""
+    market = Replayed().feed(told)
+    assert held_rows(directory, "bids") == Counter(market.relation("B"))
+    assert held_rows(directory, "asks") == Counter(market.relation("S"))
+    versions = published(directory)
+    assert versions[last.epoch] == last.rows
+    cuts = {footer.to_epoch: footer.cuts["feed"].sequence for footer in footers(directory) if footer.cuts}
+    for epoch in chance.sample(sorted(versions.keys() & cuts.keys()), 5):
+        said = told[: max(0, cuts[epoch] - beginning)]
+        assert versions[epoch] == Replayed().feed(said).answers(VIEWS), f"version {epoch}"
+
+
 def negated(table: Any) -> Any:
     """The table with its weights turned round."""
     at = table.schema.get_field_index("weight")
@@ -161,14 +178,7 @@ def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path
 
     assert check_epochs(held) == version.sequence == oracle.messages == len(told)
     assert version.rows == oracle.answers(VIEWS)
-    last = Replayed().feed(told)
-    assert held_rows(held, "bids") == Counter(last.relation("B"))
-    assert held_rows(held, "asks") == Counter(last.relation("S"))
-    versions = published(held)
-    assert versions[version.epoch] == version.rows
-    cuts = {footer.to_epoch: footer.cuts["feed"].sequence for footer in footers(held) if footer.cuts}
-    for epoch in chance.sample(sorted(versions.keys() & cuts.keys()), 5):
-        assert versions[epoch] == Replayed().feed(told[: cuts[epoch]]).answers(VIEWS), f"version {epoch}"
+    check_held(held, version, told, chance)
 
 
 @pytest.mark.slow
@@ -210,12 +220,4 @@ def test_a_runtime_on_itch_loses_and_repeats_nothing_whoever_is_killed(tmp_path:
 
     assert check_epochs(held) == version.sequence == newest
     assert version.rows == oracle.answers(VIEWS)
-    last = Replayed().feed(told)
-    assert held_rows(held, "bids") == Counter(last.relation("B"))
-    assert held_rows(held, "asks") == Counter(last.relation("S"))
-    versions = published(held)
-    assert versions[version.epoch] == version.rows
-    cuts = {footer.to_epoch: footer.cuts["feed"].sequence for footer in footers(held) if footer.cuts}
-    for epoch in chance.sample(sorted(versions.keys() & cuts.keys()), 5):
-        said = told[: max(0, cuts[epoch] - ITCH_BEGINNING)]
-        assert versions[epoch] == Replayed().feed(said).answers(VIEWS), f"version {epoch}"
+    check_held(held, version, told, chance, ITCH_BEGINNING)
