@@ -16,7 +16,7 @@ from bench.flow import write_feed
 from bench.report import Record, record
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program, encode_program, read_script
-from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.formats import FEED_SCHEMA
 from runtime.relations import FeedAdaptor, Retention

@@ -25,7 +25,7 @@ from bench.ingest.feeding import cut, feed
 from bench.ingest.talk import resident_bytes
 from bench.ingest.texts import csv_lines
 from runtime.compiler import Relation
-from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.formats import FEED_SCHEMA, FormattedBatch, Schema
 from runtime.relations import Adaptor, Offsets, Prepared
 from runtime.sources import Position, TcpSource

@@ -113,7 +113,7 @@ def run(
     directory: Path | None,
 ) -> None:
     """Run the streams that the scripts declare to their end and print the result of each SELECT."""
-    from runtime.engine import IngestConfig
+    from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
     from runtime.spark.session import SparkConfig
 

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import NamedSelect, read_script
-from runtime.engine import IngestConfig
+from runtime.engine.ingest import IngestConfig
 from runtime.service.feeds import FeedProtocol
 from runtime.service.live import LiveConfig, LiveRuntime
 from runtime.service.snapshotting import SnapshotConfig

@@ -22,7 +22,7 @@ from runtime.compiler import (
     extend_program,
     without_view,
 )
-from runtime.engine import EpochWriter
+from runtime.engine.ingest import EpochWriter
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 
 __all__ = ["Catalogue", "begin_catalogue"]

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from runtime.engine import EpochWriter
+from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.formats.itch import itch_schema

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
-from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import Retention
 from runtime.service.catalogue import Catalogue, begin_catalogue

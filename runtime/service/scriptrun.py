@@ -12,7 +12,8 @@ import msgspec
 
 from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program
 from runtime.compiler.program import Column, Program, encode_program
-from runtime.engine import EngineError, EpochWriter, Ingest, IngestConfig, IngestListener, OriginCounters
+from runtime.engine import EngineError
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, OriginCounters
 from runtime.epochs import Footer, ResultLog
 from runtime.service.errors import ServiceError
 from runtime.service.materialised import MaterialisedView, json_rows

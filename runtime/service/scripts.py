@@ -13,7 +13,7 @@ import msgspec
 
 from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource
-from runtime.engine import EpochWriter, Origin
+from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, EpochLogReader, Footer
 from runtime.formats import RawBuffer
 from runtime.relations import Adaptor, BookStream, FeedAdaptor, Retention, TraceAdaptor

@@ -14,7 +14,7 @@ import pytest
 
 from deltabook.wire import text
 from deltabook.wire.soupbin import LoginRequest, encode_login
-from runtime.engine import EpochWriter
+from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.service.feeds import FeedProtocol, make_adaptor

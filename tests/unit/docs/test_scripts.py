@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from runtime.compiler.script import parse_script
-from runtime.engine import EpochWriter, IngestConfig, Origin
+from runtime.engine.ingest import EpochWriter, IngestConfig, Origin
 from runtime.formats import COALESCE_BYTES, Codec, InputFormatter, Limits, RawBuffer
 from runtime.formats.registry import format_kind
 from runtime.service.scripts import script_origins

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runtime.engine import EpochWriter
+from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.relations import FeedAdaptor, Retention

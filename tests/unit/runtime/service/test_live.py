@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from deltabook.wire.results import FrameDecoder
 from runtime.compiler import NamedSelect
-from runtime.engine import OriginCounters
+from runtime.engine.ingest import OriginCounters
 from runtime.epochs import Footer
 from runtime.service.hub import Listener
 from runtime.service.live import LiveConfig, LiveRuntime

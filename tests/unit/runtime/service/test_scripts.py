@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runtime.compiler import StreamDeclaration, compile_program, read_script
-from runtime.engine import EpochWriter, Ingest, IngestConfig
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig
 from runtime.epochs import EpochLogReader
 from runtime.formats.codecs import Codec
 from runtime.service.errors import ServiceError

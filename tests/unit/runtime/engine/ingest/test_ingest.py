@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EpochWriter, IngestConfig
+from runtime.engine.ingest import EpochWriter, IngestConfig
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer
 from runtime.relations import Adaptor, Prepared, RowAdaptor, row_schema

@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EngineError, EpochWriter, FormatStage, TaskQueue
+from runtime.engine import EngineError
+from runtime.engine.ingest import EpochWriter, FormatStage
+from runtime.engine.ingest._queue import TaskQueue
 from runtime.epochs import Cut
 from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
@@ -91,7 +93,7 @@ def test_a_tuple_that_fails_its_origin_fails_it_in_order(tmp_path: Path, size: i
 
 def test_repeats_are_told_when_the_stream_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The formatter forgets a stream at its end, the counters of its origin do not."""
-    monkeypatch.setattr("runtime.engine.ingest.InputFormatter", partial(InputFormatter, slots=2, max_slots=2))
+    monkeypatch.setattr("runtime.engine.ingest.ingest.InputFormatter", partial(InputFormatter, slots=2, max_slots=2))
     data = lines(0, 60)
     source = ListSource(0, data, range(2, len(data), 2), shuffle=list.reverse)
     lab = IngestLab(tmp_path, [(source, numbers)], workers=1)

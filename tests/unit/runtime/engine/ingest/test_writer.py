@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.engine import EpochWriter
-from runtime.engine.deadletters import EpochDeadLetters
+from runtime.engine.ingest import EpochWriter
+from runtime.engine.ingest.deadletters import EpochDeadLetters
 from runtime.epochs import Cut, EpochLog, EpochLogError, TornSegmentError
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, StateError

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.engine.admission import Admission
 from runtime.engine.errors import EngineError
-from runtime.engine.malformed import MalformedTuples
-from runtime.engine.stage import FormatStage
+from runtime.engine.ingest.admission import Admission
+from runtime.engine.ingest.malformed import MalformedTuples
+from runtime.engine.ingest.stage import FormatStage
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
 from runtime.relations import Adaptor, Prepared, RowEnds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from runtime.engine import Admission
+from runtime.engine.ingest import Admission
 from runtime.formats import RawBuffer
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from runtime.engine import EngineError, FormatStage, TaskQueue
+from runtime.engine import EngineError
+from runtime.engine.ingest import FormatStage
+from runtime.engine.ingest._queue import TaskQueue
 from runtime.formats import (
     COALESCE_BYTES,
     FEED_SCHEMA,

@@ -19,13 +19,13 @@ from typing import Final
 
 import msgspec
 
-from runtime.engine.admission import Admission
-from runtime.engine.barrier import EpochWriter
 from runtime.engine.errors import EngineError
-from runtime.engine.origin import IN_ORDER_CAPACITY, Origin, OriginCounters
-from runtime.engine.queue import TaskQueue
-from runtime.engine.stage import FormatStage
-from runtime.engine.workers import Workers
+from runtime.engine.ingest._queue import TaskQueue
+from runtime.engine.ingest._workers import Workers
+from runtime.engine.ingest.admission import Admission
+from runtime.engine.ingest.origin import IN_ORDER_CAPACITY, Origin, OriginCounters
+from runtime.engine.ingest.stage import FormatStage
+from runtime.engine.ingest.writer import EpochWriter
 from runtime.formats import DeadLetter, FormattedBatch, InputFormatter, Pushdown, RawBuffer, Schema
 from runtime.sources import BufferSink
 

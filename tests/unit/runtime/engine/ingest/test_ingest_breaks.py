@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EpochWriter
+from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Footer
 from runtime.relations import Prepared, RowAdaptor, row_schema
 from tests.generators.ingest_lab import (

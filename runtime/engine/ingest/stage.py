@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from runtime.engine.errors import EngineError
-from runtime.engine.queue import TaskQueue
+from runtime.engine.ingest._queue import TaskQueue
 from runtime.formats import (
     FormatError,
     Formatted,

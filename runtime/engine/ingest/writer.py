@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.engine.deadletters import EpochDeadLetters
+from runtime.engine.ingest.deadletters import EpochDeadLetters
 from runtime.epochs import CommitRecord, Cut, EpochLog, Footer
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from runtime.engine import malformed
-from runtime.engine.malformed import MalformedTuples, Passed
+from runtime.engine.ingest import malformed
+from runtime.engine.ingest.malformed import MalformedTuples, Passed
 from runtime.formats import DeadLetter
 
 

@@ -1,0 +1,56 @@
+"""What flows from the step that applies messages to those that keep views, and from these to the epoch.
+
+```
+apply ──Deltas──▶ express view ──Sections──▶ epoch sink
+      ──────────────Deltas─────────────────▶
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+
+from runtime.epochs import Cut
+from runtime.formats import DeadLetter
+
+__all__ = ["Deltas", "Sections"]
+
+
+class Deltas(msgspec.Struct, frozen=True, eq=False):
+    """What some messages changed, in the order in which they are to be applied; never empty of everything.
+
+    Deltas of one epoch come one after another and then one that `closes` it, directly in front of its barrier. An
+    epoch that holds nothing is not closed: then a barrier comes without such deltas, and there is nothing to save.
+    """
+
+    relations: Mapping[str, pa.RecordBatch]
+    """By relation: rows with their column ``weight``; none of them is empty. Relations that do not change are left
+    out."""
+    messages: int = 0
+    """So many well-formed messages are inside."""
+    cuts: Mapping[str, Cut] = {}
+    """Origin → the last message inside; of those origins that have moved, at the end of an epoch of all of them."""
+    letters: tuple[DeadLetter, ...] = ()
+    """Malformed tuples that the cuts have passed: those of them that are described."""
+    malformed: int = 0
+    """How many malformed tuples the cuts have passed."""
+    closes: int = -1
+    """The number of the epoch that these deltas are the last of; -1 if more may follow."""
+
+
+class Sections(msgspec.Struct, frozen=True, eq=False):
+    """What a view's pipeline gives for the epoch that closes: emitted while it drains, once, after its last `Deltas`.
+
+    It becomes part of the epoch's segment, and is committed with the edits that the pipeline's objects in the object
+    space have until then.
+    """
+
+    epoch: int
+    """`Deltas.closes` of the epoch."""
+    batches: Mapping[str, tuple[pa.RecordBatch, ...]]
+    """By name of the section, ``view/NAME``: its rows; without any the section is left out."""
+    attributes: Mapping[str, str] = {}
+    """What the segment's footer says beside that, such as why a view has failed; by a name that nobody else gives."""
