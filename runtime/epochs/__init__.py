@@ -9,6 +9,7 @@ Spark lane, express lane ◀──────────────┤
 ```
 """
 
+from runtime.epochs.disk import LOCAL_DISK, Disk, LocalDisk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
@@ -16,12 +17,15 @@ from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 
 __all__ = [
+    "LOCAL_DISK",
     "CommitRecord",
     "Cut",
+    "Disk",
     "EpochLog",
     "EpochLogError",
     "EpochLogReader",
     "Footer",
+    "LocalDisk",
     "Prepared",
     "ResultLog",
     "Section",

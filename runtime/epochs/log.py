@@ -15,8 +15,9 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
-from runtime.epochs.segment import Footer, Segment, read_segment, sync_directory, write_segment
+from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
 __all__ = ["CommitRecord", "EpochLog", "EpochLogReader", "Prepared"]
 
@@ -48,17 +49,16 @@ def _name(epoch: int) -> str:
 class EpochLogReader:
     """The published segments of a log; epochs are consecutive, so the newest is found by looking one further."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         self._directory = directory
+        self._disk = disk
         self._latest = -1
 
     def latest(self) -> int:
         """The newest published epoch, -1 for none. Costs one look-up per new epoch."""
         if self._latest < 0:
-            self._latest = max(
-                (int(p.name.split(".")[0]) for p in self._directory.glob(f"[0-9]*{_SUFFIX}")), default=-1
-            )
-        while self.path(self._latest + 1).exists():
+            self._latest = max(self._published(), default=-1)
+        while self._disk.exists(self.path(self._latest + 1)):
             self._latest += 1
         return self._latest
 
@@ -69,30 +69,41 @@ class EpochLogReader:
     def read(self, epoch: int) -> Segment:
         """The segment of a published epoch; raises `EpochLogError` where there is none or it is torn."""
         try:
-            return read_segment(self.path(epoch))
+            segment = read_segment(self.path(epoch), self._disk)
         except FileNotFoundError:
             raise EpochLogError(f"expected epoch {epoch} in {self._directory}, newest is {self.latest()}") from None
+        if segment.footer.to_epoch != epoch:
+            raise TornSegmentError(f"expected epoch {epoch} at {segment.path}, was {segment.footer.to_epoch}")
+        return segment
+
+    def _published(self) -> list[int]:
+        """Epochs by the names of files, ascending."""
+        return [
+            int(n.split(".")[0]) for n in self._disk.names(self._directory) if n[0].isdigit() and n.endswith(_SUFFIX)
+        ]
 
 
 class EpochLog(EpochLogReader):
     """The writing side. One owner at a time; the state store's lock keeps a second process away."""
 
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        sync_directory(directory.parent)
-        super().__init__(directory)
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
+        disk.make_directory(directory)
+        super().__init__(directory, disk)
 
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored."""
         newest = committed.epoch if committed else -1
-        for hidden in self._directory.glob(f".*{_SUFFIX}"):
-            epoch = int(hidden.name[1:].split(".")[0])
-            if committed and epoch == newest and not self.path(epoch).exists():
+        for name in self._disk.names(self._directory):
+            if not (name.startswith(".") and name.endswith(_SUFFIX)):
+                continue
+            hidden = self._directory / name
+            epoch = int(name[1:].split(".")[0])
+            if committed and epoch == newest and not self._disk.exists(self.path(epoch)):
                 self._expect(hidden, committed)
-                hidden.rename(self.path(epoch))
+                self._disk.rename(hidden, self.path(epoch))
             else:
-                hidden.unlink()
-        sync_directory(self._directory)
+                self._disk.unlink(hidden)
+        self._disk.sync_directory(self._directory)
         if self.latest() != newest:
             raise EpochLogError(
                 f"expected epoch {newest}, the last one committed, as the newest in {self._directory}, "
@@ -105,21 +116,23 @@ class EpochLog(EpochLogReader):
         """Write and sync the next epoch's segment under a hidden name."""
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self._directory}, was {footer.to_epoch}")
-        checksum = write_segment(self._hidden(footer.to_epoch), sections, footer)
-        sync_directory(self._directory)  # the name must be as durable as the bytes before the commit speaks of them
+        checksum = write_segment(self._disk, self._hidden(footer.to_epoch), sections, footer)
+        self._disk.sync_directory(
+            self._directory
+        )  # the name must be as durable as the bytes before the commit speaks of them
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
         """Show a committed segment to readers."""
         epoch = prepared.record.epoch
-        self._hidden(epoch).rename(self.path(epoch))
-        sync_directory(self._directory)
+        self._disk.rename(self._hidden(epoch), self.path(epoch))
+        self._disk.sync_directory(self._directory)
 
     def _hidden(self, epoch: int) -> Path:
         return self._directory / f".{_name(epoch)}"
 
     def _expect(self, path: Path, record: CommitRecord) -> None:
-        segment = read_segment(path)
+        segment = read_segment(path, self._disk)
         if segment.checksum != record.checksum:
             raise TornSegmentError(
                 f"expected footer checksum {record.checksum:08x} at {path}, was {segment.checksum:08x}"

@@ -12,8 +12,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from runtime.epochs.errors import EpochLogError
-from runtime.epochs.segment import Footer, Segment, read_segment, sync_directory, write_segment
+from runtime.epochs.disk import LOCAL_DISK, Disk
+from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
 __all__ = ["ResultLog"]
 
@@ -23,13 +24,15 @@ _SUFFIX: Final = ".result"
 class ResultLog:
     """Result segments in one directory. One writer; any number of readers."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-        sync_directory(directory.parent)
-        for hidden in directory.glob(f".*{_SUFFIX}"):
-            hidden.unlink()
-        self._versions = sorted(self._parse(p) for p in directory.glob(f"[0-9]*{_SUFFIX}"))
+        self._disk = disk
+        disk.make_directory(directory)
+        for name in disk.names(directory):
+            if name.startswith(".") and name.endswith(_SUFFIX):
+                disk.unlink(directory / name)
+        disk.sync_directory(directory)  # what a reader is shown from here on must outlive a crash
+        self._versions = self._spans_in(directory, disk)
         for (_, to_epoch), (from_epoch, after) in zip(self._versions, self._versions[1:], strict=False):
             if to_epoch != from_epoch:
                 raise EpochLogError(
@@ -37,14 +40,15 @@ class ResultLog:
                 )
 
     @classmethod
-    def versions_in(cls, directory: Path) -> list[int]:
+    def versions_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> list[int]:
         """The versions published in a directory, ascending; nothing is changed there."""
-        return sorted(cls._parse(path)[1] for path in directory.glob(f"[0-9]*{_SUFFIX}"))
+        return [to_epoch for _, to_epoch in cls._spans_in(directory, disk)]
 
     @staticmethod
-    def _parse(path: Path) -> tuple[int, int]:
-        from_epoch, to_epoch = path.name.removesuffix(_SUFFIX).split("-")
-        return int(from_epoch), int(to_epoch)
+    def _spans_in(directory: Path, disk: Disk) -> list[tuple[int, int]]:
+        names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_SUFFIX)]
+        spans = [name.removesuffix(_SUFFIX).split("-") for name in names]
+        return sorted((int(from_epoch), int(to_epoch)) for from_epoch, to_epoch in spans)
 
     def latest(self) -> int:
         """The newest published version, 0 for none."""
@@ -60,16 +64,21 @@ class ResultLog:
             raise EpochLogError(f"expected a result from epoch {self.latest()}, was ({from_epoch}, {to_epoch}]")
         path = self._path(from_epoch, to_epoch)
         hidden = path.with_name("." + path.name)
-        write_segment(hidden, changes, footer)
-        hidden.rename(path)
-        sync_directory(self.directory)
+        write_segment(self._disk, hidden, changes, footer)
+        self._disk.rename(hidden, path)
+        self._disk.sync_directory(self.directory)
         self._versions.append((from_epoch, to_epoch))
         return True
 
     def read_all(self) -> Iterator[Segment]:
         """Every result segment in order."""
         for from_epoch, to_epoch in self._versions:
-            yield read_segment(self._path(from_epoch, to_epoch))
+            segment = read_segment(self._path(from_epoch, to_epoch), self._disk)
+            found = segment.footer.from_epoch, segment.footer.to_epoch
+            if found != (from_epoch, to_epoch):
+                raise TornSegmentError(f"expected ({from_epoch}, {to_epoch}] at {segment.path}, was {found}")
+            segment.verify()
+            yield segment
 
     def _path(self, from_epoch: int, to_epoch: int) -> Path:
         return self.directory / f"{from_epoch:012d}-{to_epoch:012d}{_SUFFIX}"

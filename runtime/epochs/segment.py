@@ -6,19 +6,20 @@ and CRC-32 and eight magic bytes. A reader starts at the end, so a file that was
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 
+from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import TornSegmentError
 
-__all__ = ["Cut", "Footer", "Section", "Segment", "read_segment", "sync_directory", "write_segment"]
+__all__ = ["Cut", "Footer", "Section", "Segment", "read_segment", "write_segment"]
 
 _MAGIC: Final = b"DBKSEG01"
 _TAIL: Final = struct.Struct("<II8s")
@@ -74,43 +75,56 @@ class Footer(msgspec.Struct, frozen=True):
     """Anything else a writer wants kept, such as a failed view's reason."""
 
 
-def write_segment(path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:
-    """Write a segment and fsync it; gives the CRC-32 of its footer, which covers the CRCs of all sections.
+def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:
+    """Write a segment durably; gives the CRC-32 of its footer, which covers the CRCs of all sections.
 
-    Sections without batches are left out. The caller renames the file and syncs the directory.
+    Sections without batches are left out. The caller renames the file and syncs the directory. What a disk that fails
+    has left of the file is removed, if it can be.
     """
+    checksums: list[int] = []
+    try:
+        disk.write(path, _pieces(sections, footer, checksums.append))
+    except OSError:
+        with suppress(OSError):
+            disk.unlink(path)
+        raise
+    return checksums[0]
+
+
+def _pieces(
+    sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer, on_checksum: Callable[[int], None]
+) -> Iterator[bytes | pa.Buffer]:
+    """The file from its beginning; no more than one section is in memory."""
     written: list[Section] = []
-    with path.open("wb") as file:
-        for name, batches in sections.items():
-            section = _write_section(file, name, list(batches))
-            if section is not None:
-                written.append(section)
-        body = msgspec.msgpack.encode(msgspec.structs.replace(footer, sections=tuple(written)))
-        checksum = zlib.crc32(body)
-        file.write(body)
-        file.write(_TAIL.pack(len(body), checksum, _MAGIC))
-        file.flush()
-        os.fsync(file.fileno())
-    return checksum
+    position = 0
+    for name, held in sections.items():
+        batches = list(held)
+        if not batches:
+            continue
+        data = _stream(batches)
+        padding = -position % _ALIGNMENT
+        yield b"\0" * padding
+        yield data
+        start = position + padding
+        written.append(Section(name, start, data.size, sum(b.num_rows for b in batches), zlib.crc32(data)))
+        position = start + data.size
+    body = msgspec.msgpack.encode(msgspec.structs.replace(footer, sections=tuple(written)))
+    checksum = zlib.crc32(body)
+    on_checksum(checksum)
+    yield body
+    yield _TAIL.pack(len(body), checksum, _MAGIC)
 
 
-def _write_section(file: object, name: str, batches: list[pa.RecordBatch]) -> Section | None:
-    if not batches:
-        return None
+def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    data = sink.getvalue()
-    position: int = file.tell()  # type: ignore[attr-defined]
-    padding = -position % _ALIGNMENT
-    file.write(b"\0" * padding)  # type: ignore[attr-defined]
-    file.write(data)  # type: ignore[attr-defined]
-    return Section(name, position + padding, data.size, sum(b.num_rows for b in batches), zlib.crc32(data))
+    return sink.getvalue()
 
 
 class Segment:
-    """A sealed segment, memory-mapped; sections are read without copying."""
+    """A sealed segment, memory-mapped; sections are read without copying, and compared with their checksums."""
 
     def __init__(self, path: Path, footer: Footer, checksum: int, data: pa.Buffer) -> None:
         self.path = path
@@ -118,33 +132,51 @@ class Segment:
         self.checksum = checksum
         self._data = data
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(self._data.size)
+
     def rows(self, name: str) -> pa.Table | None:
-        """The table of this section, None where the segment has none."""
+        """The table of this section, None where the segment has none; raises `TornSegmentError`."""
         for section in self.footer.sections:
             if section.name == name:
-                return pa.ipc.open_stream(self._data.slice(section.offset, section.length)).read_all()
+                return pa.ipc.open_stream(self._checked(section)).read_all()
         return None
 
     def verify(self) -> None:
-        """Compare every section with its checksum; raises `TornSegmentError`."""
+        """Compare every section with its checksum, and what is between them with zeros; raises `TornSegmentError`."""
+        position = 0
         for section in self.footer.sections:
-            found = zlib.crc32(self._data.slice(section.offset, section.length))
-            if found != section.crc32:
+            self._checked(section)
+            padding = self._data.slice(position, section.offset - position).to_pybytes()
+            if padding.strip(b"\0"):
                 raise TornSegmentError(
-                    f"expected checksum {section.crc32:08x} for section {section.name} of {self.path}, was {found:08x}"
+                    f"expected zeros before section {section.name} of {self.path}, at byte {position}, was {padding!r}"
                 )
+            position = section.offset + section.length
+
+    def _checked(self, section: Section) -> pa.Buffer:
+        data = self._data.slice(section.offset, section.length)
+        found = zlib.crc32(data)
+        if found != section.crc32:
+            raise TornSegmentError(
+                f"expected checksum {section.crc32:08x} for section {section.name} of {self.path}, was {found:08x}"
+            )
+        return data
 
 
-def read_segment(path: Path) -> Segment:
+def read_segment(path: Path, disk: Disk = LOCAL_DISK) -> Segment:
     """Open a segment; raises `TornSegmentError` if its footer is not whole, `FileNotFoundError` if there is none."""
-    with pa.memory_map(str(path)) as file:
-        data = file.read_buffer()
+    data = disk.read(path)
     if data.size < _TAIL.size:
         raise TornSegmentError(f"expected a segment of at least {_TAIL.size} bytes at {path}, was {data.size}")
     length, checksum, magic = _TAIL.unpack(data.slice(data.size - _TAIL.size).to_pybytes())
-    start = data.size - _TAIL.size - length
-    if magic != _MAGIC or start < 0:
+    if magic != _MAGIC:
         raise TornSegmentError(f"expected a segment's end {_MAGIC!r} at {path}, was {magic!r}")
+    start = data.size - _TAIL.size - length
+    if start < 0:
+        raise TornSegmentError(f"expected a footer of at most {data.size - _TAIL.size} bytes at {path}, was {length}")
     body = data.slice(start, length).to_pybytes()
     if zlib.crc32(body) != checksum:
         raise TornSegmentError(f"expected footer checksum {checksum:08x} at {path}, was {zlib.crc32(body):08x}")
@@ -152,13 +184,7 @@ def read_segment(path: Path) -> Segment:
         footer = msgspec.msgpack.decode(body, type=Footer)
     except msgspec.DecodeError as error:
         raise TornSegmentError(f"expected a segment's footer at {path}, was {body[:40]!r}: {error}") from None
+    end = max((section.offset + section.length for section in footer.sections), default=0)
+    if end != start:
+        raise TornSegmentError(f"expected {end} bytes of sections at {path}, was {start}")
     return Segment(path, footer, checksum, data)
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames and removals in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,6 @@ One that is torn is passed over for an older one, or for the log itself: a snaps
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -15,9 +14,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import EpochLogError
 from runtime.epochs.log import EpochLogReader
-from runtime.epochs.segment import Footer, Segment, read_segment, sync_directory, write_segment
+from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
 __all__ = ["SnapshotDirectory", "add_up", "consolidated", "has_snapshot_of"]
 
@@ -32,17 +32,18 @@ _STRETCH_SEGMENTS: Final = 1000
 class SnapshotDirectory:
     """Snapshots of one log. One writer; readers in any process."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         self._directory = directory
+        self._disk = disk
 
     def epochs(self) -> list[int]:
         """The epochs of which there are snapshots, whole or torn, the newest first."""
-        return sorted((int(p.name.split(".")[0]) for p in self._directory.glob(f"[0-9]*{_SUFFIX}")), reverse=True)
+        return self._epochs_in(self._directory)[::-1]
 
     def newest(self, at_most: int) -> Segment | None:
         """The newest whole snapshot that is not past this epoch; every byte of it is checked."""
         for epoch in self.epochs():
-            if epoch <= at_most and (found := _whole(self._path(epoch))) is not None:
+            if epoch <= at_most and (found := self._whole(self._path(epoch))) is not None:
                 return found
         return None
 
@@ -75,40 +76,52 @@ class SnapshotDirectory:
         ``owner`` is the epoch for which it is needed.
         """
         pinned = self._directory / _PINS / f"{owner:012d}{_SUFFIX}"
-        while _whole(pinned) is None:
-            pinned.unlink(missing_ok=True)
+        while self._whole(pinned) is None:
+            self._disk.unlink(pinned)
             found = self.newest(at_most)
             if found is None:
                 return None
-            pinned.parent.mkdir(exist_ok=True)
+            self._disk.make_directory(pinned.parent)
             try:
-                os.link(found.path, pinned)
+                self._disk.link(found.path, pinned)
             except FileNotFoundError:
                 continue  # a newer one has taken its place meanwhile
         return pinned
 
     def unpin(self, owner: int) -> None:
         """What this epoch and earlier ones needed is needed no more."""
-        for path in (self._directory / _PINS).glob(f"[0-9]*{_SUFFIX}"):
-            if int(path.name.split(".")[0]) <= owner:
-                path.unlink(missing_ok=True)
+        for pinned in self._epochs_in(self._directory / _PINS):
+            if pinned <= owner:
+                self._disk.unlink(self._directory / _PINS / f"{pinned:012d}{_SUFFIX}")
+
+    def _epochs_in(self, directory: Path) -> list[int]:
+        names = [name for name in self._disk.names(directory) if name[0].isdigit() and name.endswith(_SUFFIX)]
+        return [int(name.split(".")[0]) for name in names]
 
     def _path(self, epoch: int) -> Path:
         return self._directory / f"{epoch:012d}{_SUFFIX}"
 
     def _write(self, epoch: int, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
-        if not self._directory.exists():
-            self._directory.mkdir()
-            sync_directory(self._directory.parent)
-        for hidden in self._directory.glob(f".*{_SUFFIX}"):
-            hidden.unlink()
+        self._disk.make_directory(self._directory)
+        for name in self._disk.names(self._directory):
+            if name.startswith(".") and name.endswith(_SUFFIX):
+                self._disk.unlink(self._directory / name)
         path = self._path(epoch)
         hidden = path.with_name("." + path.name)
-        write_segment(hidden, tables, Footer(0, epoch, attributes={"without": ",".join(sorted(without))}))
-        hidden.rename(path)
-        sync_directory(self._directory)
+        write_segment(self._disk, hidden, tables, Footer(0, epoch, attributes={"without": ",".join(sorted(without))}))
+        self._disk.rename(hidden, path)
+        self._disk.sync_directory(self._directory)
         for old in self.epochs()[_KEPT:]:
-            self._path(old).unlink(missing_ok=True)
+            self._disk.unlink(self._path(old))
+
+    def _whole(self, path: Path) -> Segment | None:
+        """The segment of a file, None if it is not there or torn."""
+        try:
+            segment = read_segment(path, self._disk)
+            segment.verify()
+        except (FileNotFoundError, EpochLogError, pa.ArrowException, OSError):
+            return None
+        return segment
 
 
 def has_snapshot_of(segment: Segment, relation: str) -> bool:
@@ -171,13 +184,3 @@ def _stretches(log: EpochLogReader, begin: int, end: int) -> Iterator[list[Segme
             stretch, held = [], 0
     if stretch:
         yield stretch
-
-
-def _whole(path: Path) -> Segment | None:
-    """The segment of a file, None if it is not there or torn."""
-    try:
-        segment = read_segment(path)
-        segment.verify()
-    except (FileNotFoundError, EpochLogError, pa.ArrowException, OSError):
-        return None
-    return segment

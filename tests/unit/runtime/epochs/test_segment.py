@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.epochs import Cut, Footer, TornSegmentError, read_segment
+from runtime.epochs import LOCAL_DISK, Cut, Footer, TornSegmentError, read_segment
 from runtime.epochs.segment import write_segment
 
 BIDS = pa.record_batch(
@@ -28,7 +28,7 @@ FOOTER = Footer(
 
 
 def sealed(path: Path) -> int:
-    return write_segment(path, {"bids": [BIDS, BIDS.slice(1)], "asks": [], "trades": [BIDS.slice(0, 0)]}, FOOTER)
+    return write_segment(LOCAL_DISK, path, {"bids": [BIDS, BIDS.slice(1)], "asks": [], "trades": [BIDS.slice(0, 0)]}, FOOTER)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_a_segment_without_sections(tmp_path: Path) -> None:
-    write_segment(tmp_path / "x", {}, FOOTER)
+    write_segment(LOCAL_DISK, tmp_path / "x", {}, FOOTER)
     segment = read_segment(tmp_path / "x")
     segment.verify()
     assert segment.footer == FOOTER
@@ -60,7 +60,7 @@ def test_a_segment_without_sections(tmp_path: Path) -> None:
 def test_any_rows(tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("segment") / "x"
     schema = pa.schema([("v", pa.int64())])
-    write_segment(path, {"v": [pa.record_batch([pa.array(b, pa.int64())], schema=schema) for b in batches]}, FOOTER)
+    write_segment(LOCAL_DISK, path, {"v": [pa.record_batch([pa.array(b, pa.int64())], schema=schema) for b in batches]}, FOOTER)
     table = read_segment(path).rows("v")
     assert (table.column("v").to_pylist() if table is not None else []) == [n for b in batches for n in b]
 
