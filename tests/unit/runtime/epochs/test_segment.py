@@ -28,7 +28,9 @@ FOOTER = Footer(
 
 
 def sealed(path: Path) -> int:
-    return write_segment(LOCAL_DISK, path, {"bids": [BIDS, BIDS.slice(1)], "asks": [], "trades": [BIDS.slice(0, 0)]}, FOOTER)
+    return write_segment(
+        LOCAL_DISK, path, {"bids": [BIDS, BIDS.slice(1)], "asks": [], "trades": [BIDS.slice(0, 0)]}, FOOTER
+    )
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -60,7 +62,9 @@ def test_a_segment_without_sections(tmp_path: Path) -> None:
 def test_any_rows(tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]) -> None:
     path = tmp_path_factory.mktemp("segment") / "x"
     schema = pa.schema([("v", pa.int64())])
-    write_segment(LOCAL_DISK, path, {"v": [pa.record_batch([pa.array(b, pa.int64())], schema=schema) for b in batches]}, FOOTER)
+    write_segment(
+        LOCAL_DISK, path, {"v": [pa.record_batch([pa.array(b, pa.int64())], schema=schema) for b in batches]}, FOOTER
+    )
     table = read_segment(path).rows("v")
     assert (table.column("v").to_pylist() if table is not None else []) == [n for b in batches for n in b]
 
