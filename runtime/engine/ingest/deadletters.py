@@ -6,13 +6,14 @@ is cut off at the next start, and the tuple comes again with the input that is r
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from runtime.epochs import LOCAL_DISK, Disk
 from runtime.formats import DeadLetter
 
 __all__ = ["EpochDeadLetters"]
@@ -38,9 +39,18 @@ class _Line(msgspec.Struct, frozen=True):
 class EpochDeadLetters:
     """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
 
-    def __init__(self, path: Path, committed_epoch: int, counted: int = 0, *, limit_bytes: int = _LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        path: Path,
+        committed_epoch: int,
+        counted: int = 0,
+        *,
+        limit_bytes: int = _LIMIT_BYTES,
+        disk: Disk = LOCAL_DISK,
+    ) -> None:
         """``counted``: malformed tuples of the committed epochs."""
         self._path = path
+        self._disk = disk
         self._limit_bytes = limit_bytes
         self.count = counted
         self.pending = 0
@@ -60,26 +70,27 @@ class EpochDeadLetters:
             self._size += len(line)
         if not lines:
             return
-        with self._path.open("ab") as file:
-            file.write(b"".join(lines))
-            file.flush()
-            os.fsync(file.fileno())
+        is_new = not self._disk.exists(self._path)
+        self._disk.append(self._path, b"".join(lines))
+        if is_new:
+            self._disk.sync_directory(self._path.parent)
 
     def _cut_to(self, epoch: int) -> int:
         """Drop lines of epochs past this one, and a torn last line; gives the size that is left."""
-        if not self._path.exists():
+        if not self._disk.exists(self._path):
             return 0
+        data = self._disk.read(self._path)
         size = 0
-        with self._path.open("r+b") as file:
-            for line in file:
-                try:
-                    entry = msgspec.json.decode(line, type=_Line)
-                except msgspec.DecodeError:
-                    break
-                if entry.epoch > epoch or not line.endswith(b"\n"):
-                    break
-                size += len(line)
-            file.truncate(size)
+        for line in io.BytesIO(data):
+            try:
+                entry = msgspec.json.decode(line, type=_Line)
+            except msgspec.DecodeError:
+                break
+            if entry.epoch > epoch or not line.endswith(b"\n"):
+                break
+            size += len(line)
+        if size < data.size:
+            self._disk.truncate(self._path, size)
         return size
 
 

@@ -15,9 +15,10 @@ import msgspec
 import pyarrow as pa
 
 from runtime.engine.ingest.deadletters import EpochDeadLetters
-from runtime.epochs import CommitRecord, Cut, EpochLog, Footer
+from runtime.engine.ingest.deltas import Sections
+from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, Disk, EpochLog, Footer
 from runtime.formats import DeadLetter
-from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore
+from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
 __all__ = ["EpochWriter", "Recovered"]
 
@@ -43,24 +44,38 @@ class Recovered(msgspec.Struct, frozen=True):
 class EpochWriter:
     """Owns a runtime's state database, object space and epoch log; one per directory, held by the database's lock.
 
-    Not thread-safe: one owner at a time.
+    Not thread-safe: one owner at a time. While an ingest runs that is its sink, between two barriers; nobody else
+    touches the writer then, but for `recovered`, `epoch` and `dead_letters`, which may be looked at.
     """
 
-    def __init__(self, directory: Path, now_ns: Callable[[], int], on_epoch: Callable[[Footer], None]) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._store = SqliteStore(directory / "state.db")
-        self.space = ObjectSpace(self._store)
-        self.log = EpochLog(directory / "epochs")
+    def __init__(
+        self,
+        directory: Path,
+        now_ns: Callable[[], int],
+        on_epoch: Callable[[Footer], None],
+        *,
+        store: Store | None = None,
+        disk: Disk = LOCAL_DISK,
+    ) -> None:
+        """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is sealed.
+
+        Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case.
+        """
+        disk.make_directory(directory)
+        self._store = store or SqliteStore(directory / "state.db")
         self._now_ns = now_ns
         self._on_epoch = on_epoch
         try:
+            self.space = ObjectSpace(self._store)
+            self.log = EpochLog(directory / "epochs", disk)
             self.recovered = self._recover()
             counted = self.recovered.dead_letters if self.recovered else 0
-            self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch, counted)
+            self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch, counted, disk=disk)
         except BaseException:
             self._store.close()
             raise
         self._deltas: dict[str, list[pa.RecordBatch]] = {}
+        self._attributes: dict[str, str] = {}
         self._letters: list[DeadLetter] = []
         self._messages = 0
 
@@ -96,6 +111,13 @@ class EpochWriter:
                 self._deltas.setdefault(name, []).append(batch)
         self._messages += messages
 
+    def add_sections(self, sections: Sections) -> None:
+        """Put what a view has made of the open epoch next to its deltas."""
+        for name, batches in sections.batches.items():
+            if batches:
+                self._deltas.setdefault(name, []).extend(batches)
+        self._attributes.update(sections.attributes)
+
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
         """Put malformed tuples into the open epoch: the first of them to be written out, all of them counted."""
         self._letters += letters[: max(0, _MOST_LETTERS - len(self._letters))]
@@ -114,6 +136,7 @@ class EpochWriter:
             messages=self._messages,
             time_ns=self._now_ns(),
             control=control,
+            attributes=self._attributes,
         )
         self._dead.write(epoch, self._letters)
         prepared = self.log.prepare(footer, self._deltas)
@@ -123,7 +146,7 @@ class EpochWriter:
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered
-        self._deltas, self._letters, self._messages = {}, [], 0
+        self._deltas, self._attributes, self._letters, self._messages = {}, {}, [], 0
         self._on_epoch(footer)
         return footer
 
