@@ -9,18 +9,20 @@ columns.py: Arrow columns ↔ key words, StringPool      space.py: the names, an
 ```
 """
 
-from runtime.state.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state.chains import Chain, RunHolder, decode_run, encode_run
+from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state.columnar.keyindex import KeyIndex
+from runtime.state.columnar.ordered import OrderedIndex
+from runtime.state.columnar.sumrow import SumRow
+from runtime.state.columnar.sums import SumTable
+from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError, StateError, StateOverflowError
-from runtime.state.keyindex import KeyIndex
-from runtime.state.ordered import OrderedIndex
-from runtime.state.space import ObjectSpace, decode_run, encode_run
+from runtime.state.space import ObjectSpace
 from runtime.state.store import Edit, MemoryStore, SqliteStore, Store
-from runtime.state.sumrow import SumRow
-from runtime.state.sums import SumTable
-from runtime.state.table import KeyedTable
 
 __all__ = [
     "ARROW_TYPES",
+    "Chain",
     "CorruptStateError",
     "Edit",
     "KeyColumn",
@@ -29,6 +31,7 @@ __all__ = [
     "MemoryStore",
     "ObjectSpace",
     "OrderedIndex",
+    "RunHolder",
     "SqliteStore",
     "StateError",
     "StateOverflowError",

@@ -8,24 +8,20 @@ one, so that both a checkpoint and the chain follow what changes and what is hel
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 
-from runtime.state.columns import StringPool
+from runtime.state.chains import Chain, RunHolder, TableRuns
+from runtime.state.columnar.columns import StringPool
+from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError, StateError
 from runtime.state.store import Edit, Store
-from runtime.state.table import KeyedTable
 
-__all__ = ["ObjectSpace", "decode_run", "encode_run"]
+__all__ = ["ObjectSpace"]
 
 _INDEX: Final = "index"
-_SMALLEST_BASE_BYTES: Final = 64 * 1024
-_CHECKSUM: Final = struct.Struct("<I")
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -34,67 +30,6 @@ class _Kind(msgspec.Struct, frozen=True):
     kind: str
     name: str
     number: int
-
-
-def encode_run(run: pa.RecordBatch) -> bytes:
-    """A run as an Arrow IPC stream and, behind it, the stream's CRC-32."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, run.schema) as writer:
-        writer.write_batch(run)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data + _CHECKSUM.pack(zlib.crc32(data))
-
-
-def decode_run(data: bytes, name: str) -> pa.RecordBatch:
-    """The run of these bytes; raises `CorruptStateError` that names the object."""
-    stream = memoryview(data)[: -_CHECKSUM.size]
-    if len(data) < _CHECKSUM.size or _CHECKSUM.unpack(data[len(stream) :])[0] != zlib.crc32(stream):
-        raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}… with another checksum")
-    try:
-        return pa.ipc.open_stream(pa.py_buffer(stream)).read_next_batch()
-    except (pa.ArrowInvalid, StopIteration, OSError) as error:
-        raise CorruptStateError(f"expected a run of object {name}, was {data[:16]!r}…: {error}") from None
-
-
-class _TableObject:
-    """A keyed table and the chain of runs that stores it."""
-
-    def __init__(self, name: str, table: KeyedTable, store: Store) -> None:
-        self.table = table
-        self._name = f"object/{name}"
-        self._runs: dict[int, int] = {}  # key → bytes; the lowest key is the base
-        for key, data in store.scan(self._name):
-            self._apply(decode_run(data, name), name)
-            self._runs[key] = len(data)
-        self._planned: dict[int, int] = {}
-
-    def _apply(self, run: pa.RecordBatch, name: str) -> None:
-        try:
-            self.table.apply_run(run)
-        except CorruptStateError as error:
-            raise CorruptStateError(f"object {name}: {error}") from None
-
-    def save(self) -> list[Edit]:
-        if not self.table.dirty and not self.table._in_flight:
-            return []
-        run = encode_run(self.table.save())
-        key = max(self._runs, default=-1) + 1
-        sizes = [self._runs[k] for k in sorted(self._runs)]
-        if sizes and sum(sizes[1:]) + len(run) > max(sizes[0], _SMALLEST_BASE_BYTES):
-            base = encode_run(self.table.save_all())
-            self._planned = {key: len(base)}
-            return [Edit(self._name, k, None) for k in self._runs] + [Edit(self._name, key, base)]
-        self._planned = self._runs | {key: len(run)}
-        return [Edit(self._name, key, run)]
-
-    def on_saved(self) -> None:
-        if self._planned:
-            self._runs, self._planned = self._planned, {}
-        self.table.on_saved()
-
-    def on_failed(self) -> None:
-        self._planned = {}
-        self.table.on_failed()
 
 
 class _PoolObject:
@@ -139,7 +74,7 @@ class _ValueObject:
         self._saving = self._saved
 
 
-_Object = _TableObject | _PoolObject | _ValueObject
+_Object = Chain | _PoolObject | _ValueObject
 
 
 class ObjectSpace:
@@ -154,9 +89,23 @@ class ObjectSpace:
     def table(self, name: str, width: int, values: Sequence[str]) -> KeyedTable:
         """The keyed table of this name, made if it was not there; raises `StateError` if it is another kind."""
         held = self._get(name, f"table:{width}:{','.join(values)}")
-        if not isinstance(held, _TableObject):
-            held = self._objects[name] = _TableObject(name, KeyedTable(width, values), self._store)
-        return held.table
+        if not isinstance(held, Chain):
+            held = self._objects[name] = self._chain(name, TableRuns(name, KeyedTable(width, values)))
+        assert isinstance(held.holder, TableRuns)
+        return held.holder.table
+
+    def runs(self, name: str, holder: RunHolder) -> None:
+        """Keep this holder under this name from now on, restored from what was saved of it.
+
+        Raises `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
+        the holder does not take.
+        """
+        if self._get(name, "runs") is not None:
+            raise StateError(f"expected object {name} to have no holder yet, was held already")
+        self._objects[name] = self._chain(name, holder)
+
+    def _chain(self, name: str, holder: RunHolder) -> Chain:
+        return Chain(f"object/{name}", name, holder, self._store)
 
     def pool(self, name: str) -> StringPool:
         """The string pool of this name, made if it was not there; raises `StateError` if it is another kind."""

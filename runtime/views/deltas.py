@@ -1,6 +1,6 @@
 """Batches of keyed deltas as numpy columns: what is added to indexes and what statements begin with.
 
-A key column is words (as `runtime.state.columns` has them) and where it is NULL; sums are exact columns.
+A key column is words (as `runtime.state.columnar.columns` has them) and where it is NULL; sums are exact columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import ColumnType, Key, Map
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words
-from runtime.state.exactsums import Exact, fit, grouped, largest, of_integers, total_of
+from runtime.state.columnar.exactsums import Exact, fit, grouped, largest, of_integers, total_of
 from runtime.views.payload import Payload, PlainPayload, payload_sums, payload_weight
 
 __all__ = ["Delta", "KeyVector", "added_up", "aggregated", "delta_of", "nullable_words", "plain_words"]

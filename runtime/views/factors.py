@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.compiler.program import Call, Col, Expr, Factor, Nested, Program
-from runtime.state.exactsums import Exact, summed, total_of
+from runtime.state.columnar.exactsums import Exact, summed, total_of
 from runtime.views.deltas import aggregated
 from runtime.views.indexes import IndexSpec, Ranges, Totals, Whole
 from runtime.views.scalars import Scalar, scalar

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Call, Col, Expr, Lit, Term
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, arrow_of, exact_of, fit, largest
+from runtime.state.columnar.exactsums import Exact, arrow_of, exact_of, fit, largest
 from runtime.views.deltas import Delta, KeyVector
 from runtime.views.errors import ViewError
 

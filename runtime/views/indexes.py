@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from runtime.compiler.program import ColumnType, Lookup, Range
 from runtime.state import OrderedIndex, SumRow, SumTable
-from runtime.state.arrangement import Arrangement
-from runtime.state.exactsums import Exact, fit, total_of
+from runtime.state.columnar.arrangement import Arrangement
+from runtime.state.columnar.exactsums import Exact, fit, total_of
 from runtime.views.deltas import Delta, KeyVector, added_up, aggregated, nullable_words, plain_words
 from runtime.views.frames import Frame, integers
 

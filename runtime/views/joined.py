@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runtime.compiler.program import Auxiliary, Joined, Program, Statement, View
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, summed
+from runtime.state.columnar.exactsums import Exact, summed
 from runtime.views.deltas import Delta, KeyVector, added_up, aggregated, nullable_words
 from runtime.views.evaluate import mask
 from runtime.views.frames import Frame

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runtime.compiler.program import Col, Column, ColumnType, Expr, Joined, Selected, View
 from runtime.state import ARROW_TYPES, KeyColumn, StringPool, SumRow, SumTable, decode_words, width_of
-from runtime.state.exactsums import Exact, arrow_of, total_of
+from runtime.state.columnar.exactsums import Exact, arrow_of, total_of
 from runtime.views.evaluate import evaluate, mask, wide_array
 from runtime.views.linear import as_column, change_schema, consolidate
 from runtime.views.scalars import scalar

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Program, Selected, Term, View
 from runtime.state import StringPool
-from runtime.state.exactsums import Exact, fit, largest, narrowed, of_integers, product, summed
+from runtime.state.columnar.exactsums import Exact, fit, largest, narrowed, of_integers, product, summed
 from runtime.views.deltas import aggregated
 from runtime.views.factors import FactorReader, Indexes
 from runtime.views.indexes import IndexSpec, Whole

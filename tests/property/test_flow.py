@@ -29,7 +29,7 @@ from runtime.compiler.program import (
     TopNode,
     UnionNode,
 )
-from runtime.state import arrangement
+from runtime.state.columnar import arrangement
 from runtime.views.flow import order, runs, top
 from tests.generators.flows import NAN, Fields, Lab, Row, call, fields_of, from_scratch
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import ColumnType
 from runtime.state import KeyColumn, StringPool, decode_words, encode_words
-from runtime.state.arrangement import groups_of
+from runtime.state.columnar.arrangement import groups_of
 from runtime.views.errors import ViewError, ViewOverflowError
 
 __all__ = ["Batch", "Field", "RowCodec", "Vector", "concat", "words_per_value"]

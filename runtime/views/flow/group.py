@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from runtime.compiler.program import Aggregate, ColumnType, GroupNode
 from runtime.state import KeyedTable, StringPool
-from runtime.state.arrangement import CountedTable, groups_of
+from runtime.state.columnar.arrangement import CountedTable, groups_of
 from runtime.views.flow.batch import Batch, Field, RowCodec, Vector
 from runtime.views.flow.measure import Grouping, Measure, sum_words
 from runtime.views.flow.operators import Context, Operator, place_of

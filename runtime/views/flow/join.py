@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from runtime.compiler.program import JoinNode, SemiNode
 from runtime.state import KeyedTable
-from runtime.state.arrangement import Arrangement, CountedTable, groups_of
+from runtime.state.columnar.arrangement import Arrangement, CountedTable, groups_of
 from runtime.views.errors import ViewOverflowError
 from runtime.views.flow.batch import Batch, Field, RowCodec, concat, words_per_value
 from runtime.views.flow.operators import Context, Operator, no_nulls, place_of, wider

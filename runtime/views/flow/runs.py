@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from runtime.state.arrangement import ranges
+from runtime.state.columnar.arrangement import ranges
 from runtime.views.flow.order import sort_order
 
 __all__ = ["SortedRuns"]

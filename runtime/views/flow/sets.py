@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from runtime.compiler.program import SetNode
 from runtime.state import KeyedTable
-from runtime.state.arrangement import CountedTable, groups_of
+from runtime.state.columnar.arrangement import CountedTable, groups_of
 from runtime.views.flow.batch import Batch, Field, RowCodec
 from runtime.views.flow.operators import Context, Operator, typed, wider
 

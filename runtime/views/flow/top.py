@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from runtime.compiler.program import TopNode
 from runtime.state import KeyedTable
-from runtime.state.arrangement import CountedTable, groups_of
+from runtime.state.columnar.arrangement import CountedTable, groups_of
 from runtime.views.flow.batch import Batch, Field, RowCodec
 from runtime.views.flow.operators import Context, Operator, place_of
 from runtime.views.flow.order import not_after, order_words, sort_order

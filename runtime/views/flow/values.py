@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.compiler.program import ColumnType
-from runtime.state.arrangement import CountedTable, groups_of
+from runtime.state.columnar.arrangement import CountedTable, groups_of
 from runtime.views.flow.batch import words_per_value
 from runtime.views.flow.operators import Context
 from runtime.views.flow.order import order_words

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.state.columnar.exactsums import Exact, arrow_of, checked, exact_of, fit, largest
+from runtime.state.columnar.keyindex import KeyIndex
 from runtime.state.errors import CorruptStateError
-from runtime.state.exactsums import Exact, arrow_of, checked, exact_of, fit, largest
-from runtime.state.keyindex import KeyIndex
 
 __all__ = ["SumTable"]
 

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from runtime.state.exactsums import Exact, fit, largest
-from runtime.state.packing import Packing
+from runtime.state.columnar.exactsums import Exact, fit, largest
+from runtime.state.columnar.packing import Packing
 
 __all__ = ["Dense"]
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from runtime.state.exactsums import Exact, fit, grouped, largest, of_integers, summed
-from runtime.state.packing import WORD, Packing
+from runtime.state.columnar.exactsums import Exact, fit, grouped, largest, of_integers, summed
+from runtime.state.columnar.packing import WORD, Packing
 
 __all__ = ["Run", "Spine"]
 

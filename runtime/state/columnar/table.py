@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.state.columnar.keyindex import KeyIndex
 from runtime.state.errors import CorruptStateError
-from runtime.state.keyindex import KeyIndex
 
 __all__ = ["KeyedTable"]
 

@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.state.dense import Dense
+from runtime.state.columnar.dense import Dense
+from runtime.state.columnar.exactsums import Exact, arrow_of, checked, exact_of, grouped
+from runtime.state.columnar.keyindex import KeyIndex
+from runtime.state.columnar.packing import Packing
+from runtime.state.columnar.runs import Spine
+from runtime.state.columnar.sums import SumTable
 from runtime.state.errors import CorruptStateError
-from runtime.state.exactsums import Exact, arrow_of, checked, exact_of, grouped
-from runtime.state.keyindex import KeyIndex
-from runtime.state.packing import Packing
-from runtime.state.runs import Spine
-from runtime.state.sums import SumTable
 
 __all__ = ["OrderedIndex"]
 

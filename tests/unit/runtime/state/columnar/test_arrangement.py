@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.state import arrangement
-from runtime.state.arrangement import Arrangement, CountedTable, groups_of, ranges
+from runtime.state.columnar import arrangement
+from runtime.state.columnar.arrangement import Arrangement, CountedTable, groups_of, ranges
 
 ROWS = st.tuples(st.integers(-2, 3), st.integers(0, 6))
 BATCHES = st.lists(st.dictionaries(ROWS, st.sampled_from([-1, 1, 2]), max_size=20), max_size=8)

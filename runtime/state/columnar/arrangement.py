@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.state.columnar.keyindex import KeyIndex
+from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import StateError
-from runtime.state.keyindex import KeyIndex
-from runtime.state.table import KeyedTable
 
 __all__ = ["MOST_MATCHES", "Arrangement", "CountedTable", "groups_of", "ranges"]
 

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from runtime.state.columnar.exactsums import Exact, arrow_of, exact_of, of_integers
 from runtime.state.errors import CorruptStateError, StateOverflowError
-from runtime.state.exactsums import Exact, arrow_of, exact_of, of_integers
 
 __all__ = ["SumRow"]
 

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from runtime.state.exactsums import Exact
+from runtime.state.columnar.exactsums import Exact
 
 __all__ = ["WORD", "Packing"]
 

@@ -1,0 +1,30 @@
+"""State in columns: tables, indexes and sums that are changed a batch at a time and saved as runs of edits.
+
+```
+batch ──put, delete, add, lookup──▶ KeyedTable, SumTable, SumRow, Arrangement, OrderedIndex ──save──▶ run of edits
+                                        │
+         KeyIndex: key words → slots ◀──┘        exactsums: int64 or wider        dense, runs, packing: ordered layouts
+columns: Arrow columns ↔ key words, StringPool
+```
+"""
+
+from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
+from runtime.state.columnar.keyindex import KeyIndex
+from runtime.state.columnar.ordered import OrderedIndex
+from runtime.state.columnar.sumrow import SumRow
+from runtime.state.columnar.sums import SumTable
+from runtime.state.columnar.table import KeyedTable
+
+__all__ = [
+    "ARROW_TYPES",
+    "KeyColumn",
+    "KeyIndex",
+    "KeyedTable",
+    "OrderedIndex",
+    "StringPool",
+    "SumRow",
+    "SumTable",
+    "decode_words",
+    "encode_words",
+    "width_of",
+]
