@@ -21,7 +21,7 @@ the reason in words, which `explain` shows.
 
 from __future__ import annotations
 
-from runtime.compiler.catalogue import columns_of, extend_program, maps_of, only_view, without_view
+from runtime.compiler.catalogue import columns_of, extend_program, lane_program, maps_of, only_view, without_view
 from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
@@ -34,6 +34,7 @@ from runtime.compiler.program import (
     Expr,
     Input,
     Key,
+    Lane,
     Linear,
     Lit,
     Map,
@@ -58,6 +59,7 @@ __all__ = [
     "FileSource",
     "Input",
     "Key",
+    "Lane",
     "Linear",
     "Lit",
     "Map",
@@ -78,6 +80,7 @@ __all__ = [
     "encode_program",
     "explain",
     "extend_program",
+    "lane_program",
     "maps_of",
     "only_view",
     "parse_script",

@@ -19,6 +19,7 @@ from runtime.compiler.program import (
     Factor,
     Flow,
     Joined,
+    Lane,
     Linear,
     Lit,
     Map,
@@ -31,7 +32,7 @@ from runtime.compiler.program import (
 )
 from runtime.compiler.script import NamedSelect
 
-__all__ = ["columns_of", "extend_program", "map_identity", "maps_of", "only_view", "without_view"]
+__all__ = ["columns_of", "extend_program", "lane_program", "map_identity", "maps_of", "only_view", "without_view"]
 
 _replace = msgspec.structs.replace
 
@@ -73,6 +74,15 @@ def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
     return _only(program, [_view(program, name)])
 
 
+def lane_program(program: Program, lane: Lane) -> Program:
+    """What one lane keeps of a program; the program itself where that is all of it.
+
+    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move.
+    """
+    views = [view for view in program.views if view.lane == lane]
+    return program if len(views) == len(program.views) else _only(program, views)[0]
+
+
 def maps_of(body: Body) -> set[int]:
     """The maps that a body reads."""
     found: set[int] = set()
@@ -105,7 +115,7 @@ def _view(program: Program, name: str) -> View:
 
 
 def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int, ...]]:
-    read = set().union(*(maps_of(view.body) for view in views))
+    read: set[int] = set().union(*(maps_of(view.body) for view in views))
     kept = tuple(map_.id for map_ in program.maps if map_.id in read)
     numbers = {old: new for new, old in enumerate(kept)}
     maps = [_replace(program.maps[old], id=new) for new, old in enumerate(kept)]

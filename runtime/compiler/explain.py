@@ -35,6 +35,7 @@ def explain(program: Program, name: str) -> str:
         f"view {view.name}: {view.view_class}",
         f"  because: {view.reason}",
         f"  cost of a batch: {_cost(view)}",
+        f"  lane: {view.lane}",
         f"  shards: {_shards(program, view)}",
         f"  SUM of nothing: {'0' if program.mode == 'dbtoaster' else 'NULL'}",
         "  columns:",
@@ -111,6 +112,8 @@ def _cost(view: View) -> str:
 
 def _shards(program: Program, view: View) -> str:
     body = view.body
+    if view.lane == "express":
+        return "all of it in the runtime's process"
     if isinstance(body, Joined) and body.partition:
         return f"spread by {' = '.join(dict.fromkeys(body.partition))}"
     if isinstance(body, Linear) and all(program.maps[b.map].keys and b.empty is None for b in body.branches):

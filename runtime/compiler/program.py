@@ -63,6 +63,7 @@ __all__ = [
     "JoinNode",
     "Joined",
     "Key",
+    "Lane",
     "Linear",
     "Lit",
     "Lookup",
@@ -94,6 +95,8 @@ FORMAT_VERSION: Final = 2
 
 Body = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated"]
+Lane = Literal["spark", "express"]
+"""What keeps a view: Spark, version by version, or the in-process engine, message by message."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -115,6 +118,8 @@ class View(msgspec.Struct, frozen=True):
     """True where the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
     home: int = 0
     """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
+    lane: Lane = "spark"
+    """What keeps it; it never changes in a view's life."""
 
 
 class Program(msgspec.Struct, frozen=True):

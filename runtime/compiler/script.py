@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, cast
 
 from runtime.compiler.declarations import Cursor, StreamDeclaration, parse_declaration
 from runtime.compiler.errors import MissingFileError, SqlError
-from runtime.compiler.program import Relation
+from runtime.compiler.program import Lane, Relation
 from runtime.compiler.tokens import Text, tokenise
 
 __all__ = ["NamedSelect", "Script", "parse_script", "read_script"]
+
+_LANES: Final = ("spark", "express")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class NamedSelect:
     """Where it starts, from 1."""
     file: str = ""
     """The script, for messages."""
+    lane: Lane = "spark"
+    """What keeps the view: the ``lane`` of its TBLPROPERTIES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class _Reader:
 
     def read_text(self, text: Text, folder: Path, stem: str, chain: tuple[Path, ...]) -> None:
         cursor = Cursor(text, tokenise(text))
-        named: list[tuple[int, int, str | None]] = []  # plain SELECTs get names only when their number is known
+        # Plain SELECTs get names only when their number is known.
+        named: list[tuple[int, int, str | None, Lane]] = []
         while cursor.token.kind != "end":
             if cursor.take_symbol(";"):
                 continue
@@ -92,28 +98,29 @@ class _Reader:
             if cursor.take("INCLUDE"):
                 self._include(cursor, folder, chain)
             elif cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("("):
-                named.append((*_statement(cursor), None))
+                named.append((*_statement(cursor), None, "spark"))
             elif cursor.take("CREATE"):
                 view = self._create(cursor, start, folder)
                 if view is not None:
-                    named.append((*_statement(cursor), view))
+                    named.append((*_statement(cursor), *view))
             else:
                 raise text.error(start, f"expected SELECT, CREATE STREAM, CREATE TABLE, CREATE VIEW or INCLUDE, "
                                         f"was {cursor.token.text!r}")  # fmt: skip
-        unnamed = sum(name is None for _, _, name in named)
+        unnamed = sum(name is None for _, _, name, _ in named)
         stems = iter([stem] if unnamed == 1 else [f"{stem}_{number}" for number in range(1, unnamed + 1)])
-        for start, end, name in named:
-            self._add_select(text, start, end, (name or next(stems)).lower())
+        for start, end, name, lane in named:
+            self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
-    def _create(self, cursor: Cursor, start: int, folder: Path) -> str | None:
-        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name."""
+    def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane] | None:
+        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name and lane."""
         if cursor.take("OR"):
             cursor.keyword("REPLACE")
         kind = cursor.keyword("STREAM", "TABLE", "VIEW")
         if kind.is_word("VIEW"):
             name = cursor.word("the name of a view").text
+            lane = _properties(cursor) if cursor.take("TBLPROPERTIES") else "spark"
             cursor.keyword("AS")
-            return name
+            return name, lane
         stream = parse_declaration(cursor, start, kind.is_word("TABLE"), lambda name: self._places(name, folder))
         if stream.name in self.streams:
             first, file = self.streams[stream.name]
@@ -146,13 +153,25 @@ class _Reader:
             raise cursor.text.error(token.start, f"expected files that do not include each other, was {loop}")
         self.read_file(found, chain)
 
-    def _add_select(self, text: Text, start: int, end: int, name: str) -> None:
+    def _add_select(self, text: Text, start: int, end: int, name: str, lane: Lane) -> None:
         line, column = text.position(start)
         if name in self.selects:
             other = self.selects[name]
             raise text.error(start, f"expected names of views once each, was {name!r} again; "
                                     f"the first is at {other.file}:{other.line}:{other.column}")  # fmt: skip
-        self.selects[name] = NamedSelect(name, text.text[start:end], line, column, text.name)
+        self.selects[name] = NamedSelect(name, text.text[start:end], line, column, text.name, lane)
+
+
+def _properties(cursor: Cursor) -> Lane:
+    """Reads the properties of a view, of which there is one: ``('lane' = 'express')``."""
+    cursor.symbol("(")
+    cursor.expect("'lane', the one property of a view", lambda t: t.kind == "string" and t.text.lower() == "lane")
+    cursor.symbol("=")
+    lane = cursor.expect(
+        f"one of the lanes {', '.join(_LANES)}", lambda t: t.kind == "string" and t.text.lower() in _LANES
+    )
+    cursor.symbol(")")
+    return cast(Lane, lane.text.lower())
 
 
 def _statement(cursor: Cursor) -> tuple[int, int]:

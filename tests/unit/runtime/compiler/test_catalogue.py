@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from queries import query_path
@@ -26,7 +27,10 @@ from runtime.compiler import (
     View,
     columns_of,
     compile_program,
+    decode_program,
+    encode_program,
     extend_program,
+    lane_program,
     maps_of,
     only_view,
     read_script,
@@ -193,3 +197,28 @@ def test_the_columns_that_a_map_reads() -> None:
     total = Sum("s", Call("mul", (Col("c"), Col("c"))))
     assert columns_of(Map(0, "r", where, (Key("k", "int64", Col("a")),), (total,))) == {"a", "b", "c"}
     assert columns_of(Map(0, "r", None, (), ())) == set()
+
+
+def test_a_lane_has_its_views_and_the_maps_that_they_read() -> None:
+    selects = [
+        NamedSelect("a", "SELECT price, SUM(volume) AS v FROM bids GROUP BY price"),
+        NamedSelect("b", "SELECT SUM(volume) AS v FROM asks", lane="express"),
+        NamedSelect("c", "SELECT broker_id, COUNT(*) AS n FROM asks GROUP BY broker_id"),
+    ]
+    whole = compile_program(selects, MARKET_RELATIONS)
+    spark, express = lane_program(whole, "spark"), lane_program(whole, "express")
+    assert [(view.name, view.home) for view in spark.views] == [("a", 0), ("c", 2)]
+    assert [(view.name, view.home) for view in express.views] == [("b", 1)]
+    assert [map_identity(map_) for map_ in spark.maps] == [map_identity(whole.maps[0]), map_identity(whole.maps[2])]
+    assert [map_.id for map_ in spark.maps] == [0, 1]
+    assert lane_program(spark, "spark") is spark  # what is all of one lane stays as it is, byte for byte
+    assert lane_program(spark, "express").views == ()
+    assert decode_program(encode_program(whole)) == whole
+
+
+def test_views_of_programs_from_before_there_were_lanes_are_sparks() -> None:
+    program = compile_program([NamedSelect("a", "SELECT SUM(volume) AS v FROM bids")], MARKET_RELATIONS)
+    written = msgspec.msgpack.decode(encode_program(program))
+    for view in written["views"]:
+        del view["lane"]
+    assert decode_program(msgspec.msgpack.encode(written)) == program

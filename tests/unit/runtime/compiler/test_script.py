@@ -76,6 +76,19 @@ def test_names_of_views(tmp_path: Path) -> None:
     ]
 
 
+def test_a_view_says_its_lane(tmp_path: Path) -> None:
+    text = (
+        "CREATE VIEW a TBLPROPERTIES ('lane' = 'express') AS SELECT 1; CREATE VIEW b AS SELECT 2;"
+        "CREATE OR REPLACE VIEW c tblproperties('LANE'='Spark') AS SELECT 3; SELECT 4"
+    )
+    assert [(view.name, view.lane) for view in script(text, tmp_path).selects] == [
+        ("a", "express"),
+        ("b", "spark"),
+        ("c", "spark"),
+        ("some", "spark"),
+    ]
+
+
 def test_include_looks_beside_the_file_and_above_it(tmp_path: Path) -> None:
     (tmp_path / "schemas.sql").write_text(BIDS)
     (tmp_path / "deep" / "er").mkdir(parents=True)
@@ -133,6 +146,9 @@ def test_a_missing_include_names_the_places(tmp_path: Path) -> None:
         ("CREATE INDEX x", "some.sql:1:8: expected STREAM or TABLE or VIEW, was 'INDEX'"),
         ("SELECT 'a", "some.sql:1:8: expected a closing ', was the end of the file"),
         ("SELECT 1 /* a", "some.sql:1:10: expected a closing */, was the end of the file"),
+        ("CREATE VIEW v TBLPROPERTIES ('lane' = 'fast') AS SELECT 1", "some.sql:1:39: expected one of the lanes spark"),
+        ("CREATE VIEW v TBLPROPERTIES ('line' = 'x') AS SELECT 1", "some.sql:1:30: expected 'lane', the one property"),
+        ("CREATE VIEW v TBLPROPERTIES ('lane') AS SELECT 1", "some.sql:1:36: expected '=', was ')'"),
         ("CREATE VIEW v AS SELECT 1; CREATE VIEW V AS SELECT 2", "some.sql:1:45: expected names of views once each"),
     ],
 )  # fmt: skip
