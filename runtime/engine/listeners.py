@@ -1,0 +1,148 @@
+"""What the engine says to the outside: the status of its queries, and the events that statistics are made of.
+
+Listeners are called by workers, without any lock of the engine, from several of them at once, and must not block. What
+they raise is logged and hurts nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+__all__ = [
+    "Event",
+    "PipelineStarted",
+    "PipelineStopped",
+    "QueryFailed",
+    "QueryStarted",
+    "QueryStatus",
+    "QueryStopRequested",
+    "QueryStopped",
+    "StatisticsListener",
+    "StatusListener",
+    "TaskCompleted",
+    "TaskEmitted",
+    "TaskExpired",
+    "TaskStarted",
+]
+
+
+class QueryStatus(Enum):
+    """A query as the outside sees it; STOPPED and FAILED are final, and each query hears exactly one of them."""
+
+    REGISTERED = "registered"
+    """The engine has taken it."""
+    RUNNING = "running"
+    """All its pipelines are started and all its sources open."""
+    STOPPED = "stopped"
+    """Its sources have ended, or a stop was asked for; nothing of it runs any more."""
+    FAILED = "failed"
+    """Something of it failed; nothing of it runs any more."""
+
+
+class StatusListener:
+    """Hears what becomes of queries; override what matters."""
+
+    def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
+        """A query has this status now; ``reason`` says why it failed, or that the engine was shut down."""
+
+    def on_ignored(self, query_id: str, request: str, reason: str) -> None:
+        """A ``request``, "start" or "stop", changed nothing: the id runs already, or is not known."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened to a query."""
+
+    query_id: str
+    """The query."""
+    time_s: float
+    """When, by the engine's clock."""
+
+
+class TaskStarted(Event, frozen=True):
+    """A worker begins a call of `Pipeline.execute`."""
+
+    node: str
+    """The node."""
+    worker: int
+    """The worker's number."""
+    inputs: int
+    """How many inputs it takes."""
+    size: int
+    """Their sizes, added up: tuples, or bytes where its input is raw."""
+
+
+class TaskEmitted(Event, frozen=True):
+    """A call has emitted items, which now wait at the successors."""
+
+    node: str
+    """Who emitted."""
+    items: int
+    """How many."""
+    size: int
+    """Their sizes, added up: tuples."""
+
+
+class TaskCompleted(Event, frozen=True):
+    """A call of `Pipeline.execute` has returned."""
+
+    node: str
+    """The node."""
+    worker: int
+    """The worker's number."""
+    inputs: int
+    """How many inputs it took, without those that come again."""
+    size: int
+    """The sizes of what it took, added up."""
+    duration_s: float
+    """How long it took."""
+
+
+class TaskExpired(Event, frozen=True):
+    """Inputs were skipped, since their query was stopped or has failed."""
+
+    node: str
+    """Where they waited."""
+    inputs: int
+    """How many."""
+
+
+class PipelineStarted(Event, frozen=True):
+    """`Pipeline.start` has returned."""
+
+    node: str
+    """The node."""
+
+
+class PipelineStopped(Event, frozen=True):
+    """A started pipeline has ended, by `Pipeline.stop` or `Pipeline.discard`."""
+
+    node: str
+    """The node."""
+
+
+class QueryStarted(Event, frozen=True):
+    """A query is running."""
+
+
+class QueryStopRequested(Event, frozen=True):
+    """A query was asked to stop."""
+
+
+class QueryStopped(Event, frozen=True):
+    """A query has stopped."""
+
+
+class QueryFailed(Event, frozen=True):
+    """A query fails; it is torn down from now on."""
+
+    reason: str
+    """The cause."""
+
+
+class StatisticsListener:
+    """Hears events: ten kinds, see this module. Without a listener the engine makes none."""
+
+    def on_event(self, event: Event) -> None:
+        """Something happened; called often, so it should be quick."""
