@@ -146,7 +146,7 @@ class EpochReader(DataSourceStreamReader):
         self._look(newest)
         program = max(epoch for epoch in self._programs if epoch <= begin + 1)
         epochs = range(begin + 1, newest + 1)
-        sizes = [self._log.path(epoch).stat().st_size for epoch in epochs]
+        sizes = [self._log.disk.size(self._log.path(epoch)) for epoch in epochs]
         groups = 1 if sum(sizes) < _SMALL_BYTES else min(self._shards, len(epochs))
         target, held, split = sum(sizes) / groups, 0, [[]]  # type: ignore[var-annotated]
         for epoch, size in zip(epochs, sizes, strict=True):
