@@ -93,11 +93,10 @@ class CountedTable(KeyedTable):
         """Set what `enter` entered; keys whose values are all 0 go."""
         if not len(keys):
             return
-        self._values[:, slots] = values
-        self._touched.append(keys)
+        self.put_at(slots, values)
         gone = (values == 0).all(axis=0)
         if gone.any():
-            self._index.remove(slots[gone])
+            self.delete_at(slots[gone])
 
     def add(self, keys: Words, deltas: Words) -> tuple[Slots, Words, Words]:
         """Add to the values of these keys, which must not repeat: slots (of keys that went: until now), old, new."""

@@ -8,6 +8,7 @@ touched key and the keys that are gone. A table is its runs, applied in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,17 @@ __all__ = ["KeyedTable"]
 Words = npt.NDArray[np.int64]
 Slots = npt.NDArray[np.int64]
 
+_CHANGED: Final = np.uint8(1)
+"""Touched since the last save."""
+_STORED: Final = np.uint8(2)
+"""Held by what was saved so far, or may be."""
+_NONE: Final = np.zeros(0, np.int64)
+
 
 class KeyedTable:
     """Keys of ``width`` words → one int64 per value column.
 
-    Not thread-safe: one owner at a time. A batch's keys must not repeat where a method changes the table.
+    Not thread-safe: one owner at a time. A batch's keys, or slots, must not repeat where a method changes the table.
     """
 
     def __init__(self, width: int, values: Sequence[str]) -> None:
@@ -33,8 +40,10 @@ class KeyedTable:
         self._names = tuple(values)
         self._index = KeyIndex(width)
         self._values = np.zeros((len(self._names), self._index.capacity), np.int64)
-        self._touched: list[Words] = []
-        self._in_flight: list[Words] = []
+        self._marks = np.zeros(self._index.capacity, np.uint8)  # by slot: _CHANGED, _STORED; 0 where it is free
+        self._changed: list[Slots] = []  # since the last save; those without a mark are not any more
+        self._gone: list[Words] = []  # stored keys that were taken away since then
+        self._in_flight: tuple[Slots, Words] | None = None  # what the last save wrote: changed slots and gone keys
 
     def __len__(self) -> int:
         return len(self._index)
@@ -52,7 +61,7 @@ class KeyedTable:
     @property
     def dirty(self) -> bool:
         """Whether anything was touched since the last save."""
-        return bool(self._touched)
+        return bool(self._changed or self._gone)
 
     def lookup(self, keys: Words) -> Slots:
         """The slot of each key, -1 where there is none; keys may repeat."""
@@ -60,7 +69,7 @@ class KeyedTable:
 
     def get(self, slots: Slots) -> Words:
         """Values of live slots, shape (value columns, n); undefined where a slot is -1."""
-        return self._values[:, slots]
+        return self._values.take(slots, axis=1)
 
     def keys_of(self, slots: Slots) -> Words:
         """Keys of live slots, shape (n, width)."""
@@ -76,8 +85,25 @@ class KeyedTable:
             return
         slots, _ = self._index.insert(keys)
         self._grow()
-        self._values[:, slots] = values
-        self._touched.append(keys)
+        self.put_at(slots, values)
+
+    def put_new(self, keys: Words, values: Words) -> Slots:
+        """The same for keys that are known not to be there; gives their slots."""
+        slots = self._index.add(keys)
+        self._grow()
+        self.put_at(slots, values)
+        return slots
+
+    def put_at(self, slots: Slots, values: Words) -> None:
+        """Set the values of live slots."""
+        for column, given in zip(self._values, values, strict=True):
+            column[slots] = given
+        self._change(slots)
+
+    def put_column_at(self, slots: Slots, name: str, values: Words) -> None:
+        """Set one value column of live slots, shape (n,)."""
+        self._values[self._names.index(name)][slots] = values
+        self._change(slots)
 
     def delete(self, keys: Words) -> None:
         """Take away these keys, which must be held."""
@@ -86,44 +112,79 @@ class KeyedTable:
         slots = self._index.lookup(keys)
         if (slots < 0).any():
             raise KeyError(f"expected keys that are held, was {keys[slots < 0][:5].tolist()}")
+        self.delete_at(slots)
+
+    def delete_at(self, slots: Slots) -> None:
+        """Take away the keys of live slots. One that came after the last save leaves no trace in the next."""
+        stored = slots.compress(self._marks.take(slots) & _STORED)
+        if len(stored):
+            self._gone.append(self._index.keys_of(stored))
         self._index.remove(slots)
-        self._touched.append(keys)
+        self._marks[slots] = 0
+
+    def _change(self, slots: Slots) -> None:
+        marks = self._marks.take(slots)
+        again = marks & _CHANGED
+        if not again.all():
+            self._marks[slots] = marks | _CHANGED
+            self._changed.append(slots.compress(again == 0))
 
     def save(self) -> pa.RecordBatch:
         """What changed since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
-        self._in_flight += self._touched
-        self._touched = []
-        if not self._in_flight:
-            return self._run(np.zeros((0, self._width), np.int64))
-        keys = np.concatenate(self._in_flight)
-        return self._run(_distinct(keys))
+        if self._in_flight is not None:
+            self.on_failed()
+        slots = np.concatenate([_NONE, *self._changed])
+        slots = slots.compress(self._marks.take(slots) & _CHANGED)
+        if len(self._changed) > 1:  # a slot that was freed and used again stands there twice
+            slots = np.unique(slots)
+        gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
+        if len(gone):
+            gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # not those that came back
+            gone = _distinct(gone)
+        self._marks[slots] = _STORED
+        self._changed, self._gone, self._in_flight = [], [], (slots, gone)
+        return self._run(slots, gone)
 
     def save_all(self) -> pa.RecordBatch:
         """Everything held, as one run: the base of a compacted chain."""
-        return self._run(self._index.keys_of(self._index.live_slots()))
+        return self._run(self._index.live_slots(), np.zeros((0, self._width), np.int64))
 
     def on_saved(self) -> None:
         """The last save is durable."""
-        self._in_flight = []
+        self._in_flight = None
 
     def on_failed(self) -> None:
         """The last save is lost: its edits go out with the next."""
-        self._touched = self._in_flight + self._touched
-        self._in_flight = []
+        if self._in_flight is None:
+            return
+        slots, gone = self._in_flight
+        self._in_flight = None
+        # Marked as stored they stay: one too many is reported gone then, if it is taken away before it is stored.
+        slots = slots.compress(self._marks.take(slots) == _STORED)
+        if len(slots):
+            self._marks[slots] |= _CHANGED
+            self._changed.append(slots)
+        if len(gone):
+            self._gone.append(gone)
 
     def forget_edits(self) -> None:
         """What changed need not be saved, as the table follows from another."""
-        self._touched = []
+        for slots in self._changed:
+            self._marks[slots] = 0
+        self._changed, self._gone = [], []
 
     def apply_run(self, run: pa.RecordBatch) -> None:
         """Take over a run written by `save`; leaves nothing dirty."""
         keys, held = self._rows_of(run)
         values = np.stack([c.to_numpy() for c in run.columns[self._width + 1 :]] or [np.zeros(len(keys), np.int64)])
         gone = self._index.lookup(keys[~held])
-        self._index.remove(gone[gone >= 0])
+        gone = gone[gone >= 0]
+        self._index.remove(gone)
+        self._marks[gone] = 0
         slots, _ = self._index.insert(keys[held])
         self._grow()
         self._values[:, slots] = values[: len(self._names), held]
+        self._marks[slots] = _STORED
 
     def _rows_of(self, run: pa.RecordBatch) -> tuple[Words, npt.NDArray[np.bool_]]:
         """The keys of a run, and which of them are held after it."""
@@ -138,10 +199,15 @@ class KeyedTable:
             [(n, pa.int64()) for n in names] + [("held", pa.bool_())] + [(f"v_{n}", pa.int64()) for n in self._names]
         )
 
-    def _run(self, keys: Words) -> pa.RecordBatch:
-        slots = self._index.lookup(keys)
-        held = slots >= 0
-        values = np.where(held, self._values[:, np.where(held, slots, 0)], 0)
+    def _run(self, slots: Slots, gone: Words) -> pa.RecordBatch:
+        """The present values of slots and, behind them, keys that are not held any more."""
+        keys = self._index.keys_of(slots)
+        held = np.ones(len(slots) + len(gone), np.bool_)
+        held[len(slots) :] = False
+        values = self.get(slots)
+        if len(gone):
+            keys = np.concatenate([keys, gone])
+            values = np.concatenate([values, np.zeros((len(values), len(gone)), np.int64)], axis=1)
         arrays = [pa.array(np.ascontiguousarray(keys[:, i])) for i in range(self._width)]
         arrays.append(pa.array(held))
         arrays += [pa.array(v) for v in values]
@@ -151,12 +217,18 @@ class KeyedTable:
         if self._values.shape[1] < self._index.capacity:
             values = np.zeros((len(self._names), self._index.capacity), np.int64)
             values[:, : self._values.shape[1]] = self._values
-            self._values = values
+            marks = np.zeros(self._index.capacity, np.uint8)
+            marks[: len(self._marks)] = self._marks
+            self._values, self._marks = values, marks
 
     def _check(self) -> None:
         """Assert every invariant; for tests."""
         self._index._check()
         assert self._values.shape == (len(self._names), self._index.capacity)
+        marked = np.flatnonzero(self._marks)
+        assert np.isin(marked, self._index.live_slots()).all()
+        changed = np.concatenate([_NONE, *self._changed])
+        assert set(np.flatnonzero(self._marks & _CHANGED).tolist()) <= set(changed.tolist())
 
 
 def _distinct(keys: Words) -> Words:

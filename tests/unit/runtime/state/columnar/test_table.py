@@ -54,7 +54,7 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(failures=st.integers(0, 2), between=KEYS)
     def save(self, failures: int, between: list[tuple[int, int, int]]) -> None:
-        """What failed saves held comes again; what was not touched never comes."""
+        """What failed saves held comes again; what was not touched never comes, nor what nobody has seen."""
         for _ in range(failures):
             self.table.save()
             self.table.on_failed()
@@ -62,7 +62,10 @@ class TableMachine(RuleBasedStateMachine):
         run = self.table.save()
         keys = [tuple(row[f"k{n}"] for n in range(self.width)) for row in run.to_pylist()]
         assert len(set(keys)) == len(keys)
-        assert set(keys) == self.touched
+        known = contents(self.copy)
+        assert {key for key in self.touched if key in self.model or key in known} <= set(keys) <= self.touched
+        if not failures:
+            assert all(row["held"] or key in known for key, row in zip(keys, run.to_pylist(), strict=True))
         self.table.on_saved()
         self.touched.clear()
         assert not self.table.dirty
