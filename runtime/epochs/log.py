@@ -4,6 +4,9 @@ The commit point has three steps. `prepare` writes and syncs the segment under a
 commits the operators' edits and `Prepared.record`: that is the commit. `publish` renames the segment and syncs the
 directory. After a crash `recover` redoes the rename of what was committed and deletes what was not, so that a reader,
 who sees published names only, never sees an epoch that could be cut again differently.
+
+A log may have lost its beginning on purpose (`runtime.epochs.retention`): then a mark says which epoch is the first,
+and the control records that still matter stand in files of their own.
 """
 
 from __future__ import annotations
@@ -19,9 +22,14 @@ from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
-__all__ = ["CommitRecord", "EpochLog", "EpochLogReader", "Prepared"]
+__all__ = ["FIRST", "PROGRAMS", "CommitRecord", "EpochLog", "EpochLogReader", "Prepared", "program_name"]
 
+FIRST: Final = "first"
+"""The file that says which epoch is the first that is left."""
+PROGRAMS: Final = "programs"
+"""The directory of control records whose epochs are gone."""
 _SUFFIX: Final = ".segment"
+_PROGRAM_SUFFIX: Final = ".program"
 
 
 class CommitRecord(msgspec.Struct, frozen=True):
@@ -46,41 +54,96 @@ def _name(epoch: int) -> str:
     return f"{epoch:012d}{_SUFFIX}"
 
 
+def program_name(epoch: int) -> str:
+    """The file in `PROGRAMS` that keeps the control record of an epoch."""
+    return f"{epoch:012d}{_PROGRAM_SUFFIX}"
+
+
 class EpochLogReader:
-    """The published segments of a log; epochs are consecutive, so the newest is found by looking one further."""
+    """The published segments of a log; epochs are consecutive, so the newest is found by looking one further.
+
+    Holds no more than the newest epoch it has seen; one owner at a time, any number of readers.
+    """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
-        self._directory = directory
-        self._disk = disk
+        self.directory = directory
+        self.disk = disk
         self._latest = -1
+
+    def first(self) -> int:
+        """The first epoch that is left, 0 where none was retired; raises `TornSegmentError`."""
+        try:
+            footer = read_segment(self.directory / FIRST, self.disk).footer
+        except FileNotFoundError:
+            return 0
+        return footer.to_epoch
 
     def latest(self) -> int:
         """The newest published epoch, -1 for none. Costs one look-up per new epoch."""
         if self._latest < 0:
             self._latest = max(self._published(), default=-1)
-        while self._disk.exists(self.path(self._latest + 1)):
+        while self.disk.exists(self.path(self._latest + 1)):
             self._latest += 1
         return self._latest
 
     def path(self, epoch: int) -> Path:
         """Where an epoch's segment is, whether it exists or not."""
-        return self._directory / _name(epoch)
+        return self.directory / _name(epoch)
 
     def read(self, epoch: int) -> Segment:
         """The segment of a published epoch; raises `EpochLogError` where there is none or it is torn."""
         try:
-            segment = read_segment(self.path(epoch), self._disk)
+            segment = read_segment(self.path(epoch), self.disk)
         except FileNotFoundError:
-            raise EpochLogError(f"expected epoch {epoch} in {self._directory}, newest is {self.latest()}") from None
-        if segment.footer.to_epoch != epoch:
-            raise TornSegmentError(f"expected epoch {epoch} at {segment.path}, was {segment.footer.to_epoch}")
-        return segment
+            first, newest = self.first(), self.latest()
+            where = f"first is {first} (earlier ones are retired)" if epoch < first else f"newest is {newest}"
+            raise EpochLogError(f"expected epoch {epoch} in {self.directory}, {where}") from None
+        return _of_epoch(segment, epoch)
+
+    def control(self, epoch: int) -> bytes:
+        """The control record of an epoch, empty if it has none or it is retired and one behind it is, too."""
+        try:
+            return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer.control
+        except FileNotFoundError:
+            pass
+        try:
+            kept = read_segment(self.directory / PROGRAMS / program_name(epoch), self.disk)
+        except FileNotFoundError:
+            if epoch < self.first():
+                return b""
+            raise EpochLogError(f"expected epoch {epoch} in {self.directory}, newest is {self.latest()}") from None
+        return _of_epoch(kept, epoch).footer.control
+
+    def controls(self, begin: int, end: int) -> list[int]:
+        """The epochs from ``begin`` to ``end`` with a control record, ascending; of retired ones those that are kept.
+
+        What is retired meanwhile has a control record that is kept, or one that nobody needs.
+        """
+        kept = [epoch for epoch in self.programs() if begin <= epoch <= end]
+        left = range(max(begin, self.first()), end + 1)
+        return sorted({*kept, *(epoch for epoch in left if self.control(epoch))})
+
+    def programs(self) -> list[int]:
+        """The epochs whose control records are kept in files of their own, ascending."""
+        return self._numbered(self.directory / PROGRAMS, _PROGRAM_SUFFIX)
+
+    def leftovers(self) -> list[int]:
+        """Epochs that are retired and whose segments are still there, ascending."""
+        first = self.first()
+        return [epoch for epoch in self._published() if epoch < first]
 
     def _published(self) -> list[int]:
-        """Epochs by the names of files, ascending."""
-        return [
-            int(n.split(".")[0]) for n in self._disk.names(self._directory) if n[0].isdigit() and n.endswith(_SUFFIX)
-        ]
+        return self._numbered(self.directory, _SUFFIX)
+
+    def _numbered(self, directory: Path, suffix: str) -> list[int]:
+        names = [name for name in self.disk.names(directory) if name[0].isdigit() and name.endswith(suffix)]
+        return [int(name.removesuffix(suffix)) for name in names]
+
+
+def _of_epoch(segment: Segment, epoch: int) -> Segment:
+    if segment.footer.to_epoch != epoch:
+        raise TornSegmentError(f"expected epoch {epoch} at {segment.path}, was {segment.footer.to_epoch}")
+    return segment
 
 
 class EpochLog(EpochLogReader):
@@ -91,48 +154,56 @@ class EpochLog(EpochLogReader):
         super().__init__(directory, disk)
 
     def recover(self, committed: CommitRecord | None) -> None:
-        """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored."""
+        """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored.
+
+        Raises `EpochLogError` for an epoch that is missing, `TornSegmentError` for a newest one that is not whole.
+        """
         newest = committed.epoch if committed else -1
-        for name in self._disk.names(self._directory):
+        for name in self.disk.names(self.directory):
             if not (name.startswith(".") and name.endswith(_SUFFIX)):
                 continue
-            hidden = self._directory / name
+            hidden = self.directory / name
             epoch = int(name[1:].split(".")[0])
-            if committed and epoch == newest and not self._disk.exists(self.path(epoch)):
+            if committed and epoch == newest and not self.disk.exists(self.path(epoch)):
                 self._expect(hidden, committed)
-                self._disk.rename(hidden, self.path(epoch))
+                self.disk.rename(hidden, self.path(epoch))
             else:
-                self._disk.unlink(hidden)
-        self._disk.sync_directory(self._directory)
+                self.disk.unlink(hidden)
+        self.disk.sync_directory(self.directory)
         if self.latest() != newest:
             raise EpochLogError(
-                f"expected epoch {newest}, the last one committed, as the newest in {self._directory}, "
+                f"expected epoch {newest}, the last one committed, as the newest in {self.directory}, "
                 f"was {self.latest()}"
             )
         if committed:
             self._expect(self.path(newest), committed)
+        first = self.first()
+        left = [epoch for epoch in self._published() if epoch >= first]
+        for expected, found in enumerate(left, first):
+            if found != expected:
+                raise EpochLogError(f"expected epoch {expected} in {self.directory}, the next one there is {found}")
 
     def prepare(self, footer: Footer, sections: Mapping[str, Iterable[pa.RecordBatch]]) -> Prepared:
         """Write and sync the next epoch's segment under a hidden name."""
         if footer.to_epoch != self.latest() + 1:
-            raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self._directory}, was {footer.to_epoch}")
-        checksum = write_segment(self._disk, self._hidden(footer.to_epoch), sections, footer)
-        self._disk.sync_directory(
-            self._directory
+            raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
+        checksum = write_segment(self.disk, self._hidden(footer.to_epoch), sections, footer)
+        self.disk.sync_directory(
+            self.directory
         )  # the name must be as durable as the bytes before the commit speaks of them
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:
         """Show a committed segment to readers."""
         epoch = prepared.record.epoch
-        self._disk.rename(self._hidden(epoch), self.path(epoch))
-        self._disk.sync_directory(self._directory)
+        self.disk.rename(self._hidden(epoch), self.path(epoch))
+        self.disk.sync_directory(self.directory)
 
     def _hidden(self, epoch: int) -> Path:
-        return self._directory / f".{_name(epoch)}"
+        return self.directory / f".{_name(epoch)}"
 
     def _expect(self, path: Path, record: CommitRecord) -> None:
-        segment = read_segment(path, self._disk)
+        segment = read_segment(path, self.disk)
         if segment.checksum != record.checksum:
             raise TornSegmentError(
                 f"expected footer checksum {record.checksum:08x} at {path}, was {segment.checksum:08x}"

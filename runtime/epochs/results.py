@@ -1,15 +1,24 @@
 """The result log: what views changed, one durable segment per published version.
 
-A segment covers the epochs ``(from, to]`` and holds a table per view: its columns and ``weight``. Publishing is
-idempotent: a version that is already there is left as it is, which is what makes a repeated batch harmless.
+```
+000000000120.full                        every view's rows at version 120
+000000000115-000000000120.result         what changed from version 115 to 120
+000000000120-000000000131.result …
+```
+
+A result covers the epochs ``(from, to]`` and holds a table per view: its columns and ``weight``. Publishing is
+idempotent: a version that is already there is left as it is, which is what makes a repeated batch harmless. A full
+result spares reading what came before it; results behind it follow each other without a hole.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pyarrow as pa
 
 from runtime.epochs.disk import LOCAL_DISK, Disk
@@ -19,25 +28,49 @@ from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 __all__ = ["ResultLog"]
 
 _SUFFIX: Final = ".result"
+_FULL_SUFFIX: Final = ".full"
+
+Span = tuple[int, int]
 
 
 class ResultLog:
-    """Result segments in one directory. One writer; any number of readers."""
+    """Result segments in one directory. One owner publishes, one retires; any number of readers.
+
+    The two may be different threads: the list of what there is changes under a lock, files only after it.
+    """
 
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
+        """Raises `EpochLogError` for a result that is missing; ``torn`` afterwards names full results passed over."""
         self.directory = directory
+        self.torn: list[str] = []
         self._disk = disk
+        self._lock = threading.Lock()
         disk.make_directory(directory)
         for name in disk.names(directory):
-            if name.startswith(".") and name.endswith(_SUFFIX):
+            if name.startswith(".") and name.endswith((_SUFFIX, _FULL_SUFFIX)):
                 disk.unlink(directory / name)
+        self._full = 0
+        self._spans = self._begin()
         disk.sync_directory(directory)  # what a reader is shown from here on must outlive a crash
-        self._versions = self._spans_in(directory, disk)
-        for (_, to_epoch), (from_epoch, after) in zip(self._versions, self._versions[1:], strict=False):
-            if to_epoch != from_epoch:
-                raise EpochLogError(
-                    f"expected a result from epoch {to_epoch} in {directory}, was ({from_epoch}, {after}]"
-                )
+
+    def _begin(self) -> list[Span]:
+        """Find the newest whole full result with all that follows it; remove what retiring has left of the rest."""
+        spans = self._spans_in(self.directory, self._disk)
+        start = len(spans)
+        while start and (start == len(spans) or spans[start - 1][1] == spans[start][0]):
+            start -= 1
+        chain = spans[start:]
+        begin, end = (chain[0][0], chain[-1][1]) if chain else (0, 0)
+        fulls = self._fulls()
+        usable = [v for v in fulls if v > end or v == begin or v in {to for _, to in chain}]
+        self._full = next((version for version in usable if self._whole(version) is not None), 0)
+        if self._full < begin or (fulls and not chain and not self._full):
+            before = spans[start - 1][1] if start else 0
+            found = [*map(_words, chain[:1]), *self.torn]
+            raise EpochLogError(f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}")
+        for span in spans[:start]:
+            self._disk.unlink(self._path(span))
+        return chain
 
     @classmethod
     def versions_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> list[int]:
@@ -45,40 +78,108 @@ class ResultLog:
         return [to_epoch for _, to_epoch in cls._spans_in(directory, disk)]
 
     @staticmethod
-    def _spans_in(directory: Path, disk: Disk) -> list[tuple[int, int]]:
+    def _spans_in(directory: Path, disk: Disk) -> list[Span]:
         names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_SUFFIX)]
         spans = [name.removesuffix(_SUFFIX).split("-") for name in names]
         return sorted((int(from_epoch), int(to_epoch)) for from_epoch, to_epoch in spans)
 
     def latest(self) -> int:
         """The newest published version, 0 for none."""
-        return self._versions[-1][1] if self._versions else 0
+        with self._lock:
+            return self._spans[-1][1] if self._spans else self._full
+
+    def since_full(self) -> int:
+        """How many results a reader has to add to the newest full one."""
+        with self._lock:
+            return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
     def publish(
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:
         """Make the changes of ``(from, to]`` durable; False, and nothing done, if that was published before."""
-        if to_epoch <= self.latest():
+        latest = self.latest()
+        if to_epoch <= latest:
             return False
-        if from_epoch != self.latest():
-            raise EpochLogError(f"expected a result from epoch {self.latest()}, was ({from_epoch}, {to_epoch}]")
-        path = self._path(from_epoch, to_epoch)
-        hidden = path.with_name("." + path.name)
-        write_segment(self._disk, hidden, changes, footer)
-        self._disk.rename(hidden, path)
-        self._disk.sync_directory(self.directory)
-        self._versions.append((from_epoch, to_epoch))
+        if from_epoch != latest:
+            raise EpochLogError(f"expected a result from epoch {latest}, was ({from_epoch}, {to_epoch}]")
+        footer = msgspec.structs.replace(footer, from_epoch=from_epoch, to_epoch=to_epoch)
+        self._write(self._path((from_epoch, to_epoch)), changes, footer)
+        with self._lock:
+            self._spans.append((from_epoch, to_epoch))
         return True
 
-    def read_all(self) -> Iterator[Segment]:
-        """Every result segment in order."""
-        for from_epoch, to_epoch in self._versions:
-            segment = read_segment(self._path(from_epoch, to_epoch), self._disk)
-            found = segment.footer.from_epoch, segment.footer.to_epoch
-            if found != (from_epoch, to_epoch):
-                raise TornSegmentError(f"expected ({from_epoch}, {to_epoch}] at {segment.path}, was {found}")
-            segment.verify()
-            yield segment
+    def put_full(self, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
+        """Make every view's rows at a version that was published, ``footer.to_epoch``, durable as a full result."""
+        version = footer.to_epoch
+        with self._lock:
+            if version not in {to for _, to in self._spans}:
+                raise EpochLogError(f"expected a published version in {self.directory}, was {version}")
+        self._write(self._full_path(version), tables, footer)
+        with self._lock:
+            self._full = version
 
-    def _path(self, from_epoch: int, to_epoch: int) -> Path:
-        return self.directory / f"{from_epoch:012d}-{to_epoch:012d}{_SUFFIX}"
+    def read_all(self) -> Iterator[Segment]:
+        """The newest full result, if there is one, and every result behind it in order; all of them checked."""
+        with self._lock:
+            full, spans = self._full, list(self._spans)
+        if full:
+            yield self._read(self._full_path(full), (0, full))
+        for span in spans:
+            if span[0] >= full:
+                yield self._read(self._path(span), span)
+
+    def retire(self, passed: int) -> int:
+        """Remove, oldest first, what the second newest full result stands for; gives the bytes that are free again.
+
+        ``passed`` is the newest version of which no batch is run again: neither full result is newer. The newest is not
+        enough, for it may turn out to be torn.
+        """
+        whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:2]
+        if len(whole) < 2:
+            return 0
+        base = whole[-1]
+        with self._lock:
+            gone = [span for span in self._spans if span[1] <= base]
+            self._spans = [span for span in self._spans if span[1] > base]
+        paths = [*map(self._path, gone), *(self._full_path(v) for v in reversed(self._fulls()) if v < base)]
+        freed = 0
+        for path in paths:
+            freed += self._disk.size(path)
+            self._disk.unlink(path)
+        self._disk.sync_directory(self.directory)
+        return freed
+
+    def _fulls(self) -> list[int]:
+        """Versions of full results, whole or torn, the newest first."""
+        names = [name for name in self._disk.names(self.directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
+        return sorted((int(name.removesuffix(_FULL_SUFFIX)) for name in names), reverse=True)
+
+    def _whole(self, version: int) -> Segment | None:
+        try:
+            return self._read(self._full_path(version), (0, version))
+        except (EpochLogError, OSError) as error:
+            self.torn.append(str(error))
+            return None
+
+    def _read(self, path: Path, span: Span) -> Segment:
+        segment = read_segment(path, self._disk)
+        if (found := (segment.footer.from_epoch, segment.footer.to_epoch)) != span:
+            raise TornSegmentError(f"expected {_words(span)} at {path}, was {_words(found)}")
+        segment.verify()
+        return segment
+
+    def _write(self, path: Path, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
+        hidden = path.with_name(f".{path.name}")
+        write_segment(self._disk, hidden, tables, footer)
+        self._disk.rename(hidden, path)
+        self._disk.sync_directory(self.directory)
+
+    def _path(self, span: Span) -> Path:
+        return self.directory / f"{span[0]:012d}-{span[1]:012d}{_SUFFIX}"
+
+    def _full_path(self, version: int) -> Path:
+        return self.directory / f"{version:012d}{_FULL_SUFFIX}"
+
+
+def _words(span: Span) -> str:
+    return f"({span[0]}, {span[1]}]"

@@ -2,7 +2,8 @@
 
 A snapshot is a segment file that holds the consolidated rows of every relation at its version. It is made of the one
 before and the segments since, a stretch of them at a time, so that memory follows what is live and not the history.
-One that is torn is passed over for an older one, or for the log itself: a snapshot is never more than a short cut.
+One that is torn is passed over for an older one, or for the log itself, and named: a snapshot is a short cut as long as
+the segments that an older one needs are there, and `runtime.epochs.retention` leaves them.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.epochs.disk import LOCAL_DISK, Disk
-from runtime.epochs.errors import EpochLogError
+from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import EpochLogReader
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
-__all__ = ["SnapshotDirectory", "add_up", "consolidated", "has_snapshot_of"]
+__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "consolidated", "has_snapshot_of"]
 
+VIEW_SECTION: Final = "view/"
+"""A segment's sections whose names begin so hold changes of views, not rows of relations."""
 _SUFFIX: Final = ".snapshot"
 _PINS: Final = "pins"
-_KEPT: Final = 2
 _STRETCH_BYTES: Final = 32 * 1024 * 1024
 _STRETCH_SEGMENTS: Final = 1000
 """Each is a memory mapping, of which a process may have only so many."""
@@ -35,6 +37,13 @@ class SnapshotDirectory:
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         self._directory = directory
         self._disk = disk
+        self.torn: dict[Path, str] = {}
+        """What was passed over, and why."""
+
+    @property
+    def directory(self) -> Path:
+        """Where they are."""
+        return self._directory
 
     def epochs(self) -> list[int]:
         """The epochs of which there are snapshots, whole or torn, the newest first."""
@@ -43,25 +52,31 @@ class SnapshotDirectory:
     def newest(self, at_most: int) -> Segment | None:
         """The newest whole snapshot that is not past this epoch; every byte of it is checked."""
         for epoch in self.epochs():
-            if epoch <= at_most and (found := self._whole(self._path(epoch))) is not None:
+            if epoch <= at_most and (found := self._whole(self._path(epoch), epoch)) is not None:
                 return found
         return None
 
     def take(
         self, log: EpochLogReader, epoch: int, *, without: Collection[str] = (), stopped: Callable[[], bool] = bool
     ) -> bool:
-        """Write the snapshot of an epoch, durably, and remove those that are older than the one before it.
+        """Write the snapshot of an epoch, durably.
 
         ``without`` are relations that only grow, of which a snapshot would be as large as the log. False, and nothing
         written, if ``stopped`` says so on the way.
         """
         base = self.newest(epoch)
         begin = base.footer.to_epoch if base else 0
+        if base is None and self.torn and log.first() > 1:
+            raise EpochLogError(
+                f"expected a whole snapshot in {self._directory}, was none: {'; '.join(self.torn.values())}"
+            )
         names = {section.name for section in base.footer.sections} if base else set()
         for one in range(begin + 1, epoch + 1):
             names |= {section.name for section in log.read(one).footer.sections}
         tables: dict[str, list[pa.RecordBatch]] = {}
         for name in sorted(names - set(without)):
+            if name.startswith(VIEW_SECTION):
+                continue
             rows = add_up(log, name, begin, epoch, base=base, stopped=stopped)
             if stopped():
                 return False
@@ -75,7 +90,7 @@ class SnapshotDirectory:
 
         ``owner`` is the epoch for which it is needed.
         """
-        pinned = self._directory / _PINS / f"{owner:012d}{_SUFFIX}"
+        pinned = self._pinned(owner)
         while self._whole(pinned) is None:
             self._disk.unlink(pinned)
             found = self.newest(at_most)
@@ -92,11 +107,14 @@ class SnapshotDirectory:
         """What this epoch and earlier ones needed is needed no more."""
         for pinned in self._epochs_in(self._directory / _PINS):
             if pinned <= owner:
-                self._disk.unlink(self._directory / _PINS / f"{pinned:012d}{_SUFFIX}")
+                self._disk.unlink(self._pinned(pinned))
 
     def _epochs_in(self, directory: Path) -> list[int]:
         names = [name for name in self._disk.names(directory) if name[0].isdigit() and name.endswith(_SUFFIX)]
         return [int(name.split(".")[0]) for name in names]
+
+    def _pinned(self, owner: int) -> Path:
+        return self._directory / _PINS / f"{owner:012d}{_SUFFIX}"
 
     def _path(self, epoch: int) -> Path:
         return self._directory / f"{epoch:012d}{_SUFFIX}"
@@ -111,15 +129,42 @@ class SnapshotDirectory:
         write_segment(self._disk, hidden, tables, Footer(0, epoch, attributes={"without": ",".join(sorted(without))}))
         self._disk.rename(hidden, path)
         self._disk.sync_directory(self._directory)
-        for old in self.epochs()[_KEPT:]:
-            self._disk.unlink(self._path(old))
 
-    def _whole(self, path: Path) -> Segment | None:
+    def retire(self, kept: Collection[int], passed: int) -> int:
+        """Remove those up to an epoch that are not to be kept; gives the bytes that are free again."""
+        freed = 0
+        for epoch in self.epochs()[::-1]:
+            if epoch <= passed and epoch not in kept:
+                freed += self._disk.size(self._path(epoch))
+                self._disk.unlink(self._path(epoch))
+        if freed:
+            self._disk.sync_directory(self._directory)
+        return freed
+
+    def complete(self, at_most: int) -> list[int]:
+        """The epochs of whole snapshots that leave out no relation and are not past this epoch, the newest first.
+
+        Every byte of them is checked.
+        """
+        whole = [(epoch, self._whole(self._path(epoch), epoch)) for epoch in self.epochs() if epoch <= at_most]
+        return [epoch for epoch, found in whole if found and not found.footer.attributes.get("without")]
+
+    def pinned(self) -> list[int]:
+        """The epochs of the snapshots that are pinned."""
+        found = [self._whole(self._pinned(owner)) for owner in self._epochs_in(self._directory / _PINS)]
+        return [segment.footer.to_epoch for segment in found if segment]
+
+    def _whole(self, path: Path, epoch: int | None = None) -> Segment | None:
         """The segment of a file, None if it is not there or torn."""
         try:
             segment = read_segment(path, self._disk)
             segment.verify()
-        except (FileNotFoundError, EpochLogError, pa.ArrowException, OSError):
+            if epoch is not None and segment.footer.to_epoch != epoch:
+                raise TornSegmentError(f"expected a snapshot of epoch {epoch} at {path}, was {segment.footer.to_epoch}")
+        except FileNotFoundError:
+            return None
+        except (EpochLogError, OSError) as error:
+            self.torn[path] = str(error)
             return None
         return segment
 

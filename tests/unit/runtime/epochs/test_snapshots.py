@@ -100,10 +100,23 @@ def test_a_relation_that_only_grows_is_left_out_and_this_is_said(log: Log) -> No
     assert [has_snapshot_of(base, name) for name in ("r", "g", "other")] == [True, False, True]
 
 
-def test_the_last_two_are_kept(log: Log) -> None:
-    for epoch in (5, 9, 14):
+def test_what_is_not_kept_is_removed_up_to_an_epoch(log: Log) -> None:
+    for epoch in (5, 9, 14, 20):
         log.take(epoch)
-    assert log.snapshots.epochs() == [14, 9]
+    assert log.snapshots.retire({9}, 14) > 0
+    assert log.snapshots.epochs() == [20, 9]
+    assert log.snapshots.retire({9}, 14) == 0
+
+
+def test_complete_are_whole_ones_of_all_relations(log: Log, tmp_path: Path) -> None:
+    log.take(4)
+    for epoch in (6, 8, 11):
+        log.snapshots.take(log.log, epoch)
+    path = tmp_path / "snapshots" / f"{8:012d}.snapshot"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert log.snapshots.complete(11) == [11, 6]
+    assert log.snapshots.complete(10) == [6]
+    assert list(log.snapshots.torn) == [path]
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, -1])
@@ -140,7 +153,9 @@ def test_what_is_pinned_stays_until_it_is_needed_no_more(log: Log) -> None:
     assert pinned is not None
     for epoch in (10, 15, 20):
         log.take(epoch)
-    assert log.snapshots.epochs() == [20, 15]
+    assert log.snapshots.pinned() == [5]
+    log.snapshots.retire({20}, 20)
+    assert log.snapshots.epochs() == [20]
     assert log.snapshots.pin(12, 11) == pinned
     assert counted(read_segment(pinned).rows("r")) == log.at[5]
     log.snapshots.unpin(11)

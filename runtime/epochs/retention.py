@@ -1,0 +1,71 @@
+"""Retiring the beginning of an epoch log: which epoch is its first, and the control records of those that are gone.
+
+```
+programs/000000000000.program   what the log was begun with            kept for good
+programs/000000000041.program   the newest one that is gone            what the first epochs that are left mean
+first                           a footer whose epoch is the first that is left
+000000000057.segment …          the epochs that are left
+```
+
+The order of operations makes a crash harmless: control records are durable before the mark speaks of them, and the mark
+is before a segment goes. So a segment below the mark is a leftover, and one that is missing above it is a loss.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from runtime.epochs.disk import Disk
+from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.log import FIRST, PROGRAMS, EpochLogReader, program_name
+from runtime.epochs.segment import Footer, read_segment, write_segment
+
+__all__ = ["retire_epochs"]
+
+_BEGUN_WITH: Final = 0
+
+
+def retire_epochs(log: EpochLogReader, first: int) -> int:
+    """Remove every epoch below ``first``, oldest first; gives the bytes that are free again.
+
+    One caller at a time, beside the one writer; the epochs that go must not be the writer's newest, nor anybody's who
+    still has to read them. May be interrupted anywhere and called again.
+    """
+    disk, directory = log.disk, log.directory
+    begin = log.first()
+    controls = [epoch for epoch in range(begin, first) if log.read(epoch).footer.control]
+    for epoch in {_BEGUN_WITH, *controls[-1:]} & set(controls):
+        _keep_control(log, epoch)
+    if first > log.latest():
+        raise EpochLogError(
+            f"expected to keep epoch {log.latest()}, the newest in {directory}, was to begin at {first}"
+        )
+    if first > begin:
+        _write(disk, directory / FIRST, Footer(0, first))
+    freed = 0
+    for epoch in log.leftovers():
+        freed += disk.size(log.path(epoch))
+        disk.unlink(log.path(epoch))
+    disk.sync_directory(directory)
+    kept = [epoch for epoch in log.programs() if epoch < log.first()]  # one above the mark is of an interrupted call
+    for epoch in kept[1:-1]:
+        disk.unlink(directory / PROGRAMS / program_name(epoch))
+    return freed
+
+
+def _keep_control(log: EpochLogReader, epoch: int) -> None:
+    """A file for a control record that says what its epoch's footer said, but for the relations."""
+    log.disk.make_directory(log.directory / PROGRAMS)
+    path = log.directory / PROGRAMS / program_name(epoch)
+    found = log.read(epoch).footer
+    _write(log.disk, path, Footer(found.from_epoch, found.to_epoch, control=found.control, time_ns=found.time_ns))
+
+
+def _write(disk: Disk, path: Path, footer: Footer) -> None:
+    hidden = path.with_name(f".{path.name}")
+    written = write_segment(disk, hidden, {}, footer)
+    if (found := read_segment(hidden, disk).checksum) != written:
+        raise TornSegmentError(f"expected footer checksum {written:08x} at {hidden}, was {found:08x}")
+    disk.rename(hidden, path)
+    disk.sync_directory(path.parent)
