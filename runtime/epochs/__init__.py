@@ -6,6 +6,8 @@ engine ──prepare, commit, publish──▶ EpochLog    000000000007.segment 
 Spark lane, express lane ◀──────────────┤
         │                               └──take──▶ SnapshotDirectory   000000000007.snapshot   live rows of relations
         └──publish──▶ ResultLog                  000000000005-000000000007.result   view changes
+                                                 000000000007.full                  views' rows
+retire: what all of them have passed goes, oldest first; control records stay under programs/.
 ```
 """
 
@@ -13,6 +15,7 @@ from runtime.epochs.disk import LOCAL_DISK, Disk, LocalDisk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
+from runtime.epochs.retention import RetentionConfig, retire
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 
@@ -28,6 +31,7 @@ __all__ = [
     "LocalDisk",
     "Prepared",
     "ResultLog",
+    "RetentionConfig",
     "Section",
     "Segment",
     "SnapshotDirectory",
@@ -35,4 +39,5 @@ __all__ = [
     "add_up",
     "has_snapshot_of",
     "read_segment",
+    "retire",
 ]

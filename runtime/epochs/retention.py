@@ -16,14 +16,58 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from runtime.epochs.disk import Disk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import FIRST, PROGRAMS, EpochLogReader, program_name
 from runtime.epochs.segment import Footer, read_segment, write_segment
+from runtime.epochs.snapshots import SnapshotDirectory
 
-__all__ = ["retire_epochs"]
+__all__ = ["RetentionConfig", "retire", "retire_epochs"]
 
 _BEGUN_WITH: Final = 0
+_BASES: Final = 2
+"""Snapshots that new views may be filled from: the newest may turn out to be torn."""
+
+
+class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which epochs are kept for a replay although nobody needs them any more: those that both limits allow."""
+
+    epochs: int = 10_000
+    """The newest so many; 0 for none."""
+    megabytes: int = 256
+    """No more than so much of the log."""
+
+
+def retire(log: EpochLogReader, snapshots: SnapshotDirectory, passed: int, config: RetentionConfig) -> int:
+    """Remove epochs and snapshots that nobody needs any more; gives the bytes that are free again.
+
+    ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
+    again. What is left begins behind a snapshot, from which a replay can start, and holds all that two older ones than
+    ``passed`` and every pinned one need. Nothing happens as long as there is no such snapshot.
+    """
+    complete = snapshots.complete(passed)
+    bases = complete[:_BASES]
+    if len(bases) < _BASES:
+        return retire_epochs(log, log.first())
+    most = min([bases[-1], *snapshots.pinned(), _replay_from(log, config) - 1])
+    start = next((epoch for epoch in complete if epoch <= most), None)
+    if start is None:
+        return retire_epochs(log, log.first())
+    freed = retire_epochs(log, max(log.first(), start + 1))
+    return freed + snapshots.retire({start, *bases}, bases[0])
+
+
+def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:
+    """The first epoch that the settings keep."""
+    newest, held = log.latest(), 0
+    oldest = max(log.first(), newest - config.epochs + 1)
+    for epoch in range(newest, oldest - 1, -1):
+        held += log.disk.size(log.path(epoch))
+        if held > config.megabytes * 1_000_000:
+            return epoch + 1
+    return oldest
 
 
 def retire_epochs(log: EpochLogReader, first: int) -> int:
