@@ -34,7 +34,7 @@ from runtime.service.hub import Freshness, Hub
 from runtime.service.snapshotting import SnapshotConfig, Snapshotting
 from runtime.sources import Position
 from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session
+from runtime.spark.session import SparkConfig, start_session, stop_session
 
 __all__ = ["LiveConfig", "LiveRuntime"]
 
@@ -309,7 +309,7 @@ class LiveRuntime(IngestListener):
             if self._snapshotting is not None:
                 parts.callback(self._snapshotting.stop)
             if self._session is not None:
-                parts.callback(self._session.stop)
+                parts.callback(stop_session, self._session)
             if self._lane is not None:
                 parts.callback(self._lane.stop)
             if self._ingesting:

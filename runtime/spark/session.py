@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
 from runtime.spark.source import EpochSource
 
-__all__ = ["SparkConfig", "start_session"]
+__all__ = ["SparkConfig", "start_session", "stop_session"]
 
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -131,11 +131,11 @@ def start_session(
 
     ``on_starting`` is called when a Java is found and the wait begins.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
         raise SparkLaneError(str(error)) from None
+    directory.mkdir(parents=True, exist_ok=True)
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -153,3 +153,9 @@ def start_session(
         ) from None
     session.dataSource.register(EpochSource)
     return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop Spark; nothing happens where its JVM has gone already, as when a signal went to the whole process group."""
+    with suppress(Py4JError, OSError):
+        session.stop()
