@@ -91,6 +91,7 @@ class EpochDeadLetters:
             size += len(line)
         if size < data.size:
             self._disk.truncate(self._path, size)
+        self._disk.sync_directory(self._path.parent)  # who made the file may have ended before its name was durable
         return size
 
 
