@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltabook.wire.results import FrameHeader, encode_frame
 from runtime.compiler.program import Program, View, decode_program
 from runtime.epochs import Cut, Footer, Segment
-from runtime.service.materialised import MaterialisedView
+from runtime.views.materialised import MaterialisedView
 
 __all__ = ["Freshness", "Hub", "Listener", "Subscription"]
 

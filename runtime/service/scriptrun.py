@@ -16,11 +16,12 @@ from runtime.engine import EngineError
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, OriginCounters
 from runtime.epochs import Footer, ResultLog
 from runtime.service.errors import ServiceError
-from runtime.service.materialised import MaterialisedView, json_rows
+from runtime.service.materialised import json_rows
 from runtime.service.scripts import script_origins
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
+from runtime.views.materialised import MaterialisedView
 
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
 

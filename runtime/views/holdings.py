@@ -95,6 +95,11 @@ class Holdings:
             for part in self._sets
         }
 
+    @property
+    def failed(self) -> dict[str, str]:
+        """View → why it cannot go on."""
+        return dict(self._failed)
+
     def _set_of(self, view: View) -> Callable[[int], IndexSet]:
         return lambda number: self._sets[self._parts[view.name][number]]
 

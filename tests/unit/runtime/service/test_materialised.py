@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.compiler import Column
-from runtime.service.materialised import MaterialisedView, json_rows
+from runtime.service.materialised import json_rows
 from runtime.state import ARROW_TYPES
 from runtime.views.evaluate import wide_array
+from runtime.views.materialised import MaterialisedView
 
 COLUMNS = (Column("name", "string", nullable=True), Column("x", "int64"))
 Row = tuple[Any, ...]

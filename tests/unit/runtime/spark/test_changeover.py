@@ -13,9 +13,10 @@ pytest.importorskip("pyspark")
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Relation, compile_program
 from runtime.epochs import SnapshotDirectory
 from runtime.spark import processor, source
-from runtime.spark.backfill import BackfillPartition, new_views, plan_backfill
+from runtime.spark.backfill import BackfillPartition, plan_backfill
 from runtime.spark.source import BROKEN, TICK, Place
 from runtime.views import Part
+from runtime.views.filling import new_views
 from tests.generators.changeover_lab import ChangeoverLab, changes
 
 VIEWS = {

@@ -1,0 +1,21 @@
+"""The express lane: view programs kept by the in-process engine, message by message, with nothing between.
+
+```
+apply ──Deltas──▶ ExpressPipeline ──▶ ExpressViews.step ──▶ Update ──▶ publish (the hub, on the reactor's thread)
+                        │                   │ deliveries_of, ShardState of one shard
+                        │ barrier           ▼
+                        ├──────────▶ close: the epoch's changes, added up ──Sections──▶ epoch sink
+                        │              └─▶ ExpressState: program, shard and full results, a chain of the object space
+                        └─ payload ─▶ change_over: another program; new views filled from log, snapshot and open epoch
+```
+
+What is published between two barriers is ahead of what is committed. After a crash the state is that of the last
+epoch, and the feed is read again from its cut, so that the same messages give the same views.
+"""
+
+from runtime.engine.express.filling import Filling
+from runtime.engine.express.pipeline import ExpressPipeline
+from runtime.engine.express.state import ExpressState
+from runtime.engine.express.views import ExpressViews, Update
+
+__all__ = ["ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]

@@ -1,0 +1,57 @@
+"""The express lane's place in the plan of an ingest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from runtime.compiler import decode_program
+from runtime.engine.barriers import Barrier
+from runtime.engine.express.filling import Filled
+from runtime.engine.express.views import ExpressViews, Update
+from runtime.engine.ingest.deltas import Deltas
+from runtime.engine.plan import Context, Pipeline
+
+__all__ = ["ExpressPipeline"]
+
+_MOST_DELTAS: Final = 1024
+
+
+class ExpressPipeline(Pipeline):
+    """Steps over whatever waits, at once and as one: while a step runs, what comes becomes the next one.
+
+    So the size of a step follows the load by itself: a single message when there is time, thousands when there is none.
+    The views belong to the worker that runs a call; `prepare` may be called on any thread.
+    """
+
+    most_inputs = _MOST_DELTAS
+
+    def __init__(self, views: ExpressViews, publish: Callable[[Update], None]) -> None:
+        """``publish`` is called on a worker with every version, in order; it must not block."""
+        self._views = views
+        self._publish = publish
+        self._closes = -1
+        self._prepared: Filled | None = None
+
+    def prepare(self, filled: Filled) -> None:
+        """What was read for the views that the next control record brings."""
+        self._prepared = filled
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Step over deltas."""
+        del context
+        deltas = cast("Sequence[Deltas]", inputs)
+        self._closes = max(self._closes, deltas[-1].closes)
+        update = self._views.take(deltas)
+        if update is not None:
+            self._publish(update)
+
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """Change over if the barrier has a control record; give the epoch that closes what it changed."""
+        if self._closes < 0:
+            return  # an epoch that holds nothing is not closed
+        self._closes = -1
+        if isinstance(barrier.payload, bytes):
+            prepared, self._prepared = self._prepared, None
+            self._publish(self._views.change_over(decode_program(barrier.payload), prepared))
+        context.emit(self._views.close())

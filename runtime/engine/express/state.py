@@ -1,0 +1,126 @@
+"""What the express lane keeps: the program, its one shard, and every view's full result."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import Program, decode_program, encode_program
+from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
+from runtime.views import ShardState
+from runtime.views.materialised import MaterialisedView
+
+__all__ = ["ExpressState"]
+
+_RUN_FORMAT: Final = 1
+_NOTHING: Final = Program((), (), ())
+
+
+class _Run(msgspec.Struct, frozen=True, array_like=True):
+    """Edits, or with a program everything: then what was there before is forgotten."""
+
+    format: int
+    program: bytes
+    shard: bytes
+    first_string: int
+    strings: list[str]
+    results: dict[str, bytes]
+
+
+class ExpressState:
+    """State as `runtime.state.chains.RunHolder` has it; a run that begins with a program stands alone.
+
+    Belongs to who runs the pipeline; while a barrier is under way, to who commits the epoch.
+    """
+
+    def __init__(self) -> None:
+        self._begin(_NOTHING)
+        self.dirty = False
+        """Whether anything changed since the last `save`."""
+        self._is_new = False
+
+    def _begin(self, program: Program) -> None:
+        self.program = program
+        """What is kept; all of its views are of the express lane."""
+        self.shard = ShardState(program, 0, 1)
+        self._pool = StringPool()
+        self._saved_strings = 0
+        self.results = {view.name: MaterialisedView(view.columns, self._pool) for view in program.views}
+        """View → its rows at the last epoch."""
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """View → why it has ended."""
+        return self.shard.failed
+
+    def begin(self, program: Program) -> None:
+        """Forget everything: a program whose views hold nothing yet."""
+        self._begin(program)
+        self._is_new = self.dirty = True
+
+    def migrate(self, program: Program) -> None:
+        """Another program: what stays keeps its state and its result, and what is new is empty until it is filled."""
+        standing = {view.name for view in self.program.views}
+        self.shard.migrate(program)
+        self.program = program
+        self.results = {
+            view.name: self.results[view.name] if view.name in standing else MaterialisedView(view.columns, self._pool)
+            for view in program.views
+        }
+        self._is_new = self.dirty = True
+
+    def add(self, name: str, changes: pa.Table) -> None:
+        """Add what changed in a view to its result."""
+        self.results[name].add(changes)
+
+    def save(self) -> bytes:
+        """See `RunHolder`; everything if the program is another one, or a save has failed."""
+        if self._is_new:
+            return self.save_all()
+        results = {n: encode_run(r.table.save()) for n, r in self.results.items() if r.table.dirty}
+        return self._encode(b"", self.shard.save(), self._saved_strings, results)
+
+    def save_all(self) -> bytes:
+        """See `RunHolder`."""
+        results = {}
+        for name, result in self.results.items():
+            result.table.save()
+            results[name] = encode_run(result.table.save_all())
+        return self._encode(encode_program(self.program), self.shard.save_all(), 0, results)
+
+    def on_saved(self) -> None:
+        """See `RunHolder`."""
+        for result in self.results.values():
+            result.table.on_saved()
+        self._saved_strings = len(self._pool)
+        self._is_new = self.dirty = False
+
+    def on_failed(self) -> None:
+        """See `RunHolder`: the shard does not know what of it is durable, so the next save writes all."""
+        self._is_new = self.dirty = True
+
+    def apply_run(self, data: bytes) -> None:
+        """See `RunHolder`."""
+        try:
+            run = msgspec.msgpack.decode(data, type=_Run)
+        except msgspec.DecodeError as error:
+            raise CorruptStateError(f"expected a run of the express lane, was {data[:16]!r}…: {error}") from None
+        if run.program:
+            self._begin(decode_program(run.program))
+        if run.format != _RUN_FORMAT or run.first_string != len(self._pool):
+            raise CorruptStateError(
+                f"expected a run of format {_RUN_FORMAT} from string {len(self._pool)}, "
+                f"was format {run.format} from string {run.first_string}"
+            )
+        self._pool.extend(run.strings)
+        self._saved_strings = len(self._pool)
+        self.shard.apply_run(run.shard)
+        for name, table_run in run.results.items():
+            self.results[name].table.apply_run(decode_run(table_run, name))
+        self._is_new = self.dirty = False
+
+    def _encode(self, program: bytes, shard: bytes, first_string: int, results: dict[str, bytes]) -> bytes:
+        strings = self._pool.added_since(first_string)
+        return msgspec.msgpack.encode(_Run(_RUN_FORMAT, program, shard, first_string, strings, results))

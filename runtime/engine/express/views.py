@@ -1,0 +1,144 @@
+"""The views of the express lane: one step per batch of deltas, one version per epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import Program, lane_program
+from runtime.engine.express.filling import Filled, Filling, with_open_epoch
+from runtime.engine.express.state import ExpressState
+from runtime.engine.ingest.deltas import Deltas, Sections
+from runtime.epochs import Cut
+from runtime.views import Part, Step, deliveries_of
+from runtime.views.filling import fill_of, new_views
+from runtime.views.linear import change_schema, consolidate
+from runtime.views.payload import Payload
+
+__all__ = ["ExpressViews", "Update"]
+
+_MOST_TABLES: Final = 256
+"""So many changes of a view are added up at once, so that an epoch holds few of them whatever its length."""
+
+
+class Update(msgspec.Struct, frozen=True, eq=False):
+    """A version of the express lane: what some messages changed in its views."""
+
+    step: int
+    """Ascending from 1 within the run of a process."""
+    epoch: int
+    """The newest epoch that the version covers as a whole."""
+    cuts: Mapping[str, Cut]
+    """Origin → the last message that the version covers."""
+    changes: Mapping[str, pa.Table]
+    """View → rows removed (-) and added (+); views that did not change are left out."""
+    failed: Mapping[str, str]
+    """View → why it ended with this version."""
+    program: Program | None = None
+    """The lane's program from this version on, if it is not the one of the version before."""
+
+
+class ExpressViews:
+    """The program's views and what they have said in the open epoch. One owner at a time: the pipeline's worker."""
+
+    def __init__(self, state: ExpressState, filling: Filling, epoch: int, cuts: Mapping[str, Cut]) -> None:
+        """At the end of this epoch, whose cuts are given."""
+        self._state = state
+        self._filling = filling
+        self._epoch = epoch
+        self._cuts = dict(cuts)
+        self._step = 0
+        self._changes: dict[str, list[pa.Table]] = {}
+        self._failed: dict[str, str] = {}
+        self._open: dict[str, list[pa.RecordBatch]] = {}
+
+    def begin(self, program: Program) -> None:
+        """Keep these views where there was nothing, or something else: filled from the log up to the newest epoch.
+
+        Belongs to the epoch that is open: it is saved with it.
+        """
+        filled = self._filling.read(Program((), (), ()), program, self._epoch)
+        self._state.begin(program)
+        self._fill(filled, tuple(view.name for view in program.views))
+
+    @property
+    def state(self) -> ExpressState:
+        """What is saved."""
+        return self._state
+
+    def take(self, deltas: Sequence[Deltas]) -> Update | None:
+        """Step over deltas as if they were one; None if no view has changed or failed."""
+        tables: dict[str, list[pa.RecordBatch]] = {}
+        for one in deltas:
+            for name, batch in one.relations.items():
+                tables.setdefault(name, []).append(batch)
+            self._cuts.update(one.cuts)
+            self._epoch = max(self._epoch, one.closes)
+        for name, batches in tables.items():
+            self._open.setdefault(name, []).extend(batches)
+        if not tables or not self._state.program.views:
+            return None
+        whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
+        found = deliveries_of(self._state.program, whole, 1)
+        return self._stepped(self._state.shard.step([(one.part, one.payload) for one in found]))
+
+    def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
+        """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
+        old, new = self._state.program, lane_program(record, "express")
+        names = new_views(old, new)
+        gone = {view.name for view in old.views} - {view.name for view in new.views}
+        for name in gone:
+            self._changes.pop(name, None)
+            self._failed.pop(name, None)
+        if new != old:
+            filled = self._filling.read(old, new, self._epoch - 1, prepared)
+            self._state.migrate(new)
+            self._fill(filled, names)
+        self._step += 1
+        changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
+        failed = {name: why for name, why in self._failed.items() if name in names}
+        return Update(self._step, self._epoch, dict(self._cuts), changes, failed, new)
+
+    def _fill(self, filled: Filled, names: Sequence[str]) -> None:
+        tables = with_open_epoch(filled, self._open)
+        backfill: dict[str, list[tuple[Part, Payload | str]]] = {name: [] for name in names}
+        for one in fill_of(self._state.program, names, tables, 1):
+            assert one.view is not None
+            backfill[one.view].append((one.part, one.payload))
+        self._stepped(self._state.shard.step([], backfill))
+
+    def _stepped(self, step: Step) -> Update | None:
+        if not step.changes and not step.failed:
+            return None
+        self._step += 1
+        self._state.dirty = True
+        self._failed |= step.failed
+        for name, table in step.changes.items():
+            held = self._changes.setdefault(name, [])
+            held.append(table)
+            if len(held) >= _MOST_TABLES:
+                held[:] = [self._added_up(name, held)]
+        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed)
+
+    def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
+        columns = next(view.columns for view in self._state.program.views if view.name == name)
+        return consolidate(pa.concat_tables(tables), change_schema(columns))
+
+    def close(self) -> Sections:
+        """The end of the epoch that closes: what it changed in each view; what is saved is at it from now on."""
+        batches: dict[str, tuple[pa.RecordBatch, ...]] = {}
+        for name, tables in self._changes.items():
+            if name in self._state.failed:
+                continue  # what a view said before it failed is no result, as in the other lane
+            whole = self._added_up(name, tables)
+            if whole.num_rows:
+                batches[f"view/{name}"] = tuple(whole.combine_chunks().to_batches())
+                self._state.add(name, whole)
+        attributes = {f"failed/{name}": reason for name, reason in self._failed.items()}
+        if self._open or batches:
+            self._state.dirty = True
+        self._changes, self._failed, self._open = {}, {}, {}
+        return Sections(self._epoch, batches, attributes)

@@ -1,0 +1,42 @@
+"""What fills views that are new in a program: the rows that their relations hold, as deliveries for each view alone.
+
+The rows are added up first, because a row that is gone must not be able to fail a view that comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import Program, columns_of, maps_of, only_view
+from runtime.views.routing import Delivery, deliveries_of
+
+__all__ = ["columns_to_fill", "fill_of", "new_views"]
+
+
+def new_views(old: Program, new: Program) -> tuple[str, ...]:
+    """The views of a program that the one before it has not."""
+    there = {view.name for view in old.views}
+    return tuple(view.name for view in new.views if view.name not in there)
+
+
+def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
+    """Relation → the columns of it that these views' maps read."""
+    found: dict[str, set[str]] = {}
+    for number in set().union(*(maps_of(view.body) for view in program.views if view.name in views)):
+        map_ = program.maps[number]
+        found.setdefault(map_.relation, set()).update(columns_of(map_))
+    return found
+
+
+def fill_of(
+    program: Program, views: Collection[str], tables: Mapping[str, pa.Table], shards: int
+) -> Iterator[Delivery]:
+    """What each shard gets of these rows (relation → columns, ``weight``), each delivery for one of the new views."""
+    for name in views:
+        alone, numbers = only_view(program, name)
+        for delivery in deliveries_of(alone, tables, shards):
+            part = msgspec.structs.replace(delivery.part, map=numbers[delivery.part.map])
+            yield msgspec.structs.replace(delivery, part=part, view=name)

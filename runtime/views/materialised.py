@@ -1,0 +1,104 @@
+"""A view's full result, kept by adding up its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.compiler.program import Column
+from runtime.state import ARROW_TYPES, KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
+
+__all__ = ["MaterialisedView"]
+
+_WEIGHT: Final = "weight"
+_MOST_WAITING: Final = 256
+
+
+class MaterialisedView:
+    """The rows of one view at its version, with their multiplicities. One owner at a time.
+
+    Changes that come in small pieces may wait: they are added up when somebody looks, or when there are many of them.
+    """
+
+    def __init__(self, columns: Sequence[Column], pool: StringPool | None = None) -> None:
+        """``pool``: where the strings of the rows are kept, its own one if it is None."""
+        self.columns = tuple(columns)
+        self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
+        self._pool = StringPool() if pool is None else pool
+        self._waiting: list[pa.Table] = []
+        self.table = KeyedTable(width_of(self._keys), [_WEIGHT])
+        """Row → multiplicity, without what waits."""
+        self.version = 0
+        self.changes = 0
+
+    def __len__(self) -> int:
+        """Distinct rows."""
+        self._settle()
+        return len(self.table)
+
+    def total(self) -> int:
+        """Rows, repeated ones counted."""
+        self._settle()
+        return int(self.table.get(self.table.live_slots())[0].sum())
+
+    def apply(self, changes: pa.Table | None, version: int) -> None:
+        """Add a version's changes (None: there were none); raises `ValueError` for rows removed that are not there."""
+        self._settle()
+        self.version = version
+        if changes is not None and changes.num_rows:
+            self.changes += changes.num_rows
+            self.add(changes)
+            self._forget()
+
+    def defer(self, changes: pa.Table | None, version: int) -> None:
+        """The same, but the changes wait until somebody looks; that is where a row that is not there is told."""
+        self.version = version
+        if changes is not None and changes.num_rows:
+            self.changes += changes.num_rows
+            self._waiting.append(changes)
+            if len(self._waiting) >= _MOST_WAITING:
+                self._settle()
+
+    def add(self, changes: pa.Table) -> None:
+        """Add changes to `table`, which afterwards knows what of it is to be saved."""
+        *columns, weight = (c.combine_chunks() for c in changes.columns)
+        words = encode_words(self._keys, columns, self._pool)
+        keys, inverse = np.unique(words, axis=0, return_inverse=True)
+        added = np.zeros(len(keys), np.int64)
+        np.add.at(added, inverse.reshape(-1), weight.to_numpy())
+        slots = self.table.lookup(keys)
+        old = np.where(slots >= 0, self.table.get(np.maximum(slots, 0))[0], 0)
+        new = old + added
+        if (new < 0).any():
+            raise ValueError(
+                f"expected to remove rows that are there at version {self.version}, was {int((new < 0).sum())} not"
+            )
+        stays = new > 0
+        self.table.put(keys[stays], new[stays][None, :])
+        self.table.delete(keys[~stays & (slots >= 0)])
+
+    def rows(self) -> pa.Table:
+        """Columns and ``weight``, in no order."""
+        self._settle()
+        slots = self.table.live_slots()
+        arrays = decode_words(self._keys, self.table.keys_of(slots), self._pool)
+        fields = [
+            pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None)
+            for c in self.columns
+        ]
+        schema = pa.schema([*fields, pa.field(_WEIGHT, pa.int64())])
+        return pa.Table.from_arrays([*arrays, pa.array(self.table.get(slots)[0])], schema=schema)
+
+    def _settle(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.add(pa.concat_tables(waiting))
+            self._forget()
+
+    def _forget(self) -> None:
+        """Nobody saves it: what changed need not be known."""
+        self.table.save()
+        self.table.on_saved()

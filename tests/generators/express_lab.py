@@ -1,0 +1,274 @@
+"""The express lane over a log, step by step, with crashes; at every version the answers are DuckDB's."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import duckdb
+import pyarrow as pa
+
+from runtime.compiler import (
+    Column,
+    NamedSelect,
+    Program,
+    Relation,
+    compile_program,
+    encode_program,
+    extend_program,
+    lane_program,
+    without_view,
+)
+from runtime.engine.barriers import Barrier
+from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
+from runtime.engine.ingest import Deltas, Sections
+from runtime.engine.plan import Context
+from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory
+from runtime.state import MemoryStore, ObjectSpace
+from tests.generators.database import kept
+from tests.generators.deltas import delta_table
+from tests.generators.programs import normal
+
+Row = tuple[Any, ...]
+Change = tuple[str, Row, int]
+"""A relation, a row of it, and its weight."""
+
+
+class _Context(Context):
+    """Keeps what a call emits."""
+
+    def __init__(self) -> None:
+        self.query_id = self.name = "express"
+        self.worker = self.port = 0
+        self.successors = 1
+        self.emitted: list[object] = []
+
+    def now_s(self) -> float:
+        return 0.0
+
+    def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
+        del successor, size
+        self.emitted.append(item)
+
+    def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
+        raise AssertionError("the express lane takes what it is given")
+
+    def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
+        raise AssertionError("the express lane is no cut point")
+
+    def give_turn(self) -> None:
+        raise AssertionError("the express lane takes no turns")
+
+
+class ExpressLab:
+    """A pipeline of the express lane, the log and the store behind it, and what everything must add up to."""
+
+    def __init__(
+        self,
+        directory: Path,
+        relations: Sequence[Relation],
+        selects: Sequence[NamedSelect],
+        oracles: Mapping[str, str] | None = None,
+    ) -> None:
+        """``oracles``: view → SQL that DuckDB answers in place of the view's own."""
+        self.directory = directory
+        self.relations = {relation.name: relation for relation in relations}
+        self.program: Program = compile_program(selects, relations)
+        self.log = EpochLog(directory / "epochs")
+        self.snapshots = SnapshotDirectory(directory / "snapshots")
+        self.oracles = dict(oracles or {})
+        self.epoch = -1
+        self.checked = 0
+        self.updates: list[Update] = []
+        self.failed: dict[str, str] = {}
+        self._store = MemoryStore()
+        self._committed: list[Change] = []
+        """What the relations hold at the last epoch, as the changes that led there."""
+        self._open: list[Change] = []
+        self._shown: dict[str, Counter[Row]] = {}
+        """View → what was published adds up to."""
+        self._sealed: dict[str, Counter[Row]] = {}
+        """View → what the sections of the epochs add up to."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.space = ObjectSpace(self._store)
+        self.state = ExpressState()
+        self.space.runs("express", self.state)
+        filling = Filling(self.log, self.snapshots)
+        self.views = ExpressViews(self.state, filling, self.epoch, {"feed": Cut("s", len(self._committed), 0)})
+        self.pipeline = ExpressPipeline(self.views, self._publish)
+        if self.epoch < 0:
+            self.views.begin(lane_program(self.program, "express"))
+            first = self.views.close()
+            self._shown = {view.name: self.result(view.name) for view in self.state.program.views}
+            self._seal({}, first, encode_program(self.program))
+
+    def change(self, changes: Sequence[Change], cuts: Sequence[int], steps: Sequence[int]) -> None:
+        """These changes, cut into batches at these places, which come in steps of so many batches."""
+        ends = sorted({min(cut, len(changes)) for cut in cuts} | {len(changes)})
+        batches = [changes[begin:end] for begin, end in zip([0, *ends], ends, strict=False) if end > begin]
+        sizes = list(steps) or [1]
+        while batches:
+            size = max(1, sizes[0])
+            sizes = sizes[1:] or sizes
+            given, batches = batches[:size], batches[size:]
+            self._execute([self._deltas(batch) for batch in given])
+
+    def _deltas(self, changes: Sequence[Change], closes: int = -1) -> Deltas:
+        self._open += changes
+        tables = self._batches(changes)
+        cut = Cut("s", len(self._committed) + len(self._open), 0)
+        return Deltas(tables, len(changes), {"feed": cut}, closes=closes)
+
+    def _batches(self, changes: Sequence[Change]) -> dict[str, pa.RecordBatch]:
+        found: dict[str, list[tuple[Row, int]]] = {}
+        for name, row, weight in changes:
+            found.setdefault(name, []).append((row, weight))
+        return {n: delta_table(self.relations[n], rows).combine_chunks().to_batches()[0] for n, rows in found.items()}
+
+    def _execute(self, deltas: Sequence[Deltas]) -> None:
+        before = len(self.updates)
+        self.pipeline.execute(deltas, _Context())
+        self._show(self.updates[before:])
+
+    def _publish(self, update: Update) -> None:
+        self.updates.append(update)
+
+    def _show(self, updates: Sequence[Update]) -> None:
+        for update in updates:
+            self.failed |= update.failed
+            if update.program is not None:
+                names = {view.name for view in update.program.views}
+                self._shown = {name: rows for name, rows in self._shown.items() if name in names}
+                self.failed = {name: why for name, why in self.failed.items() if name in names}
+            for name, table in update.changes.items():
+                add(self._shown.setdefault(name, Counter()), table)
+        self.check()
+
+    def held(self) -> dict[str, Counter[Row]]:
+        """The relations as they are now."""
+        found: dict[str, Counter[Row]] = {name: Counter() for name in self.relations}
+        for name, row, weight in [*self._committed, *self._open]:
+            found[name][row] += weight
+        return {name: +rows for name, rows in found.items()}
+
+    def check(self) -> None:
+        """Every view that has not failed says what DuckDB says from scratch."""
+        held = self.held()
+        for name, relation in self.relations.items():
+            rows = delta_table(relation, [(row, 1) for row in held[name].elements()])
+            database().register(name, rows.select(range(len(relation.columns))))
+        for view in self.state.program.views:
+            if view.name not in self.failed:
+                found = self._shown.get(view.name, Counter())
+                assert all(count > 0 for count in found.values()), f"{view.name}: {found}"
+                sql = self.oracles.get(view.name, view.sql)
+                expected = Counter(normal(row) for row in database().execute(sql).fetchall())
+                assert found == expected, f"{view.name} after {len(self._committed)} + {len(self._open)}"
+                self.checked += 1
+
+    def barrier(self, *, prepared: bool = False, program: Program | None = None) -> None:
+        """Close the epoch; with a program, it is the catalogue from this epoch on."""
+        record = b"" if program is None else encode_program(program)
+        if program is not None and prepared:
+            old, new = (lane_program(each, "express") for each in (self.program, program))
+            self.pipeline.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
+        self.program = program or self.program
+        self._execute([self._deltas((), closes=self.epoch + 1)])
+        context = _Context()
+        before = len(self.updates)
+        self.pipeline.start_drain(Barrier(self.epoch + 1, record or None), context)
+        self._show(self.updates[before:])
+        (sections,) = context.emitted
+        self._seal(self._batches(self._open), cast(Sections, sections), record)
+
+    def _seal(self, relations: Mapping[str, pa.RecordBatch], sections: Sections, record: bytes) -> None:
+        held = {**{name: [batch] for name, batch in relations.items()}, **sections.batches}
+        footer = Footer(max(0, self.epoch), self.epoch + 1, control=record, attributes=dict(sections.attributes))
+        prepared = self.log.prepare(footer, held)
+        self.space.commit()
+        self.log.publish(prepared)
+        self.epoch += 1
+        self._committed, self._open = self._committed + self._open, []
+        names = {view.name for view in self.state.program.views}
+        self._sealed = {name: rows for name, rows in self._sealed.items() if name in names}
+        for name, batches in sections.batches.items():
+            add(self._sealed.setdefault(name.removeprefix("view/"), Counter()), pa.Table.from_batches(batches))
+        for name in names - self.failed.keys():
+            assert self._sealed.get(name, Counter()) == self._shown.get(name, Counter()), name
+            assert self.result(name) == self._sealed.get(name, Counter()), name
+
+    def add(self, *selects: NamedSelect) -> Program:
+        """The catalogue with these views too."""
+        return extend_program(self.program, selects, tuple(self.relations.values()))
+
+    def drop(self, name: str) -> Program:
+        """The catalogue without this view."""
+        return without_view(self.program, name)
+
+    def result(self, name: str) -> Counter[Row]:
+        """The full result that is saved."""
+        found: Counter[Row] = Counter()
+        add(found, self.state.results[name].rows())
+        return found
+
+    def crash(self) -> list[Change]:
+        """As if the process were new: the last epoch stands; gives the changes behind it, which come again."""
+        lost, self._open = self._open, []
+        self._begin()
+        self.failed = dict(self.state.failed)
+        self._shown = {view.name: self.result(view.name) for view in self.state.program.views}
+        self.check()
+        return lost
+
+    def take_snapshot(self) -> None:
+        """Of the relations at the newest epoch."""
+        self.snapshots.take(self.log, self.epoch)
+
+
+def add(result: Counter[Row], table: pa.Table) -> None:
+    """Add changes up; what is not there is not held."""
+    for *values, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        row = normal(values)
+        result[row] += weight
+        if not result[row]:
+            del result[row]
+
+
+@kept
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all labs."""
+    return duckdb.connect(config={"threads": 1})
+
+
+def random_changes(chance: random.Random, lab: ExpressLab, most: int) -> list[Change]:
+    """Deltas of all relations: as many go as come once there are some."""
+    held = lab.held()
+    live = {name: list(rows.elements()) for name, rows in held.items()}
+    changes: list[Change] = []
+    for _ in range(chance.randint(0, most)):
+        name = chance.choice(sorted(lab.relations))
+        rows = live[name]
+        if rows and chance.random() < len(rows) / 20:
+            changes.append((name, rows.pop(chance.randrange(len(rows))), -1))
+        else:
+            row = tuple(_value(chance, column) for column in lab.relations[name].columns)
+            rows.append(row)
+            changes.append((name, row, 1))
+    return changes
+
+
+def _value(chance: random.Random, column: Column) -> Any:
+    if column.nullable and chance.random() < 0.2:
+        return None
+    kinds: dict[str, Any] = {
+        "int64": lambda: chance.randint(-4, 9),
+        "string": lambda: chance.choice(["x", "y", "xyz", ""]),
+        "float64": lambda: chance.choice([-1.5, 0.0, 0.25, 1.5, 2.0]),
+    }
+    special = {"price": (95, 105), "volume": (1, 90), "id": (1, 10**6), "broker_id": (1, 3), "t": (1, 50)}
+    return chance.randint(*special[column.name]) if column.name in special else kinds[column.type]()
