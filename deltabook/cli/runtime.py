@@ -17,9 +17,10 @@ from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
+from runtime.epochs import RetentionConfig
 from runtime.service.feeds import FeedProtocol
 from runtime.service.live import LiveConfig, LiveRuntime
-from runtime.service.snapshotting import SnapshotConfig
+from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.session import SparkConfig
 
 __all__ = ["command"]
@@ -101,6 +102,17 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 @click.option(
     "--snapshot-megabytes", type=click.IntRange(1), default=64, help="Megabytes of the log between relation snapshots."
 )
+@click.option("--snapshot-results", type=click.IntRange(1), default=500, help="Versions between full results.")
+@click.option(
+    "--retain-epochs",
+    type=click.IntRange(0),
+    default=10_000,
+    help="Epochs kept for a replay although nobody needs them.",
+)
+@click.option("--retain-megabytes", type=click.IntRange(0), default=256, help="But no more of the log than so many.")
+@click.option(
+    "--disk-limit-megabytes", type=click.IntRange(1), default=64_000, help="Size of --dir at which the feed is paused."
+)
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
@@ -121,6 +133,10 @@ def command(
     most_views: int,
     snapshot_epochs: int,
     snapshot_megabytes: int,
+    snapshot_results: int,
+    retain_epochs: int,
+    retain_megabytes: int,
+    disk_limit_megabytes: int,
     mode: Literal["sql", "dbtoaster"],
     status_interval: float,
     exit_with_stdin: bool,
@@ -136,7 +152,11 @@ def command(
         mode=mode,
         ingest=IngestConfig(epoch_messages=epoch_messages),
         spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=max_epochs_per_batch),
-        snapshots=SnapshotConfig(epochs=snapshot_epochs, megabytes=snapshot_megabytes),
+        upkeep=UpkeepConfig(
+            snapshots=SnapshotConfig(snapshot_epochs, snapshot_megabytes, snapshot_results),
+            retention=RetentionConfig(retain_epochs, retain_megabytes),
+            limit_megabytes=disk_limit_megabytes,
+        ),
         most_views=most_views,
     )
     reason = _Process(config, _selects(views), status_interval, exit_with_stdin).run()

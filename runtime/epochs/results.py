@@ -128,14 +128,14 @@ class ResultLog:
             if span[0] >= full:
                 yield self._read(self._path(span), span)
 
-    def retire(self, passed: int) -> int:
-        """Remove, oldest first, what the second newest full result stands for; gives the bytes that are free again.
+    def retire(self, passed: int, bases: int = 2) -> int:
+        """Remove, oldest first, what is behind so many full results; gives the bytes that are free again.
 
-        ``passed`` is the newest version of which no batch is run again: neither full result is newer. The newest is not
-        enough, for it may turn out to be torn.
+        ``passed`` is the newest version of which no batch is run again; full results that are newer do not count. Of
+        two ``bases`` the newer may turn out to be torn.
         """
-        whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:2]
-        if len(whole) < 2:
+        whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:bases]
+        if len(whole) < bases:
             return 0
         base = whole[-1]
         with self._lock:

@@ -27,8 +27,6 @@ from runtime.epochs.snapshots import SnapshotDirectory
 __all__ = ["RetentionConfig", "retire", "retire_epochs"]
 
 _BEGUN_WITH: Final = 0
-_BASES: Final = 2
-"""Snapshots that new views may be filled from: the newest may turn out to be torn."""
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,23 +38,26 @@ class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No more than so much of the log."""
 
 
-def retire(log: EpochLogReader, snapshots: SnapshotDirectory, passed: int, config: RetentionConfig) -> int:
+def retire(
+    log: EpochLogReader, snapshots: SnapshotDirectory, passed: int, config: RetentionConfig, bases: int = 2
+) -> int:
     """Remove epochs and snapshots that nobody needs any more; gives the bytes that are free again.
 
     ``passed`` is the newest epoch that every consumer has committed, so that none of them reads it or an earlier one
-    again. What is left begins behind a snapshot, from which a replay can start, and holds all that two older ones than
-    ``passed`` and every pinned one need. Nothing happens as long as there is no such snapshot.
+    again. What is left begins behind a snapshot, from which a replay can start, and holds all that the newest ``bases``
+    up to ``passed`` and every pinned one need: of two, the newer may turn out to be torn. Nothing happens until there
+    are so many.
     """
     complete = snapshots.complete(passed)
-    bases = complete[:_BASES]
-    if len(bases) < _BASES:
+    needed = complete[:bases]
+    if len(needed) < bases:
         return retire_epochs(log, log.first())
-    most = min([bases[-1], *snapshots.pinned(), _replay_from(log, config) - 1])
+    most = min([needed[-1], *snapshots.pinned(), _replay_from(log, config) - 1])
     start = next((epoch for epoch in complete if epoch <= most), None)
     if start is None:
         return retire_epochs(log, log.first())
-    freed = retire_epochs(log, max(log.first(), start + 1))
-    return freed + snapshots.retire({start, *bases}, bases[0])
+    freed = retire_epochs(log, max(log.first(), min(start + 1, log.latest())))
+    return freed + snapshots.retire({start, *needed}, needed[0])
 
 
 def _replay_from(log: EpochLogReader, config: RetentionConfig) -> int:

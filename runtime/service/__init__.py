@@ -5,7 +5,7 @@ scripts.py      declarations of a script → origins          scriptrun.py   a s
 live.py         a feed, views and their results, for ever   http.py        results and status over HTTP
 materialised.py a view's full result from its changes       hub.py         versions → subscribers
 catalogue.py    views come and go                           control.py     the same over HTTP
-snapshotting.py relation snapshots in the background
+upkeep.py       snapshots and retiring in the background; fullresults.py what a restart begins with
 ```
 """
 

@@ -54,7 +54,7 @@ def begin_catalogue(
         if len(selects) > most_views:
             raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
         writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
-    held = decode_program(writer.log.read(0).footer.control)
+    held = decode_program(writer.log.control(0))
     begun_with = [(view.name, view.sql) for view in held.views]
     given = [(select.name, select.sql) for select in selects]
     if selects and (given != begun_with or held.mode != mode):

@@ -25,14 +25,16 @@ from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import Retention
+from runtime.service import fullresults
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
 from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
-from runtime.service.snapshotting import SnapshotConfig, Snapshotting
-from runtime.sources import Position
+from runtime.service.upkeep import Upkeep, UpkeepConfig
+from runtime.sources import Gate, Position
+from runtime.spark.checkpoint import committed_epoch
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session, stop_session
 
@@ -69,8 +71,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long trades stay in TRADES."""
     spark: SparkConfig = SparkConfig()
     """The Spark lane."""
-    snapshots: SnapshotConfig = SnapshotConfig()
-    """When relation snapshots are taken."""
+    upkeep: UpkeepConfig = UpkeepConfig()
+    """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100
     """Views that the catalogue may have."""
 
@@ -89,7 +91,7 @@ class LiveRuntime(IngestListener):
         self._on_failure = on_failure
         self._log = Logger()
         self._freshness = Freshness(_STALE_SECONDS)
-        self._snapshotting: Snapshotting | None = None
+        self._upkeep: Upkeep | None = None
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
         try:
             begin_feed(self._writer, config.protocol, str(config.directory))
@@ -104,22 +106,27 @@ class LiveRuntime(IngestListener):
         except BaseException:
             self._writer.close()
             raise
-        self._snapshotting = Snapshotting(
-            config.snapshots,
+        self._results = ResultLog(config.directory / "results")
+        for reason in self._results.torn:
+            self._log.error("passed over: {reason}", reason=reason)
+        self.hub = Hub(begun_with, time.time_ns)
+        fullresults.restore(self.hub, self._results)
+        self._upkeep = Upkeep(
+            config.upkeep,
             config.directory,
             self._writer.epoch,
-            [relation.name for relation in MARKET_RELATIONS if relation.grows],
+            self._results,
+            passed=[self._results.latest, lambda: committed_epoch(config.directory / "checkpoint")],
+            put_full=lambda: fullresults.put_full(self._results, begun_with),
+            on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
         )
-        self._results = ResultLog(config.directory / "results")
-        self.hub = Hub(begun_with, time.time_ns)
-        for segment in self._results.read_all():
-            self.hub.restore(segment)
         cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
         self._source = make_source(config.protocol, reactor, config.feed, _ORIGIN)
         self._adaptor = make_adaptor(config.protocol, self._writer.space, _NAME, config.retention, cut)
         start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
         wanted, defer = columns_read(self._adaptor), reactor.callFromThread
-        self._origin = Origin(_ORIGIN, _NAME, self._source, self._adaptor, start, pushdown=wanted, defer=defer)
+        self._gate = Gate(self._source)
+        self._origin = Origin(_ORIGIN, _NAME, self._gate, self._adaptor, start, pushdown=wanted, defer=defer)
         self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
         self.catalogue = Catalogue(
             reactor,
@@ -194,6 +201,8 @@ class LiveRuntime(IngestListener):
             "backlog": self._ingest.backlog,
             "nulled_values": self._origin.counters().nulled,
             "waiting_bytes": self._ingest.waiting_bytes,
+            "disk_bytes": self._upkeep.used_bytes if self._upkeep else 0,
+            "paused": int(self._gate.is_shut),
         }
 
     def status(self) -> dict[str, Any]:
@@ -214,8 +223,8 @@ class LiveRuntime(IngestListener):
     def _on_epoch(self, footer: Footer) -> None:
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
-        if self._snapshotting is not None:
-            self._snapshotting.sealed(footer)
+        if self._upkeep is not None:
+            self._upkeep.sealed(footer)
 
     def _on_published(self, published: Published) -> None:
         self._reactor.callFromThread(self._published, published)
@@ -255,6 +264,8 @@ class LiveRuntime(IngestListener):
 
     def beat(self) -> None:
         """Subscribers hear nothing while the feed is lost or Spark lags: the views are not what the market is."""
+        if self._upkeep is not None:
+            self._upkeep.look()
         is_fresh = self._source.is_connected and self._freshness.is_fresh(self.hub.version, self._reactor.seconds())
         if is_fresh and self.hub.is_held:
             self._log.info("views are fresh again")
@@ -268,6 +279,22 @@ class LiveRuntime(IngestListener):
         """While Spark is behind, epochs grow instead of piling up."""
         if self._sealed - self.hub.version < _BEHIND_EPOCHS:
             self._ingest.request_barrier()
+
+    def _full(self, is_full: bool) -> None:
+        """The run directory has reached its limit, or there is room again."""
+        limit = self._config.upkeep.limit_megabytes
+        used = self._upkeep.used_bytes // 1_000_000 if self._upkeep else 0
+        if is_full:
+            self._gate.shut()
+            self._log.warn(
+                "the feed is paused: {directory} holds {used} MB, the limit is {limit} (--disk-limit-megabytes)",
+                directory=self._config.directory,
+                used=used,
+                limit=limit,
+            )
+        else:
+            self._gate.let_in()
+            self._log.info("the feed goes on: {used} MB of {limit}", used=used, limit=limit)
 
     def _published(self, published: Published) -> None:
         self.hub.publish(published.footer, published.changes, published.failed, published.program)
@@ -306,8 +333,8 @@ class LiveRuntime(IngestListener):
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # each is stopped, whatever the others raise
             parts.callback(self._writer.close)
-            if self._snapshotting is not None:
-                parts.callback(self._snapshotting.stop)
+            if self._upkeep is not None:
+                parts.callback(self._upkeep.stop)
             if self._session is not None:
                 parts.callback(stop_session, self._session)
             if self._lane is not None:

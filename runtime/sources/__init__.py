@@ -10,6 +10,7 @@
 
 `ConnectingSource` and `Connection` are what the sources on the reactor share: attempts, gathering, back-pressure.
 `FeedSource` is what the two feeds of an exchange share: a login at a position, its answer, and silence.
+`Gate` stands in front of a feed and can be shut.
 """
 
 from runtime.sources.base import BufferSink, Position, Source
@@ -18,6 +19,7 @@ from runtime.sources.connection import Connection, Turn
 from runtime.sources.errors import LoginRefusedError, SourceError, SourceStateError
 from runtime.sources.feed import FeedSource, LoginReply
 from runtime.sources.file import FileSource, codec_by_suffix
+from runtime.sources.gate import Gate
 from runtime.sources.soupbin import SoupBinFeedSource
 from runtime.sources.tcp import TcpListener, TcpSource
 from runtime.sources.text import TextFeedSource
@@ -29,6 +31,7 @@ __all__ = [
     "Connection",
     "FeedSource",
     "FileSource",
+    "Gate",
     "LoginRefusedError",
     "LoginReply",
     "Position",

@@ -96,7 +96,7 @@ class EpochPartition(InputPartition):
 @lru_cache(maxsize=4)
 def load_program(directory: str, epoch: int) -> Program:
     """The view program that a control record of the log holds."""
-    return decode_program(EpochLogReader(Path(directory)).read(epoch).footer.control)
+    return decode_program(EpochLogReader(Path(directory)).control(epoch))
 
 
 class EpochReader(DataSourceStreamReader):
@@ -201,9 +201,7 @@ class EpochReader(DataSourceStreamReader):
             self._snapshots.unpin(end["epoch"])
 
     def _look(self, newest: int) -> None:
-        for epoch in range(self._looked + 1, newest + 1):
-            if self._log.read(epoch).footer.control:
-                self._programs.append(epoch)
+        self._programs += self._log.controls(self._looked + 1, newest)
         self._looked = max(self._looked, newest)
 
     def __getstate__(self) -> dict[str, Any]:

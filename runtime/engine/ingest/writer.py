@@ -97,7 +97,7 @@ class EpochWriter:
     @property
     def control(self) -> bytes:
         """The newest control record, empty before the first."""
-        return self.log.read(self.recovered.control).footer.control if self.recovered else b""
+        return self.log.control(self.recovered.control) if self.recovered else b""
 
     @property
     def dead_letters(self) -> int:

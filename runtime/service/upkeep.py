@@ -1,0 +1,195 @@
+"""What keeps a run directory small, in the background and never on the epochs' way.
+
+Relation snapshots and full results are taken now and then; what they stand for, and every consumer has passed, is
+retired. If the directory still outgrows its limit, the owner is told to let no more in until there is room: then all
+that is not needed goes, whatever the settings would keep for a replay.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from twisted.logger import Logger
+
+from runtime.epochs import EpochLogReader, Footer, ResultLog, RetentionConfig, SnapshotDirectory, retire
+
+__all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
+
+_ROOM: Final = 0.9
+"""Of the limit: what is let in again fills the rest before the next look."""
+_MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+
+
+class SnapshotConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a relation snapshot is taken: at whichever comes first."""
+
+    epochs: int = 1000
+    """After so many epochs; 0 for no snapshots at all, so that nothing of the log is ever retired."""
+    megabytes: int = 64
+    """After so much of the log."""
+    results: int = 500
+    """Results between full ones."""
+
+
+class UpkeepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is taken, what is kept, and how much there may be."""
+
+    snapshots: SnapshotConfig = SnapshotConfig()
+    """When snapshots are taken."""
+    retention: RetentionConfig = RetentionConfig()
+    """What of the log is kept for a replay."""
+    limit_megabytes: int = 64_000
+    """The run directory's size from which on nothing more is let in."""
+
+
+class Upkeep:
+    """Counts what is sealed and works when it is time, one thing after the other, on a thread of its own.
+
+    `sealed` is called by the thread that seals, everything else by the owner's. The lock guards the counts and the
+    thread; what `_work` uses beside them belongs to the thread that is alive.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        config: UpkeepConfig,
+        directory: Path,
+        epoch: int,
+        results: ResultLog,
+        *,
+        passed: Sequence[Callable[[], int]],
+        put_full: Callable[[], None],
+        on_full: Callable[[bool], None],
+    ) -> None:
+        """``epoch`` is the newest of the log in ``directory``.
+
+        ``passed`` say for each consumer up to which epoch it will never read again, ``put_full`` puts a full result
+        into the result log, ``on_full`` hears when the directory has reached its limit, and when there is room again;
+        all on the thread of the upkeep.
+        """
+        self._config = config
+        self._directory = directory
+        self._epochs = EpochLogReader(directory / "epochs")
+        self._snapshots = SnapshotDirectory(directory / "snapshots")
+        self._results = results
+        self._passed = tuple(passed)
+        self._put_full = put_full
+        self._on_full = on_full
+        self._lock = threading.Lock()
+        taken = self._snapshots.newest(epoch)
+        self._taken = taken.footer.to_epoch if taken else 0
+        self._newest = epoch
+        self._bytes = 0
+        self._used = used_bytes(directory)
+        self._is_full = False
+        self._thread: threading.Thread | None = None
+        self._failure = ""  # of the last work, which is tried again at the next look and not with every epoch
+        self._stopped = threading.Event()
+
+    @property
+    def used_bytes(self) -> int:
+        """Size of the run directory at the last look."""
+        return self._used
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the run directory has reached its limit."""
+        return self._is_full
+
+    def sealed(self, footer: Footer) -> None:
+        """There is a new epoch; never blocks."""
+        with self._lock:
+            self._newest = footer.to_epoch
+            self._bytes += self._epochs.disk.size(self._epochs.path(footer.to_epoch))
+            is_due = self._is_snapshot_due() and not self._failure
+        if is_due:
+            self.look()
+
+    def look(self) -> None:
+        """Do what is to be done now, unless it is being done; called every second or so, never blocks."""
+        with self._lock:
+            if self._stopped.is_set() or (self._thread and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._work, name="upkeep", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Give up what is under way, and wait for that."""
+        self._stopped.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _is_snapshot_due(self) -> bool:
+        """With the lock held: it is time, or room is wanted and a snapshot may make some."""
+        limits = self._config.snapshots
+        since = self._newest - self._taken
+        is_time = since >= limits.epochs or self._bytes >= limits.megabytes * 1_000_000
+        return limits.epochs > 0 and since > 0 and (is_time or self._is_full)
+
+    def _work(self) -> None:
+        try:
+            with self._lock:
+                is_due, epoch = self._is_snapshot_due(), self._newest
+            if is_due:
+                self._take(epoch)
+            behind = self._results.since_full()
+            if behind >= self._config.snapshots.results or (behind and self._is_full):
+                self._put_full()
+                is_due = True
+            if (is_due or self._is_full) and not self._stopped.is_set():
+                self._retire()
+            self._measure()
+            self._failure = ""
+        except Exception as error:  # noqa: BLE001 (the log stands as it is, whatever the cause)
+            if self._failure != (failure := f"{type(error).__name__}: {error}"):
+                self._failure = failure
+                self._log.failure("the run directory {directory} is not kept small", directory=self._directory)
+
+    def _take(self, epoch: int) -> None:
+        if self._snapshots.take(self._epochs, epoch, stopped=self._stopped.is_set):
+            with self._lock:
+                self._taken, self._bytes = epoch, 0
+            self._log.debug("snapshot of the relations at epoch {epoch}", epoch=epoch)
+
+    def _retire(self) -> None:
+        passed = min(call() for call in self._passed)
+        bases, kept = (1, RetentionConfig(0, 0)) if self._is_full else (2, self._config.retention)
+        freed = retire(self._epochs, self._snapshots, passed, kept, bases)
+        freed += self._results.retire(passed, bases)
+        output = self._directory / "spark" / "output.log"
+        if output.exists() and output.stat().st_size > _MOST_OUTPUT_BYTES:
+            os.truncate(output, 0)  # its writers append
+        for reason in (*self._snapshots.torn.values(), *self._results.torn):
+            self._log.error("passed over: {reason}", reason=reason)
+        self._snapshots.torn.clear()
+        self._results.torn.clear()
+        if freed:
+            self._log.debug("{bytes} bytes behind epoch {passed} are free again", bytes=freed, passed=passed)
+
+    def _measure(self) -> None:
+        self._used = used_bytes(self._directory)
+        limit = self._config.limit_megabytes * 1_000_000
+        is_full = self._used >= (limit * _ROOM if self._is_full else limit)
+        if is_full != self._is_full and not self._stopped.is_set():
+            self._is_full = is_full
+            self._on_full(is_full)
+
+
+def used_bytes(directory: Path) -> int:
+    """What the files below a directory hold; those that vanish meanwhile count as nothing."""
+    total = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 (thousands of them, every second)
+            except FileNotFoundError:
+                continue
+    return total

@@ -1,0 +1,95 @@
+"""A gate in front of a feed, for who must let nothing more in for a while, whatever room its sink has."""
+
+from __future__ import annotations
+
+import threading
+
+from runtime.formats import RawBuffer
+from runtime.formats.codecs import Codec
+from runtime.sources.base import BufferSink, Position, Source
+from runtime.sources.errors import SourceStateError
+from runtime.sources.feed import FeedSource
+
+__all__ = ["Gate"]
+
+
+class Gate(Source, BufferSink):
+    """Stands between a feed's source and its sink; while it is shut it refuses what the source offers.
+
+    So the source pauses, as it does for a sink without room, and is told to go on when the gate opens. Thread-safe: the
+    lock guards whether it is shut and whether it has refused something since.
+    """
+
+    __slots__ = ("_is_shut", "_lock", "_refused", "_sink", "_source")
+
+    def __init__(self, source: FeedSource) -> None:
+        """Open, and in front of a source that is not."""
+        self._source = source
+        self._sink: BufferSink | None = None
+        self._lock = threading.Lock()
+        self._is_shut = self._refused = False
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing is let in."""
+        return self._is_shut
+
+    def shut(self) -> None:
+        """Let nothing in from now on."""
+        with self._lock:
+            self._is_shut = True
+
+    def let_in(self) -> None:
+        """Let everything in again."""
+        with self._lock:
+            self._is_shut = False
+            refused, self._refused = self._refused, False
+        if refused:
+            self._source.resume()
+
+    # As a source
+
+    def open(self, sink: BufferSink, position: Position) -> None:
+        self._sink = sink
+        self._source.open(self, position)
+
+    def resume(self) -> None:
+        self._source.resume()
+
+    def close(self) -> None:
+        self._source.close()
+
+    def codec_at(self, position: Position) -> Codec | None:
+        return self._source.codec_at(position)
+
+    def reconnect(self, position: Position) -> None:
+        """See `ConnectingSource`."""
+        self._source.reconnect(position)
+
+    @property
+    def session(self) -> str:
+        """See `FeedSource`."""
+        return self._source.session
+
+    # As a sink
+
+    def offer(self, raw: RawBuffer) -> bool:
+        with self._lock:
+            if self._is_shut:
+                self._refused = True
+                return False
+        return self._behind().offer(raw)
+
+    def end_of_stream(self, origin_id: int) -> None:
+        self._behind().end_of_stream(origin_id)
+
+    def failed(self, origin_id: int, reason: str) -> None:
+        self._behind().failed(origin_id, reason)
+
+    def lost(self, origin_id: int, reason: str) -> None:
+        self._behind().lost(origin_id, reason)
+
+    def _behind(self) -> BufferSink:
+        if self._sink is None:
+            raise SourceStateError("expected a source that was opened, was not")
+        return self._sink
