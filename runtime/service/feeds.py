@@ -16,7 +16,7 @@ from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.service.errors import ServiceError
 from runtime.sources import FeedSource, SoupBinFeedSource, TextFeedSource
-from runtime.state import ObjectSpace
+from runtime.state import ObjectSpace, PersistedValue, Schema
 
 __all__ = ["FeedProtocol", "begin_feed", "columns_read", "make_adaptor", "make_source"]
 
@@ -47,11 +47,11 @@ def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
     The position in a feed is the number of a message, and the rows have its times and prices: those of one protocol
     mean nothing in another.
     """
-    kept = writer.space.get_value(_KEPT)
-    if kept is None and writer.epoch < 0:
-        writer.space.set_value(_KEPT, msgspec.json.encode(protocol))
+    space, schema = writer.space, Schema(FeedProtocol)
+    if _KEPT not in space and writer.epoch < 0:
+        space.create(PersistedValue, _KEPT, schema, initial=protocol)
         return
-    begun_with = msgspec.json.decode(kept, type=FeedProtocol) if kept else FeedProtocol()
+    begun_with = space.get(PersistedValue[FeedProtocol], _KEPT, schema).value if _KEPT in space else FeedProtocol()
     if begun_with != protocol:
         raise ServiceError(f"expected the feed that {where} was begun with ({begun_with}), was another ({protocol})")
 

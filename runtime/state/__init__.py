@@ -1,44 +1,99 @@
-"""State that survives: keyed tables, string pools and values, checkpointed by their edits.
+"""State that survives: named objects that are checkpointed by their edits.
 
 ```
-operator, view ──put, delete, lookup (batches)──▶ KeyedTable ──save──▶ run of edits ──commit──▶ Store
-                                                     │                                   (memory, SQLite;
-                       KeyIndex: key words → slots ◀─┘       Spark's state store takes the same runs)
-SumTable, SumRow, OrderedIndex, Arrangement: batches are added; saved by the same runs    exactsums: int64 or wider
-columns.py: Arrow columns ↔ key words, StringPool      space.py: the names, and one transaction for all of them
+operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
+                 ├─ columnar: tables, pools and sums, a batch at a time ─┤ chains, pool: as runs and parts
+                 └─ any other state that can say what changed ───────────┘
+                                    │ save: edits
+             space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite;
+             index: what each is                                                      Spark's in runtime.spark)
+codec: values ↔ bytes
 ```
 """
 
 from runtime.state.chains import Chain, RunHolder, decode_run, encode_run
-from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
-from runtime.state.columnar.keyindex import KeyIndex
-from runtime.state.columnar.ordered import OrderedIndex
-from runtime.state.columnar.sumrow import SumRow
-from runtime.state.columnar.sums import SumTable
-from runtime.state.columnar.table import KeyedTable
-from runtime.state.errors import CorruptStateError, StateError, StateOverflowError
+from runtime.state.codec import Codec
+from runtime.state.columnar import (
+    ARROW_TYPES,
+    KeyColumn,
+    KeyedTable,
+    KeyIndex,
+    OrderedIndex,
+    StringPool,
+    SumRow,
+    SumTable,
+    decode_words,
+    encode_words,
+    width_of,
+)
+from runtime.state.errors import (
+    CorruptStateError,
+    KindError,
+    NameTakenError,
+    SchemaVersionError,
+    StateError,
+    StateOverflowError,
+    StoreError,
+    UnknownKindError,
+)
+from runtime.state.objects import (
+    KINDS,
+    LinkedNode,
+    PersistedArray,
+    PersistedDictionary,
+    PersistedLinkedList,
+    PersistedList,
+    PersistedObject,
+    PersistedQueue,
+    PersistedSet,
+    PersistedSortedDictionary,
+    PersistedSortedSet,
+    PersistedStack,
+    PersistedValue,
+    Schema,
+)
 from runtime.state.space import ObjectSpace
-from runtime.state.store import Edit, MemoryStore, SqliteStore, Store
+from runtime.state.stores import Edit, MemoryStore, SqliteStore, Store
 
 __all__ = [
     "ARROW_TYPES",
+    "KINDS",
     "Chain",
+    "Codec",
     "CorruptStateError",
     "Edit",
     "KeyColumn",
     "KeyIndex",
     "KeyedTable",
+    "KindError",
+    "LinkedNode",
     "MemoryStore",
+    "NameTakenError",
     "ObjectSpace",
     "OrderedIndex",
+    "PersistedArray",
+    "PersistedDictionary",
+    "PersistedLinkedList",
+    "PersistedList",
+    "PersistedObject",
+    "PersistedQueue",
+    "PersistedSet",
+    "PersistedSortedDictionary",
+    "PersistedSortedSet",
+    "PersistedStack",
+    "PersistedValue",
     "RunHolder",
+    "Schema",
+    "SchemaVersionError",
     "SqliteStore",
     "StateError",
     "StateOverflowError",
     "Store",
+    "StoreError",
     "StringPool",
     "SumRow",
     "SumTable",
+    "UnknownKindError",
     "decode_run",
     "decode_words",
     "encode_run",

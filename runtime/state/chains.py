@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError
-from runtime.state.store import Edit, Store
+from runtime.state.stores.store import Edit, Store
 
 __all__ = ["Chain", "RunHolder", "TableRuns", "decode_run", "encode_run"]
 

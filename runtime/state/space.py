@@ -2,97 +2,146 @@
 
 ``save`` collects what changed, ``commit`` makes it durable together with whatever else belongs to the same moment (the
 epoch's cut and its segment's checksum), ``on_saved`` forgets it; a failed commit loses nothing, its edits go out with
-the next. A keyed table is stored as a chain of runs; when the runs outweigh the base they are compacted into a new
-one, so that both a checkpoint and the chain follow what changes and what is held, never the history.
+the next, and edits made while a commit is under way belong to the one after it.
+
+In the store: a table ``index`` of names and kinds; for each of the ten types a table ``metadata/NAME`` and a table
+``items/NAME`` with a key for each slot; for a columnar kind one table ``object/NAME``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
-import msgspec
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol, TypeVar, cast
 
 from runtime.state.chains import Chain, RunHolder, TableRuns
-from runtime.state.columnar.columns import StringPool
-from runtime.state.columnar.table import KeyedTable
-from runtime.state.errors import CorruptStateError, StateError
-from runtime.state.store import Edit, Store
+from runtime.state.codec import type_name
+from runtime.state.columnar import KeyedTable, StringPool
+from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, StateError, UnknownKindError
+from runtime.state.index import Entry, Index
+from runtime.state.objects import KINDS, PLAIN, Home, PersistedObject, Schema
+from runtime.state.pool import StoredPool
+from runtime.state.stores import Edit, MemoryStore, Store
 
 __all__ = ["ObjectSpace"]
 
-_INDEX: Final = "index"
+_COLUMNAR: Final = frozenset({"table", "pool", "runs"})
+P = TypeVar("P", bound=PersistedObject)
 
 
-class _Kind(msgspec.Struct, frozen=True):
-    """An entry of the index: what an object is."""
+class _Saved(Protocol):
+    """What an object space saves."""
 
-    kind: str
-    name: str
-    number: int
+    def save(self, *, full: bool = False) -> list[Edit]: ...
 
+    def on_saved(self) -> None: ...
 
-class _PoolObject:
-    """A string pool; strings are only ever added, so a save writes the new ones under the number of the first."""
-
-    def __init__(self, name: str, store: Store) -> None:
-        self.pool = StringPool()
-        self._name = f"object/{name}"
-        for _, data in store.scan(self._name):
-            self.pool.extend(_decode_strings(data, name))
-        self._saved = self._saving = len(self.pool)
-
-    def save(self) -> list[Edit]:
-        self._saving = len(self.pool)
-        if self._saving == self._saved:
-            return []
-        return [Edit(self._name, self._saved, msgspec.msgpack.encode(self.pool.added_since(self._saved)))]
-
-    def on_saved(self) -> None:
-        self._saved = self._saving
-
-    def on_failed(self) -> None:
-        self._saving = self._saved
-
-
-class _ValueObject:
-    """One MessagePack value."""
-
-    def __init__(self, name: str, store: Store) -> None:
-        self._name = f"object/{name}"
-        self.data = store.get(self._name, 0)
-        self._saved = self._saving = self.data
-
-    def save(self) -> list[Edit]:
-        self._saving = self.data
-        return [] if self._saving == self._saved else [Edit(self._name, 0, self._saving)]
-
-    def on_saved(self) -> None:
-        self._saved = self._saving
-
-    def on_failed(self) -> None:
-        self._saving = self._saved
-
-
-_Object = Chain | _PoolObject | _ValueObject
+    def on_failed(self) -> None: ...
 
 
 class ObjectSpace:
-    """Named objects over one store. Not thread-safe: one owner at a time."""
+    """Named objects over one store. Not thread-safe: one owner at a time.
+
+    ``space.create(PersistedList, "prices", Schema(int))``; `KINDS` has the ten types.
+    """
 
     def __init__(self, store: Store) -> None:
+        """Read the index alone; raises `CorruptStateError` if that cannot be read."""
         self._store = store
-        self._objects: dict[str, _Object] = {}
-        self._kinds = {k.name: k for k in (_decode_kind(data) for _, data in store.scan(_INDEX))}
-        self._new_kinds: list[_Kind] = []
+        self._index = Index(store)
+        self._saved: dict[str, _Saved] = {}  # objects in use
+        self._objects: dict[str, PersistedObject] = {}
+        self._homes: dict[str, Home] = {}
+        self._gone: set[str] = set()  # deleted since the last save
+        self._gone_in_flight: set[str] | None = None
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._index.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of all objects."""
+        return (entry.name for entry in self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def kind(self, name: str) -> str:
+        """What an object is; raises `KeyError` if there is none of this name."""
+        return self._entry(name).kind
+
+    def create(self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None) -> P:
+        """A new object; raises `NameTakenError`. ``length``: of an array; ``initial``: its items, or the value."""
+        if name in self:
+            raise NameTakenError(f"expected no object named {name}, was a {self.kind(name)}")
+        home = Home(name, self._store)
+        slots = kind.slots_of(home, schema)
+        slots.begin()
+        made = kind(slots)
+        made.begin(length, initial)
+        self._index.put(_entry_of(kind, name, schema))
+        self._objects[name], self._saved[name], self._homes[name] = made, slots, home
+        return made
+
+    def get(self, kind: type[P], name: str, schema: Schema = PLAIN) -> P:
+        """The object of this name, the same each time; its slots are read when they are first used.
+
+        Raises `KeyError` if there is none, `KindError` (a `TypeError`) if it is of another kind or other types,
+        `UnknownKindError` if this version does not know its kind, and `SchemaVersionError`. An object of a lower
+        schema version is read and migrated at once.
+        """
+        entry = self._entry(name)
+        if entry.kind != kind.kind:
+            if entry.kind not in KINDS and entry.kind.split(":")[0] not in _COLUMNAR:
+                raise UnknownKindError(f"expected object {name} to be of a known kind, was {entry.kind!r}")
+            raise KindError(f"expected object {name} to be {kind.kind}, was {entry.kind}")
+        self._expect_types(entry, schema)
+        held = self._objects.get(name)
+        if held is not None:
+            return cast(P, held)
+        home = Home(name, self._store)
+        slots = kind.slots_of(home, schema)
+        if entry.version < schema.version:
+            assert schema.migrate is not None
+            slots.migrate(entry.version, schema.migrate)
+            self._index.put(_entry_of(kind, name, schema))
+        found = kind(slots)
+        self._objects[name], self._saved[name], self._homes[name] = found, slots, home
+        return found
+
+    def get_or_create(
+        self, kind: type[P], name: str, schema: Schema = PLAIN, *, length: int = 0, initial: object = None
+    ) -> P:
+        """The object of this name, made if it was not there; raises what `get` raises."""
+        if name in self:
+            return self.get(kind, name, schema)
+        return self.create(kind, name, schema, length=length, initial=initial)
+
+    def delete(self, name: str) -> None:
+        """Delete an object of whatever kind, known or not; raises `KeyError`. Its name can be given again at once."""
+        self._entry(name)
+        self._index.remove(name)
+        self._gone.add(name)
+        self._saved.pop(name, None)
+        self._homes.pop(name, None)
+        held = self._objects.pop(name, None)
+        if held is not None:
+            held._slots.forget()
 
     def table(self, name: str, width: int, values: Sequence[str]) -> KeyedTable:
-        """The keyed table of this name, made if it was not there; raises `StateError` if it is another kind."""
-        held = self._get(name, f"table:{width}:{','.join(values)}")
-        if not isinstance(held, Chain):
-            held = self._objects[name] = self._chain(name, TableRuns(name, KeyedTable(width, values)))
+        """The keyed table of this name, made if it was not there; raises `KindError` if it is another kind."""
+        held = self._columnar(name, f"table:{width}:{','.join(values)}")
+        if held is None:
+            held = self._saved[name] = self._chain(name, TableRuns(name, KeyedTable(width, values)))
+        assert isinstance(held, Chain)
         assert isinstance(held.holder, TableRuns)
         return held.holder.table
+
+    def pool(self, name: str) -> StringPool:
+        """The string pool of this name, made if it was not there; raises `KindError` if it is another kind."""
+        held = self._columnar(name, "pool")
+        if held is None:
+            held = self._saved[name] = StoredPool(_table_of(name), name, self._source(name))
+        assert isinstance(held, StoredPool)
+        return held.pool
 
     def runs(self, name: str, holder: RunHolder) -> None:
         """Keep this holder under this name from now on, restored from what was saved of it.
@@ -100,73 +149,134 @@ class ObjectSpace:
         Raises `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
         the holder does not take.
         """
-        if self._get(name, "runs") is not None:
+        if self._columnar(name, "runs") is not None:
             raise StateError(f"expected object {name} to have no holder yet, was held already")
-        self._objects[name] = self._chain(name, holder)
+        self._saved[name] = self._chain(name, holder)
 
-    def _chain(self, name: str, holder: RunHolder) -> Chain:
-        return Chain(f"object/{name}", name, holder, self._store)
+    def save(self, *, full: bool = False) -> list[Edit]:
+        """Everything that changed, or everything there is: what would make this space of an empty store.
 
-    def pool(self, name: str) -> StringPool:
-        """The string pool of this name, made if it was not there; raises `StateError` if it is another kind."""
-        held = self._get(name, "pool")
-        if not isinstance(held, _PoolObject):
-            held = self._objects[name] = _PoolObject(name, self._store)
-        return held.pool
-
-    def get_value(self, name: str) -> bytes | None:
-        """The bytes under this name, None before the first `set_value`."""
-        return self._value(name).data
-
-    def set_value(self, name: str, data: bytes) -> None:
-        """Set the bytes under this name."""
-        self._value(name).data = data
-
-    def save(self) -> list[Edit]:
-        """Everything that changed; `on_saved` or `on_failed` must follow before the next save."""
-        edits = [Edit(_INDEX, k.number, msgspec.msgpack.encode(k)) for k in self._new_kinds]
-        for held in self._objects.values():
-            edits += held.save()
+        `on_saved` or `on_failed` must follow; a save that neither followed counts as failed.
+        """
+        if self._gone_in_flight is not None:
+            self.on_failed()
+        gone = self._deletions()
+        self._gone_in_flight, self._gone = self._gone, set()
+        edits = self._index.save(full=full)
+        for saved in self._saved.values():
+            edits += saved.save(full=full)
+        if full:
+            edits += self._unused()
+        if gone:
+            places = {(edit.table, edit.key) for edit in edits}
+            edits += [edit for edit in gone if (edit.table, edit.key) not in places]
         return edits
 
-    def commit(self, also: Sequence[Edit] = ()) -> None:
+    def on_saved(self) -> None:
+        """The last save is durable."""
+        self._gone_in_flight = None
+        self._index.on_saved()
+        for saved in self._saved.values():
+            saved.on_saved()
+
+    def on_failed(self) -> None:
+        """The last save is lost, or nobody knows: its edits go out with the next."""
+        self._gone |= self._gone_in_flight or set()
+        self._gone_in_flight = None
+        self._index.on_failed()
+        for saved in self._saved.values():
+            saved.on_failed()
+
+    def commit(self, also: Sequence[Edit] = (), *, full: bool = False) -> None:
         """Save and make durable in one transaction, with edits of the caller's own; raises what the store raises."""
-        edits = self.save()
+        edits = self.save(full=full)
         try:
             self._store.commit([*edits, *also])
         except BaseException:
-            for held in self._objects.values():
-                held.on_failed()
+            self.on_failed()
             raise
-        self._new_kinds = []
-        for held in self._objects.values():
-            held.on_saved()
+        self.on_saved()
 
-    def _value(self, name: str) -> _ValueObject:
-        held = self._get(name, "value")
-        if not isinstance(held, _ValueObject):
-            held = self._objects[name] = _ValueObject(name, self._store)
-        return held
+    def move_to(self, store: Store) -> None:
+        """A full checkpoint into an empty store, in which the space lives from then on.
 
-    def _get(self, name: str, kind: str) -> _Object | None:
-        known = self._kinds.get(name)
+        Raises `StateError` if there are objects in it; what the store raises leaves the space where it was.
+        """
+        if len(Index(store)):
+            raise StateError("expected an empty store to move to, was one with objects")
+        edits = self.save(full=True)
+        try:
+            store.commit(edits)
+        except BaseException:
+            self.on_failed()
+            raise
+        self.on_saved()
+        self._store = store
+        for home in self._homes.values():
+            home.store = store
+
+    def _entry(self, name: str) -> Entry:
+        entry = self._index.get(name)
+        if entry is None:
+            raise KeyError(f"expected an object named {name}, was none")
+        return entry
+
+    def _expect_types(self, entry: Entry, schema: Schema) -> None:
+        if entry.version > schema.version or (entry.version < schema.version and schema.migrate is None):
+            hook = "" if entry.version > schema.version else ", and nothing to migrate it with"
+            raise SchemaVersionError(
+                f"expected object {entry.name} of schema version {schema.version}, was {entry.version}{hook}"
+            )
+        types = type_name(schema.key), type_name(schema.value)
+        if entry.version == schema.version and types != (entry.key, entry.value):
+            raise KindError(
+                f"expected object {entry.name} to be of key and value types {types}, was {(entry.key, entry.value)}"
+            )
+
+    def _columnar(self, name: str, kind: str) -> _Saved | None:
+        known = self._index.get(name)
         if known is None:
-            known = self._kinds[name] = _Kind(kind, name, len(self._kinds))
-            self._new_kinds.append(known)
-        if known.kind != kind:
-            raise StateError(f"expected object {name} to be {kind}, was {known.kind}")
-        return self._objects.get(name)
+            self._index.put(Entry(kind, name))
+        elif known.kind != kind:
+            raise KindError(f"expected object {name} to be {kind}, was {known.kind}")
+        return self._saved.get(name)
+
+    def _chain(self, name: str, holder: RunHolder) -> Chain:
+        return Chain(_table_of(name), name, holder, self._source(name))
+
+    def _source(self, name: str) -> Store:
+        """Where a columnar object is read from: of a name that was given anew the store has what is to be deleted."""
+        return MemoryStore() if name in self._gone | (self._gone_in_flight or set()) else self._store
+
+    def _deletions(self) -> list[Edit]:
+        """Deletes of all that the store has of the objects that are gone."""
+        tables = [table for name in sorted(self._gone | (self._gone_in_flight or set())) for table in _tables_of(name)]
+        return [Edit(table, key, None) for table in tables for key in self._store.keys(table)]
+
+    def _unused(self) -> Iterator[Edit]:
+        """What the store has of objects that nobody has used since it was opened."""
+        for entry in self._index:
+            if entry.name not in self._saved:
+                for table in _tables_of(entry.name):
+                    for key, data in self._store.scan(table):
+                        yield Edit(table, key, data)
+
+    def _check(self) -> None:
+        """Assert every invariant; for tests."""
+        self._index.check()
+        assert self._objects.keys() <= self._saved.keys() <= set(self)
+        for held in self._objects.values():
+            held._check()
 
 
-def _decode_strings(data: bytes, name: str) -> list[str]:
-    try:
-        return msgspec.msgpack.decode(data, type=list[str])
-    except msgspec.DecodeError as error:
-        raise CorruptStateError(f"expected strings of object {name}, was {data[:16]!r}…: {error}") from None
+def _entry_of(kind: type[PersistedObject], name: str, schema: Schema) -> Entry:
+    return Entry(kind.kind, name, schema.version, type_name(schema.value), type_name(schema.key))
 
 
-def _decode_kind(data: bytes) -> _Kind:
-    try:
-        return msgspec.msgpack.decode(data, type=_Kind)
-    except msgspec.DecodeError as error:
-        raise CorruptStateError(f"expected an entry of the object index, was {data[:40]!r}: {error}") from None
+def _table_of(name: str) -> str:
+    return f"object/{name}"
+
+
+def _tables_of(name: str) -> tuple[str, str, str]:
+    """The tables that an object of any kind may have."""
+    return f"metadata/{name}", f"items/{name}", _table_of(name)

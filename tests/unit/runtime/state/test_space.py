@@ -12,7 +12,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runtime.state import CorruptStateError, Edit, KeyedTable, MemoryStore, ObjectSpace, SqliteStore, StateError, Store
+from runtime.state import (
+    CorruptStateError,
+    Edit,
+    KeyedTable,
+    MemoryStore,
+    ObjectSpace,
+    PersistedValue,
+    SqliteStore,
+    StateError,
+    Store,
+)
 
 
 class BrokenDiskError(RuntimeError):
@@ -67,6 +77,7 @@ class SpaceMachine(RuleBasedStateMachine):
         self.space = ObjectSpace(self.store)
         self.table = self.space.table("orders", 1, ["volume"])
         self.pool = self.space.pool("names")
+        self.cursor = self.space.get_or_create(PersistedValue[bytes | None], "cursor")
         self.model, self.strings, self.value = dict(self.committed[0]), list(self.committed[1]), self.committed[2]
 
     @rule(keys=st.sets(st.integers(0, 60), max_size=30), value=st.integers(0, 99))
@@ -88,7 +99,7 @@ class SpaceMachine(RuleBasedStateMachine):
 
     @rule(data=st.binary(max_size=2))
     def set_value(self, data: bytes) -> None:
-        self.space.set_value("cursor", data)
+        self.cursor.value = data
         self.value = data
 
     @rule(failures=st.integers(0, 2), more=st.sets(st.integers(0, 9), max_size=3))
@@ -115,7 +126,7 @@ class SpaceMachine(RuleBasedStateMachine):
         self.table._check()
         assert contents(self.table) == self.model
         assert self.pool.decode(np.arange(len(self.pool))).to_pylist() == self.strings
-        assert self.space.get_value("cursor") == self.value
+        assert self.cursor.value == self.value
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
@@ -170,8 +181,8 @@ def test_an_object_of_another_kind_is_refused() -> None:
             space.table("orders", width, names)
     with pytest.raises(StateError, match="expected object orders to be pool, was table:1:a"):
         space.pool("orders")
-    with pytest.raises(StateError, match="expected object orders to be value"):
-        space.get_value("orders")
+    with pytest.raises(TypeError, match="expected object orders to be value"):
+        space.get(PersistedValue, "orders")
 
 
 def test_the_kind_is_remembered_over_a_restart() -> None:
@@ -180,7 +191,7 @@ def test_the_kind_is_remembered_over_a_restart() -> None:
     space.pool("names")
     space.commit()
     with pytest.raises(StateError, match="expected object names to be value, was pool"):
-        ObjectSpace(store).get_value("names")
+        ObjectSpace(store).get(PersistedValue, "names")
 
 
 def test_the_same_object_is_given_twice() -> None:
@@ -207,5 +218,5 @@ def test_corrupt_bytes_name_their_object(name: str, bad: bytes) -> None:
 def test_a_corrupt_index_is_told() -> None:
     store = MemoryStore()
     store.commit([Edit("index", 0, b"\xc1")])
-    with pytest.raises(CorruptStateError, match="expected an entry of the object index"):
+    with pytest.raises(CorruptStateError, match="expected entry 0 of the object index"):
         ObjectSpace(store)

@@ -1,0 +1,57 @@
+"""The ten persisted types: Python collections whose edits are known slot by slot.
+
+```
+PersistedValue, Array, List, Queue, Stack ──▶ Contiguous: slots [head, tail)       ┐
+PersistedLinkedList ──▶ Links: slots that name their neighbours      ┐             ├─ Slots ──save──▶ edits ──▶ Store
+PersistedSet, SortedSet ──▶ Members                                  ├─ Scattered ─┘    ◀──first use, restore──
+PersistedDictionary, SortedDictionary ──▶ Entries                    ┘ (freed slots are used again)
+```
+"""
+
+from typing import Final
+
+from runtime.state.objects.arrays import PersistedArray, PersistedValue
+from runtime.state.objects.dictionaries import PersistedDictionary, PersistedSortedDictionary
+from runtime.state.objects.linkedlists import LinkedNode, PersistedLinkedList
+from runtime.state.objects.lists import PersistedList
+from runtime.state.objects.persisted import PersistedObject
+from runtime.state.objects.queues import PersistedQueue, PersistedStack
+from runtime.state.objects.sets import PersistedSet, PersistedSortedSet
+from runtime.state.objects.slots import PLAIN, Home, Schema, Slots
+
+__all__ = [
+    "KINDS",
+    "PLAIN",
+    "Home",
+    "LinkedNode",
+    "PersistedArray",
+    "PersistedDictionary",
+    "PersistedLinkedList",
+    "PersistedList",
+    "PersistedObject",
+    "PersistedQueue",
+    "PersistedSet",
+    "PersistedSortedDictionary",
+    "PersistedSortedSet",
+    "PersistedStack",
+    "PersistedValue",
+    "Schema",
+    "Slots",
+]
+
+KINDS: Final[dict[str, type[PersistedObject]]] = {
+    kind.kind: kind
+    for kind in (
+        PersistedValue,
+        PersistedArray,
+        PersistedList,
+        PersistedQueue,
+        PersistedStack,
+        PersistedLinkedList,
+        PersistedSet,
+        PersistedSortedSet,
+        PersistedDictionary,
+        PersistedSortedDictionary,
+    )
+}
+"""The types by what they are called in the index."""

@@ -1,0 +1,137 @@
+"""Slots of which any may be free: what linked lists, sets and dictionaries are kept in. Freed slots are used again.
+
+What changed is kept as the bytes that are to be written, so that a value is saved as it was when it was given.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+
+from runtime.state.objects.slots import Home, Schema, Slots
+from runtime.state.stores.store import Edit
+
+__all__ = ["Changes", "FreeSlots", "Scattered"]
+
+
+class FreeSlots:
+    """Hands out slots, the lowest free one first. Not thread-safe: one owner at a time."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        """One more than the highest slot that was ever taken."""
+        self._free: list[int] = []  # a heap
+
+    def take(self) -> int:
+        """A free slot."""
+        if self._free:
+            return heapq.heappop(self._free)
+        self.end += 1
+        return self.end - 1
+
+    def give_back(self, slot: int) -> None:
+        """A slot is free from now on."""
+        heapq.heappush(self._free, slot)
+
+    def clear(self) -> None:
+        """All are free."""
+        self.end, self._free = 0, []
+
+    def restore(self, taken: Iterable[int]) -> None:
+        """These alone are taken; they ascend."""
+        self.clear()
+        for slot in taken:
+            self._free += range(self.end, slot)
+            self.end = slot + 1
+
+    def check(self, taken: set[int]) -> None:
+        """Assert that these are the slots that are taken; for tests."""
+        free = set(self._free)
+        assert len(free) == len(self._free)
+        assert taken.isdisjoint(free)
+        assert taken | free == set(range(self.end))
+
+
+class Changes:
+    """Slots that changed since the last save: what is to be written there, or None for one that is gone.
+
+    A slot that was taken and freed again without having been stored is forgotten. What a save whose outcome is open
+    has of a slot is settled when that is known: until then the slot counts as stored. Not thread-safe: one owner at a
+    time, the slots'.
+    """
+
+    def __init__(self) -> None:
+        self._changed: dict[int, bytes | None] = {}
+        self._absent: set[int] = set()  # changed slots that the store surely does not hold
+        self._flight: dict[int, bytes | None] | None = None
+
+    def put(self, slot: int, data: bytes, *, is_new: bool) -> None:
+        """Write a slot; ``is_new``: it was free."""
+        if is_new and slot not in self._changed and slot not in (self._flight or ()):
+            self._absent.add(slot)
+        self._changed[slot] = data
+
+    def drop(self, slot: int) -> None:
+        """A slot is free."""
+        if slot in self._absent:
+            self._absent.discard(slot)
+            del self._changed[slot]
+        else:
+            self._changed[slot] = None
+
+    def take_off(self) -> list[tuple[int, bytes | None]]:
+        """The changes for a save, by slot; they are in flight from now on."""
+        self._flight, self._changed = self._changed, {}
+        self._absent = set()
+        return sorted(self._flight.items())
+
+    def on_saved(self) -> None:
+        """They have arrived."""
+        flight, self._flight = self._flight or {}, None
+        for slot in list(self._changed.keys() & flight.keys()):
+            if flight[slot] is None:
+                self._not_stored(slot)
+
+    def on_failed(self) -> None:
+        """They have not, or nobody knows: a slot that was to be written may be there."""
+        flight, self._flight = self._flight or {}, None
+        self._changed = flight | self._changed
+
+    def _not_stored(self, slot: int) -> None:
+        if self._changed[slot] is None:
+            del self._changed[slot]
+        else:
+            self._absent.add(slot)
+
+
+class Scattered(Slots):
+    """Slots in any order. Not thread-safe: one owner at a time."""
+
+    def __init__(self, home: Home, schema: Schema) -> None:
+        super().__init__(home, schema)
+        self.free = FreeSlots()
+        self.changes = Changes()
+
+    @abstractmethod
+    def encoded(self) -> Iterator[tuple[int, bytes]]:
+        """All slots that are taken, by ascending slot, as they are to be stored."""
+
+    def renew(self) -> None:
+        """Everything is saved next."""
+        for slot, data in self.encoded():
+            self.changes.put(slot, data, is_new=False)
+
+    def on_saved(self) -> None:
+        self.changes.on_saved()
+
+    def on_failed(self) -> None:
+        self.changes.on_failed()
+
+    def _edits(self, full: bool) -> list[Edit]:
+        changed = self.changes.take_off()
+        if full:
+            everything: dict[int, bytes | None] = {slot: None for slot, data in changed if data is None}
+            everything.update(self.encoded())
+            changed = list(everything.items())
+        return self.item_edits(changed)

@@ -1,0 +1,197 @@
+"""A set, and one that is kept in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableSet, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar, TypeVar, overload
+
+from sortedcontainers import SortedDict, SortedSet
+
+from runtime.state.objects.keyed import Members
+from runtime.state.objects.persisted import PersistedObject
+from runtime.state.objects.slots import Home, Schema
+
+__all__ = ["PersistedSet", "PersistedSortedSet"]
+
+T = TypeVar("T")
+
+
+class _AnySet(PersistedObject, MutableSet[T]):
+    """What both have: `collections.abc.MutableSet` and the methods of `set` that change it.
+
+    Operators that make a new set make one that is not persisted.
+    """
+
+    _slots: Members
+
+    def __len__(self) -> int:
+        return len(self._slots.slot_of)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._slots.slot_of)
+
+    def __contains__(self, member: object) -> bool:
+        return member in self._slots.slot_of
+
+    def add(self, value: T) -> None:
+        if value not in self._slots.slot_of:
+            self._slots.add(value)
+
+    def discard(self, value: T) -> None:
+        if value in self._slots.slot_of:
+            self._slots.discard(value)
+
+    def remove(self, value: T) -> None:
+        """Raises `KeyError` if it is not there."""
+        self._slots.discard(value)
+
+    def clear(self) -> None:
+        self._slots.clear()
+
+    def update(self, *others: Iterable[T]) -> None:
+        """Add all members of the others."""
+        for other in others:
+            for member in list(other):
+                self.add(member)
+
+    def difference_update(self, *others: Iterable[T]) -> None:
+        """Take away all members of the others."""
+        for other in others:
+            for member in list(other):
+                self.discard(member)
+
+    def intersection_update(self, *others: Iterable[T]) -> None:
+        """Keep what is in all the others."""
+        kept = set(self).intersection(*others)
+        for member in [member for member in self if member not in kept]:
+            self.discard(member)
+
+    def symmetric_difference_update(self, other: Iterable[T]) -> None:
+        """Keep what is in one of the two."""
+        for member in set(other):
+            self.discard(member) if member in self else self.add(member)
+
+    def union(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """A set, not persisted, of the members of all."""
+        return self._from_iterable(set(self).union(*others))
+
+    def intersection(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """A set, not persisted, of what is in all."""
+        return self._from_iterable(set(self).intersection(*others))
+
+    def difference(self, *others: Iterable[T]) -> AbstractSet[T]:
+        """A set, not persisted, of what is in none of the others."""
+        return self._from_iterable(set(self).difference(*others))
+
+    def symmetric_difference(self, other: Iterable[T]) -> AbstractSet[T]:
+        """A set, not persisted, of what is in one of the two."""
+        return self._from_iterable(set(self).symmetric_difference(other))
+
+    def issubset(self, other: Iterable[T]) -> bool:
+        """Whether the other has every member."""
+        return set(self).issubset(other)
+
+    def issuperset(self, other: Iterable[T]) -> bool:
+        """Whether every member of the other is here."""
+        return all(member in self for member in other)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {list(self)!r})"
+
+
+class PersistedSet(_AnySet[T]):
+    """A `set`."""
+
+    kind: ClassVar[str] = "set"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Members:
+        return Members(home, schema, is_sorted=False)
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
+        return set(it)
+
+    def pop(self) -> T:
+        """Take any away; raises `KeyError` if there is none."""
+        if not self._slots.slot_of:
+            raise KeyError(f"expected a member in set {self.name}, was empty")
+        member: T = next(reversed(self._slots.slot_of))
+        self._slots.discard(member)
+        return member
+
+
+class PersistedSortedSet(_AnySet[T], Sequence[T]):
+    """A `sortedcontainers.SortedSet` without a key function: its members by order, and by their place in it."""
+
+    kind: ClassVar[str] = "sorted_set"
+
+    @classmethod
+    def slots_of(cls, home: Home, schema: Schema) -> Members:
+        return Members(home, schema, is_sorted=True)
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return SortedSet(it)
+
+    @property
+    def _sorted(self) -> SortedDict:
+        return self._slots.slot_of
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: int | slice) -> T | list[T]:
+        found: T | list[T] = self._sorted.keys()[place]
+        return found
+
+    def __delitem__(self, place: int | slice) -> None:
+        found = self[place] if isinstance(place, slice) else [self[place]]
+        for member in found:
+            self._slots.discard(member)
+
+    def __reversed__(self) -> Iterator[T]:
+        return iter(reversed(self._sorted))
+
+    def pop(self, place: int = -1) -> T:
+        """Take the one at a place away, the last if none is said; raises `IndexError`."""
+        member = self[place]
+        self._slots.discard(member)
+        return member
+
+    def index(self, value: T, start: int | None = None, stop: int | None = None) -> int:
+        """The place of a member; raises `ValueError` if it is not in the range."""
+        found: int = self._sorted.index(value, start, stop)
+        return found
+
+    def count(self, value: T) -> int:
+        """1 for a member, else 0."""
+        return int(value in self)
+
+    def bisect_left(self, value: T) -> int:
+        """The place of the first member that is not below the value."""
+        place: int = self._sorted.bisect_left(value)
+        return place
+
+    def bisect_right(self, value: T) -> int:
+        """The place of the first member above the value."""
+        place: int = self._sorted.bisect_right(value)
+        return place
+
+    def irange(
+        self,
+        minimum: T | None = None,
+        maximum: T | None = None,
+        inclusive: tuple[bool, bool] = (True, True),
+        reverse: bool = False,
+    ) -> Iterator[T]:
+        """The members of a range of values."""
+        found: Iterator[T] = self._sorted.irange(minimum, maximum, inclusive, reverse)
+        return found
+
+    def islice(self, start: int | None = None, stop: int | None = None, reverse: bool = False) -> Iterator[T]:
+        """The members of a range of places."""
+        found: Iterator[T] = self._sorted.islice(start, stop, reverse)
+        return found

@@ -1,0 +1,153 @@
+"""State in an SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from runtime.state.errors import CorruptStateError, StateError, StoreError
+from runtime.state.stores.checksums import opened, place_seed, sealed
+from runtime.state.stores.store import Edit, Store
+
+__all__ = ["SqliteStore"]
+
+_APPLICATION: Final = 0x64626B73  # "dbks"
+_FORMAT: Final = 1
+_LOG_PAGES: Final = 16_384
+"""The log is copied into the database when it has so many pages of 4 KiB: a page that many commits write is copied
+once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy."""
+_CACHE_KIB: Final = 64 * 1024
+_PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
+_DELETE: Final = "DELETE FROM slots WHERE table_id = ? AND key = ?"
+
+
+class SqliteStore(Store):
+    """SQLite in WAL mode with full synchronisation: a commit is one fsync of the log.
+
+    The file is locked for the life of the store, so that a second process on the same directory is refused. Every
+    value has a checksum. Not thread-safe: one owner at a time, on whatever thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or make it; raises `StateError` for a file that is another's, or of another format."""
+        self._path = path
+        self._tables: dict[str, tuple[int, int]] = {}  # name → number, seed of its checksums
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        except sqlite3.Error as error:
+            raise StateError(f"expected a state database at {path}, was: {error}") from None
+        try:
+            self._open()
+        except sqlite3.OperationalError as error:
+            self._db.close()
+            hint = " (does another process run on it?)" if "locked" in str(error) else ""
+            raise StateError(f"expected to open {path} alone, was: {error}{hint}") from None
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise CorruptStateError(f"expected a state database at {path}, was: {error}") from None
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _open(self) -> None:
+        run = self._db.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = FULL")
+        run(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        run(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        run("BEGIN IMMEDIATE")
+        (application,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
+        (tables,) = run("SELECT count(*) FROM sqlite_schema").fetchone()
+        if (application, version, tables) == (0, 0, 0):
+            run(f"PRAGMA application_id = {_APPLICATION}")
+            run(f"PRAGMA user_version = {_FORMAT}")
+            run("CREATE TABLE tables (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)")
+            run(
+                "CREATE TABLE slots (table_id INTEGER, key INTEGER, data BLOB NOT NULL, PRIMARY KEY (table_id, key))"
+                " WITHOUT ROWID"
+            )
+        elif (application, version) != (_APPLICATION, _FORMAT):
+            raise StateError(
+                f"expected a state database of format {_FORMAT} at {self._path}, "
+                f"was a database of application {application:#x}, format {version}"
+            )
+        run("DELETE FROM tables WHERE NOT EXISTS (SELECT 1 FROM slots WHERE table_id = tables.id)")
+        for number, name in run("SELECT id, name FROM tables"):
+            self._tables[name] = number, place_seed(name)
+        run("COMMIT")
+
+    def commit(self, edits: Sequence[Edit]) -> None:
+        """Raises `StoreError` where the disk is full or fails: then nothing was changed."""
+        if not edits:
+            return
+        known = len(self._tables)
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for is_put, rows in self._rows(edits):
+                self._db.executemany(_PUT if is_put else _DELETE, rows)
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:  # SQLite has rolled back by itself where the disk failed
+                self._db.execute("ROLLBACK")
+            self._tables = dict(list(self._tables.items())[:known])
+            if isinstance(error, sqlite3.DatabaseError):
+                raise self._named(error) from None
+            raise
+
+    def _rows(self, edits: Iterable[Edit]) -> Iterator[tuple[bool, list[tuple[Any, ...]]]]:
+        """Edits as rows, puts and deletes apart where their order does not matter: of one place the last alone."""
+        last: dict[tuple[str, int], bytes | None] = {(edit.table, edit.key): edit.data for edit in edits}
+        puts: list[tuple[Any, ...]] = []
+        deletes: list[tuple[Any, ...]] = []
+        for (table, key), data in last.items():
+            if data is None:
+                if table in self._tables:
+                    deletes.append((self._tables[table][0], key))
+            else:
+                number, seed = self._tables.get(table) or self._made(table)
+                puts.append((number, key, sealed(seed, key, data)))
+        yield True, puts
+        yield False, deletes
+
+    def _made(self, table: str) -> tuple[int, int]:
+        cursor = self._db.execute("INSERT INTO tables (name) VALUES (?)", (table,))
+        assert cursor.lastrowid is not None
+        made = self._tables[table] = cursor.lastrowid, place_seed(table)
+        return made
+
+    def get(self, table: str, key: int) -> bytes | None:
+        number, seed = self._tables.get(table, (0, 0))
+        try:
+            row = self._db.execute("SELECT data FROM slots WHERE table_id = ? AND key = ?", (number, key)).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._named(error) from None
+        return None if row is None else opened(seed, table, key, row[0])
+
+    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
+        number, seed = self._tables.get(table, (0, 0))
+        rows = "SELECT key, data FROM slots WHERE table_id = ? ORDER BY key"
+        try:
+            for key, data in self._db.execute(rows, (number,)):
+                yield key, opened(seed, table, key, data)
+        except sqlite3.DatabaseError as error:
+            raise self._named(error) from None
+
+    def keys(self, table: str) -> Iterator[int]:
+        number, _ = self._tables.get(table, (0, 0))
+        try:
+            for (key,) in self._db.execute("SELECT key FROM slots WHERE table_id = ? ORDER BY key", (number,)):
+                yield key
+        except sqlite3.DatabaseError as error:
+            raise self._named(error) from None
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _named(self, error: sqlite3.DatabaseError) -> StateError:
+        """SQLite's error with the file's name: the disk's, or of what stands in the file."""
+        if isinstance(error, sqlite3.OperationalError):
+            return StoreError(f"{self._path}: expected a commit or a read to succeed, was: {error}")
+        return CorruptStateError(f"{self._path}: expected a sound database, was: {error}")
