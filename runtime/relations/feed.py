@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.compiler.program import Relation
 from runtime.compiler.relations import MARKET_RELATIONS
@@ -21,7 +20,7 @@ from runtime.state import ObjectSpace
 
 __all__ = ["FeedAdaptor"]
 
-_HEARTBEAT: Final = "H"
+_HEARTBEAT: Final = ord("H")
 
 
 class FeedAdaptor(Adaptor):
@@ -61,7 +60,7 @@ class FeedAdaptor(Adaptor):
         self._dead = 0
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
-        heartbeat = pc.equal(rows.column("action"), _HEARTBEAT).to_numpy(zero_copy_only=False)
+        heartbeat = action_codes(rows.column("action")) == _HEARTBEAT
         return without_heartbeats(rows, row_ends, heartbeat, rows.column("time_ns").to_numpy())
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
@@ -93,15 +92,16 @@ class FeedAdaptor(Adaptor):
     def _in_sequence(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows that were not applied before; raises `FeedGapError` if others are missing."""
         sequence = rows.column("sequence").to_numpy()
-        repeated = int(np.append(sequence >= self._next, True).argmax())
-        if repeated:
+        if len(sequence) and sequence[0] < self._next:
+            repeated = int(np.append(sequence >= self._next, True).argmax())
             self._repeated += repeated
             rows, sequence = rows.slice(repeated), sequence[repeated:]
         if not len(sequence):
             return rows
         missing = int(sequence[-1]) - self._next + 1 - len(sequence)
-        if missing or (np.diff(sequence) <= 0).any():
-            if missing < 0 or missing > self._dead or (np.diff(sequence) <= 0).any():
+        ascends = bool((sequence[1:] > sequence[:-1]).all())
+        if missing or not ascends:
+            if missing < 0 or missing > self._dead or not ascends:
                 expected = np.arange(self._next, self._next + len(sequence))
                 at = int(np.flatnonzero(sequence != expected)[0])
                 raise FeedGapError(f"expected feed message {expected[at]}, was {sequence[at]}")

@@ -40,20 +40,39 @@ def without_heartbeats(
     """The messages among rows; an epoch may end before a heartbeat and between two messages with different times."""
     cuttable = np.zeros(len(heartbeat), np.bool_)
     cuttable[:-1] = heartbeat[1:] | (time_ns[1:] != time_ns[:-1])
-    if heartbeat.any():
-        keep = ~heartbeat
-        return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
-    return Prepared(rows, row_ends, cuttable)
+    if not heartbeat.any():
+        return Prepared(rows, row_ends, cuttable)
+    first = int(heartbeat.argmax())
+    if heartbeat[first:].all():  # behind all messages, as mostly: nothing to copy
+        return Prepared(rows.slice(0, first), row_ends[:first], cuttable[:first])
+    keep = ~heartbeat
+    return Prepared(rows.filter(pa.array(keep)), row_ends[keep], cuttable[keep])
 
 
 def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """The first letter's code of each action; 0 for an empty one."""
+    """The code of each action's letter; 0 for what is not one ASCII letter."""
+    codes = _letters(column)
+    if codes is not None:
+        return codes
     encoded = column.dictionary_encode()
-    codes = np.array(
-        [ord(t[0]) if len(t) == 1 and t.isascii() else 0 for t in encoded.dictionary.to_pylist()], np.uint8
+    of_text = np.array(
+        [ord(t) if t is not None and len(t) == 1 and t.isascii() else 0 for t in [*encoded.dictionary.to_pylist(), ""]],
+        np.uint8,
     )
-    found: npt.NDArray[np.uint8] = codes[encoded.indices.to_numpy()]
+    found: npt.NDArray[np.uint8] = of_text.take(encoded.indices.fill_null(len(of_text) - 1).to_numpy())
     return found
+
+
+def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
+    """The bytes of strings of one byte each, without a copy; None if there are others."""
+    if column.type != pa.string() or column.null_count or not len(column):
+        return None
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    start = int(ends[0])
+    if int(ends[-1]) - start != len(column) or not (ends[1:] - ends[:-1] == 1).all():
+        return None
+    return np.frombuffer(data, np.uint8, len(column), start)
 
 
 def _key_type(type_: pa.DataType) -> str:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ADD", "KILL", "NONE", "REDUCE", "Lives", "Operations", "trace_lives"]
+__all__ = ["ADD", "KILL", "NONE", "REDUCE", "Lives", "Operations", "sorted_stably", "trace_lives"]
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -22,6 +22,8 @@ NONE: Final = 0
 ADD: Final = 1
 REDUCE: Final = 2
 KILL: Final = 3
+_FEW: Final = 256
+_WORD: Final = 63
 
 
 class Operations(msgspec.Struct, frozen=True):
@@ -60,9 +62,28 @@ class Lives(msgspec.Struct, frozen=True):
     """Adds of orders that are live."""
 
 
+def sorted_stably(order_id: Integers) -> tuple[Integers, Integers]:
+    """The order numbers sorted, and which of them stands where; those that are equal stay in their order."""
+    bits = len(order_id).bit_length()
+    if len(order_id) > _FEW:
+        lowest = int(order_id.min())
+        if int(order_id.max()) - lowest < 1 << (_WORD - bits):
+            # Number and place in one word: numpy sorts words 10 times as quickly as it finds a stable order.
+            packed = order_id - lowest
+            packed <<= bits
+            packed |= np.arange(len(order_id))
+            packed.sort()
+            return (packed >> bits) + lowest, packed & ((1 << bits) - 1)
+    order = order_id.argsort(kind="stable")
+    return order_id.take(order), order
+
+
 def trace_lives(operations: Operations) -> Lives:
     """Follow every order of the batch through its operations; O(n) in numpy after the caller's sort."""
-    ignored = _starts(operations.order_id) & (operations.kind == ADD) & (operations.held_volume > 0)
+    starts = _starts(operations.order_id)
+    if starts.all():
+        return _trace_single(operations)
+    ignored = starts & (operations.kind == ADD) & (operations.held_volume > 0)
     lives, repeated = _trace(operations, ignored)
     if repeated.any():
         lives, _ = _trace(operations, _ignore_repeated(operations, repeated))
@@ -73,6 +94,31 @@ def _starts(order_id: Integers) -> Flags:
     starts = np.ones(len(order_id), np.bool_)
     starts[1:] = order_id[1:] != order_id[:-1]
     return starts
+
+
+def _trace_single(operations: Operations) -> Lives:
+    """The same where every order has one operation."""
+    place = np.arange(len(operations.order_id))
+    held = operations.held_volume
+    adds, was_live = operations.kind == ADD, held > 0
+    effective = adds != was_live
+    left = np.maximum(held - operations.volume, 0)
+    left[operations.kind == KILL] = 0
+    after = np.where(adds, np.where(was_live, held, operations.volume), left)
+    after[~(adds | was_live)] = 0
+    origin = np.where(adds & effective, place, -1)
+    duplicates = int(np.count_nonzero(adds & was_live))
+    return Lives(
+        effective=effective,
+        origin=origin,
+        before=held,
+        after=after,
+        last_of_order=place,
+        final_origin=origin,
+        final_volume=after,
+        unknown=len(effective) - int(np.count_nonzero(effective)) - duplicates,
+        duplicates=duplicates,
+    )
 
 
 def _trace(operations: Operations, ignored: Flags) -> tuple[Lives, Flags]:

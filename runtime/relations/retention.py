@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +31,9 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Retained:
     """The rows that are still in a relation, by an ascending number; what expires comes out as deltas.
 
-    Keeps the rows in a keyed table of the object space. Not thread-safe: one owner at a time.
+    The rows are held as they came. A keyed table of the object space has what stayed at the last `expire`, which has to
+    come before a checkpoint: rows that come and go between two cost nothing there. Not thread-safe: one owner at a
+    time.
     """
 
     def __init__(
@@ -42,38 +45,73 @@ class Retained:
         self._pool = space.pool(f"{name}/strings")
         width = width_of(self._columns)
         self._table = space.table(f"{name}/rows", 1, [f"w{i}" for i in range(width)] + ["time"])
+        self._schema = pa.schema([*((c.name, ARROW_TYPES[c.type]) for c in self._columns), ("weight", pa.int64())])
+        self._held: deque[pa.RecordBatch] = deque()  # what the table has, in order
+        self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
+        self._count = 0  # rows of both
+        self._times: Integers = np.zeros(0, np.int64)  # of the rows that the table has
+        self._restore()
+
+    def _restore(self) -> None:
         slots = self._table.live_slots()
-        numbers = self._table.keys_of(slots)[:, 0]
-        order = np.argsort(numbers)
-        self._numbers: Integers = numbers[order]
-        self._times: Integers = self._table.get(slots)[-1][order]
+        if not len(slots):
+            return
+        slots = slots[np.argsort(self._table.keys_of(slots)[:, 0])]
+        values = self._table.get(slots)
+        arrays = decode_words(self._columns, np.ascontiguousarray(values[:-1].T), self._pool)
+        self._held.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema.remove(len(arrays))))
+        self._times, self._count = values[-1], len(slots)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return self._count
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows that were inserted; numbers ascend from call to call."""
-        words = encode_words(self._columns, [rows.column(n) for n in self._names], self._pool)
-        numbers = rows.column(self._number).to_numpy()
-        times = rows.column(self._time).to_numpy()
-        self._table.put(numbers[:, None], np.concatenate([words.T, times[None, :]]))
-        self._numbers = np.concatenate([self._numbers, numbers])
-        self._times = np.concatenate([self._times, times])
+        self._added.append(rows)
+        self._count += rows.num_rows
 
     def expire(self) -> pa.RecordBatch | None:
         """The rows whose time is over, with weight -1; None for none."""
-        if not len(self._numbers):
+        if not self._count:
             return None
-        too_many = max(0, len(self._numbers) - self._limits.rows)
-        oldest = int(self._times.max()) - self._limits.time_ns
-        fresh = np.flatnonzero(self._times[too_many:] >= oldest)
-        gone = too_many + (int(fresh[0]) if len(fresh) else len(self._times) - too_many)
-        if not gone:
-            return None
-        keys = self._numbers[:gone][:, None]
-        words = self._table.get(self._table.lookup(keys))[:-1].T
-        self._table.delete(keys)
-        self._numbers, self._times = self._numbers[gone:], self._times[gone:]
-        arrays = decode_words(self._columns, np.ascontiguousarray(words), self._pool)
-        schema = pa.schema([*((c.name, ARROW_TYPES[c.type]) for c in self._columns), ("weight", pa.int64())])
-        return pa.RecordBatch.from_arrays([*arrays, pa.array(np.full(gone, -1, np.int64))], schema=schema)
+        stored, added = len(self._times), deque[pa.RecordBatch]()
+        times = self._times
+        if self._added:
+            added.append(pa.concat_batches(self._added).select(self._names))
+            times = np.concatenate([times, added[0].column(self._time).to_numpy()])
+        too_many = max(0, self._count - self._limits.rows)
+        fresh = times[too_many:] >= int(times.max()) - self._limits.time_ns
+        gone = too_many + (int(fresh.argmax()) if fresh.any() else len(fresh))
+        expired = self._take(self._held, min(gone, stored))
+        if expired:
+            numbers = np.concatenate([rows.column(self._number).to_numpy() for rows in expired])
+            self._table.delete(numbers[:, None])
+        expired += self._take(added, max(0, gone - stored))
+        if added:
+            self._store(added[0], times[max(gone, stored) :])
+        self._held += added
+        self._added, self._times, self._count = [], times[gone:], len(times) - gone
+        return self._with_weight(expired) if gone else None
+
+    @staticmethod
+    def _take(batches: deque[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+        """Take the first rows away."""
+        taken: list[pa.RecordBatch] = []
+        while count > 0:
+            rows = batches.popleft()
+            if rows.num_rows > count:
+                batches.appendleft(rows.slice(count))
+                rows = rows.slice(0, count)
+            taken.append(rows)
+            count -= rows.num_rows
+        return taken
+
+    def _store(self, rows: pa.RecordBatch, times: Integers) -> None:
+        """Put rows that stay into the table."""
+        words = encode_words(self._columns, rows.columns, self._pool)
+        self._table.put(rows.column(self._number).to_numpy()[:, None], np.concatenate([words.T, times[None, :]]))
+
+    def _with_weight(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.concat_batches(batches)
+        weight = pa.array(np.full(rows.num_rows, -1, np.int64))
+        return pa.RecordBatch.from_arrays([*rows.columns, weight], schema=self._schema)

@@ -67,8 +67,8 @@ class StringPool:
                 self._strings.append(text)
             numbers[place] = number
         numbers[-1] = -1
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        found: npt.NDArray[np.int64] = numbers[codes]
+        codes = encoded.indices.fill_null(-1) if column.null_count else encoded.indices
+        found: npt.NDArray[np.int64] = numbers.take(codes.to_numpy())
         return found
 
     def decode(self, numbers: npt.NDArray[np.int64]) -> pa.Array:
@@ -76,7 +76,8 @@ class StringPool:
         if len(self._array) != len(self._strings):
             # Grown by what is new alone: the pool of a shard may be large and is decoded from in every batch.
             self._array = pa.concat_arrays([self._array, pa.array(self._strings[len(self._array) :], pa.string())])
-        return self._array.take(pa.array(numbers, mask=numbers < 0))
+        unknown = numbers < 0
+        return self._array.take(pa.array(numbers, mask=unknown) if unknown.any() else pa.array(numbers))
 
     def added_since(self, count: int) -> list[str]:
         """Strings that were added after the pool had this many."""
@@ -102,7 +103,8 @@ def encode_words(columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], pool:
     for column, given in zip(columns, arrays, strict=True):
         array = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
         if column.nullable:
-            words[:, place] = array.is_null().to_numpy(zero_copy_only=False)
+            if array.null_count:
+                words[:, place] = array.is_null().to_numpy(zero_copy_only=False)
             place += 1
         elif array.null_count:
             raise ValueError(f"expected no NULL in column {column.name}, was {array.null_count} of {len(array)}")
@@ -122,7 +124,8 @@ def _encode_column(column: KeyColumn, array: pa.Array, pool: StringPool, words: 
         words[:, place] = np.where(np.isnan(values), np.nan, values).view(np.int64)
         return place + 1
     plain = array.cast(pa.int32()) if column.type == "date" else array
-    words[:, place] = pc.fill_null(plain.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    plain = plain if plain.type == pa.int64() else plain.cast(pa.int64())
+    words[:, place] = (pc.fill_null(plain, 0) if plain.null_count else plain).to_numpy(zero_copy_only=False)
     return place + 1
 
 

@@ -71,6 +71,11 @@ class KeyedTable:
         """Values of live slots, shape (value columns, n); undefined where a slot is -1."""
         return self._values.take(slots, axis=1)
 
+    def column_at(self, column: int, slots: Slots) -> Words:
+        """One value column, by its place, of live slots, shape (n,); undefined where a slot is -1."""
+        values: Words = self._values[column]
+        return values.take(slots)
+
     def keys_of(self, slots: Slots) -> Words:
         """Keys of live slots, shape (n, width)."""
         return self._index.keys_of(slots)
@@ -100,9 +105,9 @@ class KeyedTable:
             column[slots] = given
         self._change(slots)
 
-    def put_column_at(self, slots: Slots, name: str, values: Words) -> None:
-        """Set one value column of live slots, shape (n,)."""
-        self._values[self._names.index(name)][slots] = values
+    def put_column_at(self, slots: Slots, column: int, values: Words) -> None:
+        """Set one value column, by its place, of live slots, shape (n,)."""
+        self._values[column][slots] = values
         self._change(slots)
 
     def delete(self, keys: Words) -> None:
@@ -136,7 +141,7 @@ class KeyedTable:
         slots = np.concatenate([_NONE, *self._changed])
         slots = slots.compress(self._marks.take(slots) & _CHANGED)
         if len(self._changed) > 1:  # a slot that was freed and used again stands there twice
-            slots = np.unique(slots)
+            slots = _once(slots)
         gone = np.concatenate([np.zeros((0, self._width), np.int64), *self._gone])
         if len(gone):
             gone = gone.compress(self._index.lookup(gone) < 0, axis=0)  # not those that came back
@@ -233,10 +238,18 @@ class KeyedTable:
 
 def _distinct(keys: Words) -> Words:
     if keys.shape[1] == 1:
-        return np.unique(keys[:, 0])[:, None]
+        return _once(keys[:, 0])[:, None]
     if keys.shape[1] == 0:
         return keys[:1]
     return np.unique(keys, axis=0)
+
+
+def _once(words: Words) -> Words:
+    """Each word once, ascending; `np.unique` hashes them first, which takes ten times as long."""
+    words = np.sort(words)
+    differs = np.ones(len(words), np.bool_)
+    np.not_equal(words[1:], words[:-1], out=differs[1:])
+    return words.compress(differs)
 
 
 def _matrix(run: pa.RecordBatch, width: int) -> Words:
