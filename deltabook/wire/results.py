@@ -52,6 +52,9 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     """When the version was published, nanoseconds since the UTC epoch."""
     reason: str = ""
     """Of an error."""
+    step: int = 0
+    """Of a view of the express lane: the version, ascending while a process of the runtime lives. There are many in an
+    epoch, and ``to`` is the newest epoch that is inside as a whole. 0: the epoch is the version."""
 
 
 class Frame(msgspec.Struct, frozen=True):

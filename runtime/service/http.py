@@ -22,8 +22,9 @@ from zope.interface import implementer
 from deltabook.wire.results import CONTENT_TYPE
 from runtime.compiler import explain
 from runtime.service.control import Control
-from runtime.service.hub import Hub, Listener, Subscription
+from runtime.service.hub import Hub
 from runtime.service.materialised import json_rows
+from runtime.service.subscription import Listener, Subscription
 
 __all__ = ["results_site"]
 
@@ -99,10 +100,12 @@ class _Views(Resource):
             {
                 "name": view.name,
                 "class": view.view_class,
+                "lane": view.lane,
                 "reason": view.reason,
                 "columns": view.columns,
                 "rows": len(hub.result(view.name)),
-                "epoch": hub.version,
+                "epoch": hub.epoch(view.lane),
+                "step": hub.step(view.lane),
                 "since": hub.since[view.name],
                 "failed": hub.failed.get(view.name),
             }
@@ -129,7 +132,7 @@ class _View(Resource):
     def __init__(self, hub: Hub, name: str) -> None:
         super().__init__()
         self._hub, self._name = hub, name
-        text = explain(hub.program, name).encode() + b"\n"
+        text = explain(hub.explained(name), name).encode() + b"\n"
         attach: Any = self.putChild  # zope's interfaces are not known to mypy
         attach(b"explain", _Leaf(lambda r: _reply(r, 200, text, "text/plain; charset=utf-8")))
 

@@ -2,24 +2,42 @@
 
 A subscriber gets a snapshot of each of its views, then the changes. One whose connection is full is not sent changes
 any more: when it drains it gets a new snapshot, which is what its missed changes add up to. So nothing grows with a
-slow reader. The same happens to all of them while the owner holds the hub, because what it knows is stale: they hear
-nothing, not even heartbeats, and whoever needs fresh views can tell from the silence.
+slow reader. The same happens to all of them while the owner holds a lane, because what it knows is stale: they hear
+nothing of its views, not even heartbeats, and whoever needs fresh views can tell from the silence.
+
+Each lane has versions of its own. Those of the Spark lane are epochs; those of the express lane are steps, of which an
+epoch has many.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader, encode_frame
+from runtime.compiler import Lane, lane_program
 from runtime.compiler.program import Program, View, decode_program
+from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
+from runtime.service.subscription import Listener, Subscription
 from runtime.views.materialised import MaterialisedView
 
-__all__ = ["Freshness", "Hub", "Listener", "Subscription"]
+__all__ = ["Freshness", "Hub"]
+
+Kind = Literal["snapshot", "changes", "heartbeat", "error"]
+_LANES: Final[tuple[Lane, ...]] = ("spark", "express")
+
+
+class _Version:
+    """How far a lane has come."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.step = 0
+        self.cuts: Mapping[str, Cut] = {}
 
 
 class Freshness:
@@ -40,91 +58,30 @@ class Freshness:
         return not self._waiting or now_s - self._waiting[0][1] <= self._longest_s
 
 
-class Listener(Protocol):
-    """A connection to a subscriber."""
-
-    def write(self, data: bytes) -> None:
-        """Send bytes; never blocks."""
-
-    def finish(self) -> None:
-        """Close the connection behind what was sent."""
-
-
-class Subscription:
-    """One subscriber's views; belongs to the hub's thread."""
-
-    def __init__(self, hub: Hub, names: Sequence[str], listener: Listener) -> None:
-        self._hub = hub
-        self._names = list(names)
-        self._listener = listener
-        self._full = False
-        self._behind: set[str] = set(names)
-
-    def pause(self) -> None:
-        """The connection is full."""
-        self._full = True
-
-    def resume(self) -> None:
-        """The connection has room again."""
-        self._full = False
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Send a snapshot of every view that this subscriber has not got or has missed changes of."""
-        for name in self._names:
-            if name in self._behind and not self._full and not self._hub.is_held:
-                self._behind.discard(name)
-                self._listener.write(self._hub.snapshot_frame(name))
-
-    def changed(self, frames: dict[str, bytes]) -> None:
-        """Send a version's changes, encoded once for all subscribers."""
-        for name in self._names:
-            if name in frames:
-                if self._full or self._hub.is_held or name in self._behind:
-                    self._behind.add(name)
-                else:
-                    self._listener.write(frames[name])
-
-    def dropped(self, name: str, frame: bytes) -> None:
-        """A view is no more: say so, and close the connection when it was the last one."""
-        if name in self._names:
-            self._names.remove(name)
-            self._behind.discard(name)
-            self._listener.write(frame)
-            if not self._names:
-                self._hub.unsubscribe(self)
-                self._listener.finish()
-
-    def heartbeat(self, frame: bytes) -> None:
-        """Say that the service lives."""
-        if not self._full:
-            self._listener.write(frame)
-
-
 class Hub:
     """All views of the catalogue and their subscribers; on the reactor's thread."""
 
     def __init__(self, program: Program, now_ns: Callable[[], int], most_subscribers: int = 1000) -> None:
-        self.program = Program((), (), ())
-        """The catalogue at the version."""
+        self.program = program
+        """The catalogue at the Spark lane's version."""
         self.since: dict[str, int] = {}
         """View → its first epoch."""
+        self._programs: dict[Lane, Program] = {}
         self._views: dict[str, View] = {}
         self._results: dict[str, MaterialisedView] = {}
         self._failed: dict[str, str] = {}
         self._now_ns = now_ns
         self._most_subscribers = most_subscribers
         self._subscriptions: set[Subscription] = set()
-        self._cuts: dict[str, Cut] = {}
-        self._held = False
-        self.version = 0
+        self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
+        self._held: frozenset[Lane] = frozenset()
         self.updates = 0
-        self._adopt(program)
+        self._adopt("spark", program, 1)
 
     @property
     def views(self) -> tuple[View, ...]:
-        """In the order of the program."""
-        return tuple(self._views.values())
+        """In the order in which they came to be."""
+        return tuple(sorted(self._views.values(), key=lambda view: view.home))
 
     @property
     def failed(self) -> dict[str, str]:
@@ -132,66 +89,102 @@ class Hub:
         return dict(self._failed)
 
     @property
+    def version(self) -> int:
+        """The newest epoch of the Spark lane."""
+        return self.epoch("spark")
+
+    @property
     def cuts(self) -> dict[str, Cut]:
-        """Where the newest version cuts each origin."""
-        return dict(self._cuts)
+        """Where the Spark lane's newest version cuts each origin."""
+        return dict(self._versions["spark"].cuts)
+
+    def epoch(self, lane: Lane) -> int:
+        """The newest epoch that a lane's version covers as a whole."""
+        return self._versions[lane].epoch
+
+    def step(self, lane: Lane) -> int:
+        """The express lane's version; 0 for the Spark lane."""
+        return self._versions[lane].step
 
     def result(self, name: str) -> MaterialisedView:
         """The full result of a view; raises `KeyError`."""
         return self._results[name]
 
+    def explained(self, name: str) -> Program:
+        """The program that a view belongs to."""
+        return self._programs[self._views[name].lane]
+
     @property
     def is_held(self) -> bool:
-        """Nothing is sent."""
+        """Whether nothing is sent of some views."""
+        return bool(self._held)
+
+    @property
+    def held(self) -> frozenset[Lane]:
+        """The lanes of whose views nothing is sent."""
         return self._held
 
-    def hold(self) -> None:
-        """Send nothing from now on: the views are stale."""
-        self._held = True
+    def hold(self, lanes: Collection[Lane] = _LANES) -> None:
+        """Send nothing of the views of these lanes from now on, as they are stale; of all others again."""
+        self._held = frozenset(lanes)
+        for subscription in tuple(self._subscriptions):
+            subscription.catch_up()
 
     def release(self) -> None:
-        """The views are fresh again: whoever missed something gets a new snapshot."""
+        """All views are fresh again: whoever missed something gets a new snapshot."""
         if self._held:
-            self._held = False
-            for subscription in tuple(self._subscriptions):
-                subscription.catch_up()
+            self.hold(())
 
     def restore(self, segment: Segment) -> None:
-        """Take a version out of the result log, at start."""
+        """Take a version of the Spark lane out of the result log, at start."""
         if segment.footer.control:
-            self._adopt(decode_program(segment.footer.control))
+            self._adopt("spark", decode_program(segment.footer.control), self.version + 1)
         changes = {name: rows for name in self._views if (rows := segment.rows(name)) is not None}
         attributes = segment.footer.attributes
         failed = {key.removeprefix("failed/"): why for key, why in attributes.items() if key.startswith("failed/")}
-        self._apply(segment.footer, changes, failed)
+        self._apply("spark", changes, failed, segment.footer.to_epoch)
+        self._move("spark", segment.footer.to_epoch, segment.footer.cuts)
+
+    def begin_express(
+        self,
+        program: Program,
+        results: Mapping[str, pa.Table],
+        failed: Mapping[str, str],
+        epoch: int,
+        cuts: Mapping[str, Cut],
+    ) -> None:
+        """Take the express lane as it is at an epoch, at start."""
+        self._adopt("express", program, epoch)
+        self._apply("express", results, failed, epoch)
+        self._move("express", epoch, cuts)
 
     def publish(
-        self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str], program: Program | None = None
+        self,
+        footer: Footer,
+        changes: Mapping[str, pa.Table],
+        failed: Mapping[str, str],
+        program: Program | None = None,
     ) -> None:
-        """Take a new version and tell the subscribers; with a program, it is the catalogue from this version on."""
+        """Take a new version of the Spark lane and tell the subscribers; with a program, it is the catalogue."""
         before = self.version
-        dropped = self._adopt(program) if program is not None else ()
-        self._apply(footer, changes, failed)
-        if not self._subscriptions:
-            return
-        for name in dropped:
-            frame = encode_frame(self._header("error", name, before, f"dropped at epoch {before + 1}"))
-            for subscription in tuple(self._subscriptions):
-                subscription.dropped(name, frame)
-        frames = {
-            name: encode_frame(self._header("changes", name, before), rows)
-            for name, rows in changes.items()
-            if rows.num_rows and name not in self._failed
-        }
-        frames |= {name: encode_frame(self._header("error", name, before, reason)) for name, reason in failed.items()}
-        for subscription in tuple(self._subscriptions):
-            subscription.changed(frames)
+        dropped = self._adopt("spark", program, before + 1) if program is not None else ()
+        self._apply("spark", changes, failed, footer.to_epoch)
+        self._move("spark", footer.to_epoch, footer.cuts)
+        self._tell("spark", before, changes, failed, dropped)
+
+    def publish_express(self, update: Update) -> None:
+        """Take a new version of the express lane and tell the subscribers."""
+        before = self.epoch("express")
+        dropped = self._adopt("express", update.program, update.epoch) if update.program is not None else ()
+        self._apply("express", update.changes, update.failed, update.epoch)
+        self._move("express", update.epoch, update.cuts, update.step)
+        self._tell("express", before, update.changes, update.failed, dropped)
 
     def subscribe(self, names: Sequence[str], listener: Listener) -> Subscription | None:
         """A new subscriber of these views, sent their snapshots at once; None when there are too many."""
         if len(self._subscriptions) >= self._most_subscribers:
             return None
-        subscription = Subscription(self, names, listener)
+        subscription = Subscription(names, listener, snapshot=self.snapshot_frame, is_held=self._is_held)
         self._subscriptions.add(subscription)
         subscription.catch_up()
         return subscription
@@ -201,42 +194,93 @@ class Hub:
         self._subscriptions.discard(subscription)
 
     def heartbeat(self) -> None:
-        """Tell every subscriber that the service lives and its views are fresh; nothing while held."""
-        if self._held:
-            return
+        """Tell every subscriber whose views are fresh that the service lives."""
         frame = encode_frame(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(frame)
 
     def snapshot_frame(self, name: str) -> bytes:
         """The full result of a view as a frame."""
+        lane = self._views[name].lane
         if name in self._failed:
-            return encode_frame(self._header("error", name, 0, self._failed[name]))
-        return encode_frame(self._header("snapshot", name, 0), self._results[name].rows())
+            return encode_frame(self._header("error", name, lane, 0, self._failed[name]))
+        return encode_frame(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
-    def _adopt(self, program: Program) -> tuple[str, ...]:
-        """Take over a catalogue; gives the views that are gone with the old one."""
-        views = {view.name: view for view in program.views}
-        gone = tuple(name for name in self._views if name not in views)
+    def _is_held(self, name: str) -> bool:
+        view = self._views.get(name)
+        return view is not None and view.lane in self._held
+
+    def _adopt(self, lane: Lane, program: Program, epoch: int) -> tuple[str, ...]:
+        """Take over a lane's part of a catalogue from an epoch on; gives the views that are gone with the old one."""
+        part = lane_program(program, lane)
+        if lane == "spark":
+            self.program = program
+        self._programs[lane] = part
+        views = {view.name: view for view in part.views}
+        gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]
+        # A lane may be behind the other, from which the view went before it came here.
+        gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
-            del self._results[name], self.since[name]
+            del self._results[name], self.since[name], self._views[name]
             self._failed.pop(name, None)
         for name, view in views.items():
             if name not in self._views:
                 self._results[name] = MaterialisedView(view.columns)
-                self.since[name] = self.version + 1  # a version's first epoch is the one that brings a program
-        self.program, self._views = program, views
-        return gone
+                self.since[name] = epoch
+            self._views[name] = view
+        return tuple(gone)
 
-    def _apply(self, footer: Footer, changes: dict[str, pa.Table], failed: dict[str, str]) -> None:
-        self.version = footer.to_epoch
-        self._cuts = footer.cuts
-        self._failed |= failed
+    def _apply(self, lane: Lane, changes: Mapping[str, pa.Table], failed: Mapping[str, str], version: int) -> None:
+        self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
         for name, result in self._results.items():
+            if self._views[name].lane != lane:
+                continue
             # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
-            result.apply(None if name in self._failed else changes.get(name), self.version)
+            found = None if name in self._failed else changes.get(name)
+            if lane == "express":
+                result.defer(found, version)
+            else:
+                result.apply(found, version)
         self.updates += len(changes)
 
-    def _header(self, kind: str, name: str, from_epoch: int, reason: str = "") -> FrameHeader:
-        feed = {origin: (cut.session, cut.sequence) for origin, cut in self._cuts.items()}
-        return FrameHeader(kind, name, from_epoch, self.version, feed, self._now_ns(), reason)  # type: ignore[arg-type]
+    def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:
+        version = self._versions[lane]
+        version.epoch, version.cuts, version.step = epoch, cuts, step
+
+    def _is_of(self, name: str, lane: Lane) -> bool:
+        view = self._views.get(name)
+        return view is not None and view.lane == lane
+
+    def _tell(
+        self,
+        lane: Lane,
+        before: int,
+        changes: Mapping[str, pa.Table],
+        failed: Mapping[str, str],
+        dropped: Sequence[str],
+    ) -> None:
+        at = before + 1 if lane == "spark" else self.epoch(lane)
+        for name in dropped:
+            frame = encode_frame(self._header("error", name, lane, before, f"dropped at epoch {at}"))
+            for subscription in tuple(self._subscriptions):
+                if subscription.dropped(name, frame):
+                    self.unsubscribe(subscription)
+        told = {name for name in (*changes, *failed) if self._is_of(name, lane)}
+        listening = [subscription for subscription in self._subscriptions if subscription.wants(told)]
+        if not listening:
+            return
+        frames = {
+            name: encode_frame(self._header("changes", name, lane, before), rows)
+            for name, rows in changes.items()
+            if rows.num_rows and name in told and name not in self._failed
+        }
+        frames |= {
+            n: encode_frame(self._header("error", n, lane, before, why)) for n, why in failed.items() if n in told
+        }
+        for subscription in listening:
+            subscription.changed(frames)
+
+    def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:
+        version = self._versions[lane]
+        feed = {origin: (cut.session, cut.sequence) for origin, cut in version.cuts.items()}
+        return FrameHeader(kind, name, from_epoch, version.epoch, feed, self._now_ns(), reason, version.step)

@@ -18,7 +18,8 @@ from runtime.compiler import (
     without_view,
 )
 from runtime.epochs import Cut, Footer, ResultLog
-from runtime.service.hub import Freshness, Hub, Listener, Subscription
+from runtime.service.hub import Freshness, Hub
+from runtime.service.subscription import Listener, Subscription
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect("other", "SELECT b FROM r")], [R])

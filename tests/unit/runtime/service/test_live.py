@@ -14,8 +14,8 @@ from deltabook.wire.results import FrameDecoder
 from runtime.compiler import NamedSelect
 from runtime.engine.ingest import OriginCounters
 from runtime.epochs import Footer
-from runtime.service.hub import Listener
 from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.subscription import Listener
 from runtime.sources import Position
 
 VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
