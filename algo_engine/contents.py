@@ -50,6 +50,8 @@ class ViewContents:
         self.scales: dict[str, int] = dict(scales or {})
         """Digits after the point of columns that are scaled integers."""
         self.epoch = 0
+        self.step = 0
+        """The version, of a view of the express lane; else 0."""
         self._rows: Counter[_Cells] = Counter()
         self._indexes: dict[tuple[str, ...], dict[_Cells, dict[_Cells, None]]] = {}
 

@@ -37,13 +37,14 @@ class ViewMirror:
             if not is_snapshot:
                 return None
             contents = self._views[header.view] = ViewContents(header.view, columns, _scales(frame.rows.schema))
-        if not is_snapshot and header.to_epoch <= contents.epoch:
+        version = header.step or header.to_epoch
+        if not is_snapshot and version <= (contents.step if header.step else contents.epoch):
             return None
         rows, weights = _cells(frame.rows, contents.columns)
         if is_snapshot:
             contents.clear()
         contents.apply(rows, weights)
-        contents.epoch = header.to_epoch
+        contents.epoch, contents.step = header.to_epoch, header.step
         return ViewChange(
             view=header.view,
             is_snapshot=is_snapshot,

@@ -25,6 +25,7 @@ from deltabook.wire.results import FrameDecoder, FrameHeader
 from queries import QUERIES_DIR
 from runtime.compiler import (
     MARKET_RELATIONS,
+    Lane,
     NamedSelect,
     StreamDeclaration,
     compile_program,
@@ -192,18 +193,33 @@ def _print_result(
     console.print(table)
 
 
+_lane = click.option(
+    "--lane", type=click.Choice(["spark", "express"]), help="What keeps the views; else each says it, or it is Spark."
+)
+
+
 @command.command("add")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--sql", help="The SELECT itself, in place of a file.")
 @click.option("--name", help="What the view is called; else the file's stem, or the name of its CREATE VIEW.")
+@_lane
 @_results
 @_timeout
 @_json
 def add(
-    file: Path | None, sql: str | None, name: str | None, results: str | None, timeout: float, as_json: bool
+    file: Path | None,
+    sql: str | None,
+    name: str | None,
+    lane: Lane | None,
+    results: str | None,
+    timeout: float,
+    as_json: bool,
 ) -> None:
     """Add the views of a file to a running runtime, and wait until they are published."""
-    views = [NewView(one.name, one.sql, one.file, one.line, one.column) for one in _new_selects(file, sql, name)]
+    views = [
+        NewView(one.name, one.sql, one.file, one.line, one.column, lane or one.lane)
+        for one in _new_selects(file, sql, name)
+    ]
     body = msgspec.json.encode(AddViews(tuple(views), timeout))
     _print_change("added", send(results, "POST", "/v1/views", timeout, body), timeout, as_json)
 
@@ -249,10 +265,11 @@ def drop(name: str, results: str | None, timeout: float, as_json: bool) -> None:
 def _print_change(done: str, change: Changed, timeout: float, as_json: bool) -> None:
     for view in change.views:
         if as_json:
-            line = {"query": view.name, done: change.epoch, "class": view.view_class, "version": change.version}
+            line = {"query": view.name, done: change.epoch, "class": view.view_class, "lane": view.lane,
+                    "version": change.version}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
-            click.echo(f"{view.name}: {view.view_class}, {done} at epoch {change.epoch}")
+            click.echo(f"{view.name}: {view.view_class}, lane {view.lane}, {done} at epoch {change.epoch}")
     if change.version < change.epoch:
         raise ConfigurationError(
             f"expected epoch {change.epoch} to be published within {timeout:g} s, newest is {change.version}; the "
@@ -287,7 +304,7 @@ def explain_(
     program = compile_program(selects, relations, mode=mode)
     for view in program.views:
         if as_json:
-            line = {"query": view.name, "class": view.view_class, "reason": view.reason,
+            line = {"query": view.name, "class": view.view_class, "lane": view.lane, "reason": view.reason,
                     "columns": [c.name for c in view.columns], "explain": explain(program, view.name)}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
@@ -300,7 +317,7 @@ def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
         text = get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
         if as_json:
             view = described[name.lower()]
-            line = {"query": view["name"], "class": view["class"], "reason": view["reason"],
+            line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],
                     "columns": [c["name"] for c in view["columns"]], "explain": text + "\n"}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
@@ -322,7 +339,7 @@ def list_(results: str | None, as_json: bool) -> None:
         else:
             names = ", ".join(column["name"] for column in view["columns"])
             state = f"failed: {view['failed']}" if view["failed"] else f"{view['rows']} rows at epoch {view['epoch']}"
-            click.echo(f"{view['name']}({names}): {view['class']}, {state}")
+            click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}")
 
 
 @command.command()
@@ -359,11 +376,13 @@ def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool)
             "kind": header.kind,
             "from": header.from_epoch,
             "to": header.to_epoch,
+            "step": header.step,
             "rows": rows,
         }
         click.echo(_JSON.encode(line).decode())
         return
-    click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}] {header.reason}".rstrip())
+    step = f" step {header.step}" if header.step else ""
+    click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}]{step} {header.reason}".rstrip())
     for row in rows:
         weight = row.pop("weight")
         click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))

@@ -7,7 +7,7 @@ of text.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -30,6 +30,8 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where it starts, from 1."""
     column: int = 1
     """Where it starts, from 1."""
+    lane: Literal["spark", "express"] = "spark"
+    """What keeps it."""
 
 
 class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +52,8 @@ class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """linear, multilinear, ordered or reevaluated."""
     reason: str
     """Why it is in this class."""
+    lane: Literal["spark", "express"] = "spark"
+    """What keeps it, or did."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -58,6 +62,6 @@ class Changed(msgspec.Struct, frozen=True):
     epoch: int
     """The first epoch of the new catalogue."""
     version: int
-    """The newest version that is published; the change is in it if it is not below ``epoch``."""
+    """The newest epoch that the views' lanes have published; the change is in it if it is not below ``epoch``."""
     views: tuple[ChangedView, ...]
     """What was added or dropped."""

@@ -7,12 +7,13 @@ whether anybody waits for it or not; it is published with the first version that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal
 
 from twisted.internet.defer import Deferred, DeferredLock
 
 from runtime.compiler import (
+    Lane,
     NamedSelect,
     Program,
     Relation,
@@ -22,7 +23,7 @@ from runtime.compiler import (
     extend_program,
     without_view,
 )
-from runtime.engine.ingest import EpochWriter
+from runtime.engine.ingest import EpochWriter, Sections
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 
 __all__ = ["Catalogue", "begin_catalogue"]
@@ -42,29 +43,37 @@ def begin_catalogue(
     mode: Literal["sql", "dbtoaster"],
     most_views: int,
     where: str,
+    first: Callable[[Program], Sections] | None = None,
 ) -> Program:
     """The program that a run directory was begun with, which on a new one is what these SELECTs say.
 
-    On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view. On an old one
-    the log has the catalogue, and what is given must be what it was begun with, or nothing.
+    On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
+    what those of the express lane say to begin with. On an old one the log has the catalogue, and what is given must be
+    what it was begun with, or nothing.
     """
     if writer.epoch < 0:
         if not selects:
-            raise ServiceError(f"expected --views to begin {where} with, was none")
+            raise ServiceError(f"expected --views or --express to begin {where} with, was none")
         if len(selects) > most_views:
             raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
         writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
     held = decode_program(writer.log.control(0))
-    begun_with = [(view.name, view.sql) for view in held.views]
-    given = [(select.name, select.sql) for select in selects]
+    begun_with = [(view.name, view.sql, view.lane) for view in held.views]
+    given = [(select.name, select.sql, select.lane) for select in selects]
     if selects and (given != begun_with or held.mode != mode):
         raise ServiceError(
             f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
             "--views out and change the catalogue with `query add` and `query drop`"
         )
     if writer.epoch < 1:
+        if first is not None:
+            writer.add_sections(first(held))
         writer.seal({})
     return held
+
+
+def _nothing(old: Program, new: Program) -> None:
+    del old, new
 
 
 class Catalogue:
@@ -79,19 +88,24 @@ class Catalogue:
         seal: Seal,
         in_thread: InThread,
         most_views: int,
+        lanes: Collection[Lane] = ("spark", "express"),
+        prepare: Callable[[Program, Program], None] = _nothing,
     ) -> None:
         """``seal`` puts a control record into the log and says, on any thread, at which epoch.
 
-        ``in_thread`` runs what takes long.
+        ``in_thread`` runs what takes long, ``prepare`` among it: it is given the program and the one that is about to
+        be sealed. ``lanes`` are those that run.
         """
         self._reactor = reactor
         self._relations = tuple(relations)
         self._seal = seal
         self._in_thread = in_thread
         self._most_views = most_views
+        self._lanes = tuple(lanes)
+        self._prepare = prepare
         self._lock = DeferredLock()
-        self._version = 0
-        self._waiting: list[tuple[int, Deferred[bool]]] = []
+        self._versions: dict[Lane, int] = dict.fromkeys(self._lanes, 0)
+        self._waiting: list[tuple[int, Lane, Deferred[bool]]] = []
         self.program = program
         """The newest that is sealed; perhaps not published yet."""
 
@@ -106,6 +120,11 @@ class Catalogue:
         for select in selects:
             if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
                 raise CatalogueError(f"expected the name of a view in lower case without blanks, was {select.name!r}")
+            if select.lane not in self._lanes:
+                raise CatalogueError(
+                    f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
+                    f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
+                )
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:
@@ -119,13 +138,16 @@ class Catalogue:
 
         return Deferred.fromCoroutine(self._change(shortened))
 
-    def when_published(self, epoch: int, timeout_s: float) -> Deferred[bool]:
-        """Fires when a version is published that covers the epoch: True, or False when the time is over first."""
+    def when_published(self, epoch: int, timeout_s: float, lane: Lane = "spark") -> Deferred[bool]:
+        """Fires when a lane has published a version that covers the epoch: True, or False when the time is over first.
+
+        A lane that does not run has nothing to publish.
+        """
         published: Deferred[bool] = Deferred()
-        if self._version >= epoch:
+        if self._versions.get(lane, epoch) >= epoch:
             published.callback(True)
             return published
-        entry = (epoch, published)
+        entry = (epoch, lane, published)
         self._waiting.append(entry)
 
         def give_up() -> None:
@@ -141,18 +163,23 @@ class Catalogue:
 
         return published.addCallback(done)
 
-    def published(self, version: int) -> None:
-        """There is a new version."""
-        self._version = version
-        due = [entry for entry in self._waiting if entry[0] <= version]
+    def published(self, version: int, lane: Lane = "spark") -> None:
+        """A lane has a new version."""
+        self._versions[lane] = version
+        due = [entry for entry in self._waiting if entry[0] <= version and entry[1] == lane]
         for entry in due:
             self._waiting.remove(entry)
-            entry[1].callback(True)
+            entry[2].callback(True)
+
+    def _made(self, make: Callable[[Program], Program]) -> Program:
+        program = make(self.program)
+        self._prepare(self.program, program)
+        return program
 
     async def _change(self, make: Callable[[Program], Program]) -> int:
         await self._lock.acquire()
         try:
-            program = await self._in_thread(lambda: make(self.program))
+            program = await self._in_thread(lambda: self._made(make))
             sealed: Deferred[int] = Deferred()
             self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
             epoch = await sealed

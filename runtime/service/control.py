@@ -62,11 +62,11 @@ class Control:
     async def _add(self, request: Request) -> tuple[int, bytes]:
         wanted = _decoded(request)
         names = [one.name for one in wanted.views]
-        selects = [NamedSelect(one.name, one.sql, one.line, one.column, one.file) for one in wanted.views]
+        selects = [NamedSelect(one.name, one.sql, one.line, one.column, one.file, one.lane) for one in wanted.views]
         epoch = await self._catalogue.add(selects)
         self._log.info("views {names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
         views = [view for view in self._catalogue.program.views if view.name in names]
-        in_time = await self._catalogue.when_published(epoch, _seconds(wanted.timeout_s))
+        in_time = await self._is_published(epoch, _seconds(wanted.timeout_s), views)
         if failed := [f"view {name} failed: {self._hub.failed[name]}" for name in names if name in self._hub.failed]:
             return 409, "; ".join(failed).encode()
         return self._changed(epoch, views, in_time=in_time)
@@ -76,11 +76,17 @@ class Control:
         views = [view for view in self._catalogue.program.views if view.name == name]
         epoch = await self._catalogue.drop(name)
         self._log.info("view {name} is dropped from epoch {epoch} on", name=name, epoch=epoch)
-        return self._changed(epoch, views, in_time=await self._catalogue.when_published(epoch, timeout_s))
+        return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
+
+    async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
+        """Whether the lanes of these views have published the epoch in time."""
+        waiting = [self._catalogue.when_published(epoch, timeout_s, lane) for lane in {view.lane for view in views}]
+        return all([await one for one in waiting])
 
     def _changed(self, epoch: int, views: list[View], *, in_time: bool) -> tuple[int, bytes]:
-        told = tuple(ChangedView(view.name, view.view_class, view.reason) for view in views)
-        return 200 if in_time else 202, msgspec.json.encode(Changed(epoch, self._hub.version, told))
+        told = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
+        version = min((self._hub.epoch(view.lane) for view in views), default=0)
+        return 200 if in_time else 202, msgspec.json.encode(Changed(epoch, version, told))
 
 
 def _refusal(request: Request) -> str | None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from runtime.compiler.program import Program, decode_program
+from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
 from runtime.spark.backfill import BackfillPartition, fill, plan_backfill
 from runtime.spark.partitioning import shard_ids
@@ -95,8 +95,8 @@ class EpochPartition(InputPartition):
 
 @lru_cache(maxsize=4)
 def load_program(directory: str, epoch: int) -> Program:
-    """The view program that a control record of the log holds."""
-    return decode_program(EpochLogReader(Path(directory)).control(epoch))
+    """What the Spark lane keeps of the view program that a control record of the log holds."""
+    return lane_program(decode_program(EpochLogReader(Path(directory)).control(epoch)), "spark")
 
 
 class EpochReader(DataSourceStreamReader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pyarrow as pa
 
 from algo_engine.mirror import ViewMirror
@@ -44,3 +45,18 @@ def test_changes_before_a_snapshot_and_heartbeats_change_nothing() -> None:
     assert mirror.apply(frame("changes", [1], [10], 5)) is None
     assert mirror.apply(Frame(FrameHeader("heartbeat", ""), None)) is None
     assert "v" not in mirror
+
+
+def test_steps_of_the_express_lane_are_many_in_an_epoch() -> None:
+    def step(kind: str, weight: int, price: int, number: int) -> Frame:
+        made = frame(kind, [weight], [price], 5)
+        return Frame(msgspec.structs.replace(made.header, from_epoch=5, step=number), made.rows)
+
+    mirror = ViewMirror()
+    mirror.apply(step("snapshot", 1, 10, 3))
+    assert mirror.apply(step("changes", 1, 11, 3)) is None, "the snapshot has it"
+    assert mirror.apply(step("changes", 1, 12, 4)) is not None
+    assert mirror.apply(step("changes", 1, 13, 5)) is not None
+    assert sorted(row["price"] for row in mirror.contents("v").rows()) == [10, 12, 13]
+    mirror.apply(step("snapshot", 1, 20, 1))  # of a runtime that was started again, and counts from the beginning
+    assert mirror.apply(step("changes", 1, 21, 2)) is not None

@@ -24,7 +24,7 @@ class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test cla
 class Lab:
     """A catalogue whose records are sealed when the test says so."""
 
-    def __init__(self, most_views: int = 4) -> None:
+    def __init__(self, most_views: int = 4, **options: Any) -> None:
         self.reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
         self.records: list[tuple[bytes, Callable[[int], None]]] = []
         self.catalogue = Catalogue(
@@ -34,6 +34,7 @@ class Lab:
             seal=lambda record, on_sealed: self.records.append((record, on_sealed)),
             in_thread=maybeDeferred,
             most_views=most_views,
+            **options,
         )
 
     def seal(self, epoch: int) -> Program:
@@ -118,3 +119,23 @@ def test_who_waits_is_told_when_it_is_published_or_when_the_time_is_over() -> No
     assert late == [False]
     lab.catalogue.published(9)
     assert lab.reactor.getDelayedCalls() == []
+
+
+def test_each_lane_publishes_its_own_versions() -> None:
+    lab = Lab()
+    spark, express = (outcome(lab.catalogue.when_published(5, 10.0, lane)) for lane in ("spark", "express"))
+    lab.catalogue.published(6, "express")
+    assert (spark, express) == ([], [True])
+    lab.catalogue.published(5)
+    assert spark == [True]
+
+
+def test_a_view_of_a_lane_that_does_not_run_is_refused_and_what_takes_long_is_done_before_the_seal() -> None:
+    made: list[tuple[list[str], list[str]]] = []
+    lab = Lab(lanes=["express"], prepare=lambda old, new: made.append((names(old), names(new))))
+    with pytest.raises(CatalogueError, match="started without Spark"):
+        lab.catalogue.add([view("second")])
+    assert outcome(lab.catalogue.when_published(5, 10.0)) == [True], "nothing is to be waited for"
+    lab.catalogue.add([NamedSelect("second", "SELECT a FROM r", lane="express")])
+    assert made == [(["first"], ["first", "second"])]
+    assert [view.lane for view in lab.seal(2).views] == ["spark", "express"]
