@@ -50,6 +50,8 @@ def inherit(events: OrderEvents, kills: Integers, held_volume: Integers) -> Inhe
     that is whole one round is enough.
     """
     count = len(kills)
+    if _are_alone(events.order_id, events.order_id.take(kills)) and held_volume.all():
+        return Inherited(np.ones(count, np.bool_), np.full(count, _BEFORE), np.arange(count))
     dropped = np.zeros(count, np.bool_)  # replacements whose new order is never added
     settled = np.zeros(count, np.bool_)
     while True:
@@ -69,6 +71,13 @@ def inherit(events: OrderEvents, kills: Integers, held_volume: Integers) -> Inhe
     while (further := parent[parent]).tolist() != parent.tolist():
         parent = further
     return Inherited(effective, origin[parent], parent)
+
+
+def _are_alone(order_id: Integers, old_ids: Integers) -> bool:
+    """Whether nothing else happens to the replaced orders, as in most small batches."""
+    order_id = np.sort(order_id)
+    lasts = order_id.searchsorted(old_ids, "right") - 1
+    return not (order_id.take(lasts - 1) == old_ids)[lasts > 0].any()
 
 
 def _trace(events: OrderEvents, kills: Integers, held_volume: Integers, without: Integers) -> tuple[Flags, Integers]:

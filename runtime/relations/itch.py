@@ -30,7 +30,7 @@ from runtime.formats.itch import itch_schema
 from runtime.relations._replaces import OrderEvents, inherit
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
-from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
+from runtime.relations.market import RecentTrades, action_codes, valid_flags, without_heartbeats
 from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.orderlife import ADD, KILL, NONE, REDUCE
 from runtime.relations.retention import Retention
@@ -113,6 +113,7 @@ class ItchAdaptor(Adaptor):
         self._unsequenced = 0
         self._counts = {"gaps": 0, "repeated": 0, "unknown_replaces": 0, "bad_sides": 0, "off_scale": 0}
         self._brokers: dict[str, int] = {}
+        self._received: tuple[pa.Schema, pa.Schema] | None = None  # of rows without their numbers, and with them
 
     @property
     def schema(self) -> Schema:
@@ -144,12 +145,15 @@ class ItchAdaptor(Adaptor):
             outside = pc.fill_null(pc.not_equal(packets, "S"), False).to_numpy(zero_copy_only=False)
             numbers = numbers - (np.cumsum(outside) - outside)
             self._unsequenced += int(outside.sum())
-        return pa.RecordBatch.from_arrays(
-            [*rows.columns, pa.array(numbers, pa.int64())], schema=rows.schema.append(_SEQUENCE)
-        )
+        if self._received is None or self._received[0] != rows.schema:
+            self._received = rows.schema, rows.schema.append(_SEQUENCE)
+        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(numbers, pa.int64())], schema=self._received[1])
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
-        heartbeat = pc.equal(rows.column("message_type"), "").to_numpy(zero_copy_only=False)
+        types = rows.column("message_type")
+        heartbeat = action_codes(types) == 0
+        if heartbeat.any():
+            heartbeat = pc.equal(types, "").to_numpy(zero_copy_only=False)
         return without_heartbeats(rows, row_ends, heartbeat, _numbers(rows, "timestamp"))
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
@@ -232,17 +236,18 @@ class ItchAdaptor(Adaptor):
     def _actions(self, rows: pa.RecordBatch, letters: Codes) -> Codes:
         action = _ACTIONS[letters]
         is_add = (letters == ord("A")) | (letters == ord("F"))
-        sides = _SIDES[action_codes(rows.column("buy_sell_indicator").fill_null(""))]
+        sides = _SIDES[action_codes(rows.column("buy_sell_indicator"))]
         action[is_add] = sides[is_add]
         self._counts["bad_sides"] += int((is_add & (sides == 0)).sum())
-        priced = np.flatnonzero(letters == ord("C"))
-        if len(priced):
-            hidden = pc.equal(rows.column("printable").take(pa.array(priced)), "N").to_numpy(zero_copy_only=False)
-            action[priced[hidden]] = ord("X")
+        is_priced = letters == ord("C")
+        if is_priced.any():
+            action[is_priced & (action_codes(rows.column("printable")) == ord("N"))] = ord("X")
         return action
 
     def _broker_ids(self, column: Any) -> Integers:
         """Brokers of attributions; 0 for none. A loop over distinct ones."""
+        if column.null_count == len(column):
+            return np.zeros(len(column), np.int64)
         encoded = column.dictionary_encode()
         numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
         for place, text in enumerate(encoded.dictionary.to_pylist()):
@@ -275,5 +280,10 @@ def _other_broker(text: str) -> int:
 def _numbers(rows: pa.RecordBatch, name: str) -> Integers:
     """An integer column, with 0 for NULL."""
     column = rows.column(name)
-    found: Integers = (column.fill_null(0) if column.null_count else column).to_numpy()
+    found: Integers
+    if column.null_count and column.type == pa.int64():
+        values = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
+        found = values * valid_flags(column)
+    else:
+        found = (column.fill_null(0) if column.null_count else column).to_numpy()
     return found

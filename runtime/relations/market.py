@@ -13,7 +13,7 @@ from runtime.relations.orderbook import TRADES_SCHEMA
 from runtime.relations.retention import Retained, Retention
 from runtime.state import KeyColumn, ObjectSpace
 
-__all__ = ["RecentTrades", "action_codes", "without_heartbeats"]
+__all__ = ["RecentTrades", "action_codes", "valid_flags", "without_heartbeats"]
 
 
 class RecentTrades:
@@ -64,15 +64,29 @@ def action_codes(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _letters(column: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """The bytes of strings of one byte each, without a copy; None if there are others."""
-    if column.type != pa.string() or column.null_count or not len(column):
+    """The bytes of strings of one byte each, 0 for empty ones and NULL; None if there are longer ones."""
+    if column.type != pa.string() or not len(column):
         return None
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
-    start = int(ends[0])
-    if int(ends[-1]) - start != len(column) or not (ends[1:] - ends[:-1] == 1).all():
+    lengths = ends[1:] - ends[:-1]
+    if lengths.max() > 1:
         return None
-    return np.frombuffer(data, np.uint8, len(column), start)
+    start, count = int(ends[0]), int(ends[-1]) - int(ends[0])
+    found = np.frombuffer(data, np.uint8, count, start) if count else np.zeros(0, np.uint8)
+    if count == len(column) and not column.null_count:
+        return found
+    codes = np.zeros(len(column), np.uint8)
+    codes[lengths == 1] = found
+    return codes * valid_flags(column) if column.null_count else codes
+
+
+def valid_flags(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """1 for each value of a column with NULLs that is none, 0 for the others."""
+    bits = np.frombuffer(column.buffers()[0], np.uint8)
+    first = column.offset >> 3
+    last = (column.offset + len(column) + 7) >> 3
+    return np.unpackbits(bits[first:last], bitorder="little")[column.offset & 7 :][: len(column)]
 
 
 def _key_type(type_: pa.DataType) -> str:

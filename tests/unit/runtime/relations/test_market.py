@@ -9,7 +9,19 @@ from runtime.relations.market import action_codes
 
 
 @pytest.mark.parametrize(
-    "texts", [[], ["B"], list("BSEXFDTH"), ["B", "", "S"], ["BS", "", "E"], ["é", "B"], ["", "é"], ["B", None, "S"]]
+    "texts",
+    [
+        [],
+        ["B"],
+        list("BSEXFDTH"),
+        ["B", "", "S"],
+        ["BS", "", "E"],
+        ["é", "B"],
+        ["", "é"],
+        ["B", None, "S"],
+        ["", *"BS", None] * 9,
+        [None, None],
+    ],
 )
 @pytest.mark.parametrize("type_", [pa.string(), pa.large_string()])
 def test_a_letter_has_its_code_and_all_else_0(texts: list[str | None], type_: pa.DataType) -> None:
