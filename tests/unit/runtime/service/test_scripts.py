@@ -102,6 +102,7 @@ def test_the_suffix_says_the_codec(tmp_path: Path) -> None:
         (b"1,one\n", "expected a gzip stream"),
         (gzip.compress(bytes(1 << 22)), "expected at most 1048576 decoded bytes a buffer"),
     ],
+    ids=["cut short", "not gzip", "decodes to too much"],
 )
 def test_a_codec_that_breaks_fails_and_says_where(tmp_path: Path, data: bytes, reason: str) -> None:
     (tmp_path / "x").write_bytes(data)
