@@ -1,25 +1,37 @@
-"""State that is stored as a chain of runs: a base, and behind it the edits of each checkpoint.
+"""State that is stored as a chain of runs: the edits of each checkpoint, one behind the other.
 
-When the runs outweigh the base they are compacted into a new one, so that both a checkpoint and the chain follow what
-changes and what is held, never the history. A compaction writes everything that is held: its cost is spread over the
-edits that made it necessary, but falls on one checkpoint.
+A chain is compacted when its runs outweigh what is held, so that both a checkpoint and the chain follow what changes
+and what is held, never the history.
+
+* A `Chain` puts a new base, everything that is held, in the place of its runs. The cost is spread over the edits that
+  made it necessary, but falls on one checkpoint.
+* A `SweptChain`, whose holder can say what it holds part by part, lets each checkpoint carry along a part of what did
+  not change, in proportion to what did. When all parts have been written, the runs from before the first are of no
+  more use. So no checkpoint costs more than some three times its edits.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from itertools import islice, takewhile
 from typing import Final, Protocol
 
+import msgspec
 import pyarrow as pa
 
 from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError
 from runtime.state.stores.store import Edit, Store
 
-__all__ = ["Chain", "RunHolder", "TableRuns", "decode_run", "encode_run"]
+__all__ = ["Chain", "RunHolder", "SweptChain", "SweptHolder", "TableRuns", "decode_run", "encode_run"]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
+_LEAST_SWEPT: Final = 256
+_SWEEP_FACTOR: Final = 2
+"""Items carried along for each that changed: a sweep is over when half of what is held has been changed once more."""
+_MOST_DROPPED: Final = 256
+"""Old runs that one checkpoint deletes; each adds one, so that the others keep up."""
 _CHECKSUM: Final = struct.Struct("<I")
 
 
@@ -44,6 +56,17 @@ class RunHolder(Protocol):
 
     def apply_run(self, data: bytes) -> None:
         """Take over a run; leaves nothing dirty. Raises `CorruptStateError`."""
+
+
+class SweptHolder(RunHolder, Protocol):
+    """A holder that can carry along parts of what did not change."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About what `save_all` would take up."""
+
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[bytes, int | None]:
+        """What `save` gives and a part from ``start`` on; where the next part begins, None behind the last."""
 
 
 def encode_run(run: pa.RecordBatch) -> bytes:
@@ -83,6 +106,14 @@ class TableRuns:
     def save_all(self) -> bytes:
         return encode_run(self.table.save_all())
 
+    @property
+    def held_bytes(self) -> int:
+        return self.table.held_bytes
+
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[bytes, int | None]:
+        run, following = self.table.save_swept(start, least, factor)
+        return encode_run(run), following
+
     def on_saved(self) -> None:
         self.table.on_saved()
 
@@ -91,6 +122,17 @@ class TableRuns:
 
     def apply_run(self, data: bytes) -> None:
         self.table.apply_run(decode_run(data, self._name))
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What a save whose outcome is open makes of a chain."""
+
+    key: int
+    size: int
+    dropped: tuple[int, ...]
+    start: int | None = None
+    began: int = 0
+    useless: int = 0
 
 
 class Chain:
@@ -111,40 +153,76 @@ class Chain:
                 raise CorruptStateError(f"object {name}, run {key}: {error}") from None
             self._sizes[key] = len(data)
         self._next = max(self._sizes, default=-1) + 1
-        self._edits = sum(self._sizes.values()) - self._base_bytes  # bytes of the runs behind the base
-        self._planned: tuple[int, int, bool] | None = None  # key, bytes, whether it is a base
-
-    @property
-    def _base_bytes(self) -> int:
-        return next(iter(self._sizes.values()), 0)
+        self._bytes = sum(self._sizes.values())
+        self._planned: _Plan | None = None
 
     def save(self, *, full: bool = False) -> list[Edit]:
         """The edits that store what changed; `on_saved` or `on_failed` must follow before the next."""
         if not self.holder.dirty and not (full and self._sizes):
             return []
+        if full:
+            self.holder.save()
+            return self._rebased()
+        return self._differential()
+
+    def _differential(self) -> list[Edit]:
         run = self.holder.save()
-        key = self._next
-        is_heavy = self._edits + len(run) > max(self._base_bytes, _SMALLEST_BASE_BYTES)
-        if self._sizes and (full or is_heavy):
-            run = self.holder.save_all()
-            self._planned = key, len(run), True
-            return [*(Edit(self._table, old, None) for old in self._sizes), Edit(self._table, key, run)]
-        self._planned = key, len(run), False
-        return [Edit(self._table, key, run)]
+        base = next(iter(self._sizes.values()), 0)
+        if self._sizes and self._bytes - base + len(run) > max(base, _SMALLEST_BASE_BYTES):
+            return self._rebased()
+        self._planned = _Plan(self._next, len(run), ())
+        return [Edit(self._table, self._next, run)]
+
+    def _rebased(self) -> list[Edit]:
+        run = self.holder.save_all()
+        self._planned = _Plan(self._next, len(run), tuple(self._sizes))
+        return [Edit(self._table, self._next, run), *(Edit(self._table, old, None) for old in self._sizes)]
 
     def on_saved(self) -> None:
         """The last save is durable."""
         if self._planned is not None:
-            key, size, is_base = self._planned
-            if is_base:
-                self._sizes, self._edits = {}, 0
-            elif self._sizes:
-                self._edits += size
-            self._sizes[key] = size
-            self._next, self._planned = key + 1, None
+            for key in self._planned.dropped:
+                self._bytes -= self._sizes.pop(key)
+            self._sizes[self._planned.key] = self._planned.size
+            self._bytes += self._planned.size
+            self._next = self._planned.key + 1
+            self._arrived(self._planned)
+            self._planned = None
         self.holder.on_saved()
+
+    def _arrived(self, plan: _Plan) -> None:
+        """What else follows from a save that is durable."""
 
     def on_failed(self) -> None:
         """The last save is lost, or nobody knows: its edits go out with the next, under the same key."""
         self._planned = None
         self.holder.on_failed()
+
+
+class SweptChain(Chain):
+    """A chain that is compacted bit by bit. Not thread-safe: one owner at a time, the object space's."""
+
+    holder: SweptHolder
+
+    def __init__(self, table: str, name: str, holder: SweptHolder, store: Store) -> None:
+        super().__init__(table, name, holder, store)
+        self._start: int | None = None  # where the sweep goes on, None while there is none
+        self._began = 0  # the key of the first run of the sweep
+        self._useless = 0  # runs of lower keys than this are of no more use
+
+    def _differential(self) -> list[Edit]:
+        start, began, useless = self._start, self._began, self._useless
+        if start is None and self._bytes > 2 * max(self.holder.held_bytes, _SMALLEST_BASE_BYTES):
+            start, began = 0, self._next
+        if start is None:
+            run = self.holder.save()
+        else:
+            run, start = self.holder.save_swept(start, _LEAST_SWEPT, _SWEEP_FACTOR)
+            useless = began if start is None else useless
+        # The oldest first: what is left of them is then a chain that lacks nothing it once held but what came again.
+        dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
+        self._planned = _Plan(self._next, len(run), dropped, start, began, useless)
+        return [Edit(self._table, self._next, run), *(Edit(self._table, key, None) for key in dropped)]
+
+    def _arrived(self, plan: _Plan) -> None:
+        self._start, self._began, self._useless = plan.start, plan.began, plan.useless

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, TypeVar, cast
 
-from runtime.state.chains import Chain, RunHolder, TableRuns
+from runtime.state.chains import Chain, RunHolder, SweptChain, TableRuns
 from runtime.state.codec import type_name
 from runtime.state.columnar import KeyedTable, StringPool
 from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, StateError, UnknownKindError
@@ -130,8 +130,9 @@ class ObjectSpace:
         """The keyed table of this name, made if it was not there; raises `KindError` if it is another kind."""
         held = self._columnar(name, f"table:{width}:{','.join(values)}")
         if held is None:
-            held = self._saved[name] = self._chain(name, TableRuns(name, KeyedTable(width, values)))
-        assert isinstance(held, Chain)
+            runs = TableRuns(name, KeyedTable(width, values))
+            held = self._saved[name] = SweptChain(_table_of(name), name, runs, self._source(name))
+        assert isinstance(held, SweptChain)
         assert isinstance(held.holder, TableRuns)
         return held.holder.table
 
@@ -151,7 +152,7 @@ class ObjectSpace:
         """
         if self._columnar(name, "runs") is not None:
             raise StateError(f"expected object {name} to have no holder yet, was held already")
-        self._saved[name] = self._chain(name, holder)
+        self._saved[name] = Chain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
         """Everything that changed, or everything there is: what would make this space of an empty store.
@@ -240,9 +241,6 @@ class ObjectSpace:
         elif known.kind != kind:
             raise KindError(f"expected object {name} to be {kind}, was {known.kind}")
         return self._saved.get(name)
-
-    def _chain(self, name: str, holder: RunHolder) -> Chain:
-        return Chain(_table_of(name), name, holder, self._source(name))
 
     def _source(self, name: str) -> Store:
         """Where a columnar object is read from: of a name that was given anew the store has what is to be deleted."""

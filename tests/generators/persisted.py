@@ -121,7 +121,7 @@ def _places(held: Any) -> list[Any]:
     return found
 
 
-def _linked(change: Callable[[PersistedLinkedList[Any], Any, Any], object]) -> Callable[..., object]:
+def _linked(change: Callable[..., object]) -> Callable[..., object]:
     return lambda held, place, *value: change(held, _places(held)[place], *value) and None
 
 
@@ -255,7 +255,9 @@ _LISTED: Final[list[Lab]] = [
                 lambda held, place, v: held.insert(range(len(held))[place] + 1, v),
             ),
             "remove node": Operation(
-                st.tuples(PLACES), _linked(PersistedLinkedList.remove_node), lambda held, place: held.__delitem__(place)
+                st.tuples(PLACES),
+                _linked(lambda held, node: held.remove_node(node)),
+                lambda held, place: held.__delitem__(place),
             ),
             "set": Operation(
                 st.tuples(PLACES, VALUES), _linked(_set_node), lambda held, place, v: held.__setitem__(place, v)

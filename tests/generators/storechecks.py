@@ -36,7 +36,8 @@ _TABLES: Final = ("a", "b", "items/é ☃/x")
 def _commits(upto: int) -> tuple[list[list[Edit]], dict[tuple[str, int], bytes]]:
     """Random commits, and what is there after them."""
     chance = random.Random(7)
-    commits, model = [], {}
+    commits: list[list[Edit]] = []
+    model: dict[tuple[str, int], bytes] = {}
     for _ in range(upto):
         edits = []
         for _ in range(chance.randrange(12)):

@@ -57,6 +57,10 @@ class KeyIndex:
         """All live slots, ascending."""
         return np.flatnonzero(self._is_live[: self._used])
 
+    def live_slots_in(self, start: int, stop: int) -> Slots:
+        """The live slots of a range, ascending; there are none from `capacity` on."""
+        return np.flatnonzero(self._is_live[start : min(stop, self._used)]) + start
+
     def lookup(self, keys: Words) -> Slots:
         """The slot of each key, -1 where there is none; keys may repeat."""
         return self._layout.lookup(keys, self._keys)

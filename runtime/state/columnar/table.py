@@ -134,8 +134,29 @@ class KeyedTable:
             self._marks[slots] = marks | _CHANGED
             self._changed.append(slots.compress(again == 0))
 
+    @property
+    def held_bytes(self) -> int:
+        """What everything held takes up in a run, less what a run takes up by itself."""
+        return len(self) * 8 * (self._width + len(self._names))
+
     def save(self) -> pa.RecordBatch:
         """What changed since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
+        return self._run(*self._take_off())
+
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
+        """What `save` gives and, as if they had changed, the keys of the next slots from ``start`` on.
+
+        So many slots as ``factor`` times what changed, but ``least`` of them. Gives the slot to go on from, None behind
+        the last. Whoever has come from 0 to the end has runs that together hold everything, whatever happened
+        meanwhile: a key held in the end was swept, or it changed behind the sweep.
+        """
+        slots, gone = self._take_off()
+        stop = start + max(least, factor * (len(slots) + len(gone)))
+        run = self._run(np.union1d(slots, self._index.live_slots_in(start, stop)), gone)
+        return run, stop if stop < self._index.capacity else None
+
+    def _take_off(self) -> tuple[Slots, Words]:
+        """The slots that changed and the keys that are gone, in flight from now on."""
         if self._in_flight is not None:
             self.on_failed()
         slots = np.concatenate([_NONE, *self._changed])
@@ -148,7 +169,7 @@ class KeyedTable:
             gone = _distinct(gone)
         self._marks[slots] = _STORED
         self._changed, self._gone, self._in_flight = [], [], (slots, gone)
-        return self._run(slots, gone)
+        return slots, gone
 
     def save_all(self) -> pa.RecordBatch:
         """Everything held, as one run: the base of a compacted chain."""

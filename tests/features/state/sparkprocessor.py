@@ -28,7 +28,8 @@ class CheckProcessor(StatefulProcessor):
         """One step."""
         assert len(list(rows)) == 1
         check = str(key[0])
-        done = int(self._steps.get()[0]) if self._steps.exists() else 0
+        held = self._steps.get() if self._steps.exists() else None
+        done = 0 if held is None else int(held[0])
         store = SparkStore(self._state)
         failure = ""
         try:
