@@ -59,15 +59,16 @@ class PagedSlots:
                 return False
             places = self._places(words)
         self._pages[places] = slots
-        self._count(places, 1)
+        np.add.at(self._live, places >> _BITS, 1)
         return True
 
     def leave(self, slots: Slots, keys: Words) -> None:
         """Forget these slots, which must be live."""
         places = self._places(keys[:, 0].take(slots))
         self._pages[places] = _EMPTY
-        emptied = self._count(places, -1)
-        for page in emptied[self._live[emptied] == 0].tolist():
+        pages = places >> _BITS
+        np.subtract.at(self._live, pages, 1)
+        for page in set(pages.compress(self._live.take(pages) == 0).tolist()):
             self._directory[self._entry_of[page]] = 0
             self._entry_of[page] = _EMPTY
             self._free.append(page)
@@ -78,15 +79,6 @@ class PagedSlots:
         offsets &= _MASK
         offsets += self._directory.take(entries, mode="clip")
         return offsets
-
-    def _count(self, places: Slots, change: int) -> Slots:
-        """Count keys of pages; gives the pages, each once."""
-        pages = places >> _BITS
-        first = int(pages.min()) if len(pages) else 0
-        counts = np.bincount(pages - first)
-        found = counts.nonzero()[0]
-        self._live[first : first + len(counts)] += change * counts
-        return found + first
 
     def _open(self, words: Slots, held: int) -> bool:
         """Give the pages of these words a place."""
