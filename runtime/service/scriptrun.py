@@ -13,10 +13,11 @@ import msgspec
 from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program
 from runtime.compiler.program import Column, Program, encode_program
 from runtime.engine import EngineError
-from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, OriginCounters
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin, OriginCounters
 from runtime.epochs import Footer, ResultLog
 from runtime.service.errors import ServiceError
 from runtime.service.materialised import json_rows
+from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_origins
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
@@ -137,10 +138,9 @@ class ScriptRun:
     def _ingest(self) -> int:
         """Bring everything in; gives the last epoch."""
         footers: list[Footer] = []
-        writer = EpochWriter(self._directory, time.time_ns, footers.append)
+        with left_as_found(self._directory):
+            writer, origins = self._begin(footers)
         try:
-            writer.seal({}, control=encode_program(self.program))
-            origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
             listener = _Listener()
             ingest = Ingest(self._ingest_config, writer, origins, listener)
             ingest.start()
@@ -166,6 +166,16 @@ class ScriptRun:
             return writer.epoch
         finally:
             writer.close()
+
+    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin]]:
+        """The writer behind the epoch that holds the program, and the origins; raises `ServiceError`."""
+        writer = EpochWriter(self._directory, time.time_ns, footers.append)
+        try:
+            writer.seal({}, control=encode_program(self.program))
+            return writer, script_origins(self._streams, writer, columns_read(self.program, self._streams))
+        except BaseException:
+            writer.close()
+            raise
 
     @staticmethod
     def _next(versions: queue.SimpleQueue[Published], lane: SparkLane) -> Published:
