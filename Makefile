@@ -15,7 +15,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats lint format bench bench-ingest bench-views doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats simulate lint format bench bench-ingest bench-views doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -38,6 +38,9 @@ fuzz-views: setup ## compare random queries over random streams with DuckDB: SEE
 
 fuzz-formats: setup ## format random files in random pieces, whole and broken: SECONDS=300 START=0
 	@$(PY) -m tests.conformance.formats.fuzz --seconds $(SECONDS) --start $(START)
+
+simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=20000 START=0
+	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .

@@ -1,0 +1,51 @@
+"""The simulation's command line.
+
+::
+
+    python -m tests.simulation --seeds 20000 [--start 0] [--jobs 2]
+    python -m tests.simulation --seed 17 -v                     one seed, and what happened in it
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import click
+from twisted.logger import globalLogBeginner
+
+from tests.simulation.report import Report, run_seed, run_seeds
+
+__all__ = ["main"]
+
+_SHOWN = 10
+
+
+@click.command()
+@click.option("--seeds", default=1000, show_default=True, help="How many seeds.")
+@click.option("--start", default=0, show_default=True, help="The first one.")
+@click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Processes.")
+@click.option("--seed", type=int, help="This seed alone.")
+@click.option("-v", "--verbose", is_flag=True, help="Print what happens in the seed.")
+def main(seeds: int, start: int, jobs: int, seed: int | None, verbose: bool) -> None:
+    """Drive the runtime through random interleavings, faults and crashes, and compare its views with plain Python."""
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+    total = Report()
+    begun = time.monotonic()
+    if seed is not None or seeds == 1:
+        run_seed(start if seed is None else seed, total, write=click.echo if verbose or seeds == 1 else None)
+        for failure in total.failures:
+            click.echo(failure)
+    else:
+        for report in run_seeds(start, seeds, jobs):
+            for failure in report.failures[: max(0, _SHOWN - len(total.failures))]:
+                click.echo(failure)
+            total.add(report)
+    elapsed = time.monotonic() - begun
+    click.echo(f"{total}; {total.seeds / elapsed:.1f} seeds/s by {1 if seed is not None else jobs} processes")
+    sys.exit(1 if total.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

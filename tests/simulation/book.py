@@ -1,0 +1,94 @@
+"""What the relations must hold after so many messages: an order book in plain Python, one message at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from deltabook.wire.text import FeedMessage
+from runtime.relations import Retention
+
+__all__ = ["Book", "Order", "Row"]
+
+Row = tuple[Any, ...]
+
+
+class Order:
+    """A resting order."""
+
+    __slots__ = ("broker_id", "id", "price", "symbol", "t", "volume")
+
+    def __init__(self, message: FeedMessage) -> None:
+        self.t = message.time_ns
+        self.id = message.order_id
+        self.broker_id = message.broker_id
+        self.volume = message.volume
+        self.price = message.price
+        self.symbol = message.symbol
+
+    def row(self) -> Row:
+        """As the relation has it."""
+        return (self.t, self.id, self.broker_id, self.volume, self.price, self.symbol)
+
+
+class Book:
+    """The relations BIDS, ASKS and TRADES after the messages up to `sequence`."""
+
+    def __init__(self, messages: Sequence[FeedMessage | None], retention: Retention) -> None:
+        self._messages = messages
+        self._retention = retention
+        self.sequence = 0
+        self.malformed = 0
+        self.bids: dict[int, Order] = {}
+        self.asks: dict[int, Order] = {}
+        self.trades: list[Row] = []
+
+    def advance(self, sequence: int) -> None:
+        """Take in the messages up to this one; an epoch ends there."""
+        if sequence < self.sequence:
+            raise AssertionError(f"expected a cut at {self.sequence} or behind it, was {sequence}")
+        for number in range(self.sequence, sequence):
+            message = self._messages[number]
+            if message is None:
+                self.malformed += 1
+            else:
+                self._take(message)
+        self.sequence = sequence
+        self._expire()
+
+    def _take(self, message: FeedMessage) -> None:
+        number, action = message.order_id, message.action
+        side = self.bids if number in self.bids else self.asks if number in self.asks else None
+        if action in "BS":
+            if side is None:
+                (self.bids if action == "B" else self.asks)[number] = Order(message)
+            return
+        if action == "T":
+            hidden = (message.time_ns, message.sequence, message.symbol, message.price, message.volume)
+            self.trades.append((*hidden, None, None, None, None))
+            return
+        if side is None:
+            return
+        order = side[number]
+        if action in "EF":
+            aggressor = "S" if side is self.bids else "B"
+            row = (message.time_ns, message.sequence, order.symbol, message.price, message.volume, aggressor, number)
+            self.trades.append((*row, None, order.broker_id))
+        if action in "FD" or message.volume >= order.volume:
+            del side[number]
+        else:
+            order.volume -= message.volume
+
+    def _expire(self) -> None:
+        if self.trades:
+            oldest = self.trades[-1][0] - self._retention.time_ns
+            self.trades = [row for row in self.trades[-self._retention.rows :] if row[0] >= oldest]
+
+    def relations(self) -> dict[str, Counter[Row]]:
+        """All rows and how often they are there."""
+        return {
+            "bids": Counter(order.row() for order in self.bids.values()),
+            "asks": Counter(order.row() for order in self.asks.values()),
+            "trades": Counter(self.trades),
+        }

@@ -1,0 +1,54 @@
+"""Puts the simulated disk where code that runs in Spark's own processes opens the real one by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+from runtime.compiler import compile_program, extend_program
+from runtime.engine.ingest import ingest
+from runtime.epochs import Disk, EpochLogReader, ResultLog, SnapshotDirectory, read_segment
+from runtime.service import catalogue, upkeep
+from runtime.spark import backfill, lane, source
+from tests.simulation.memo import Memo
+from tests.simulation.stepping import NoWorkers
+from tests.simulation.threads import Threads
+
+__all__ = ["simulated_edges"]
+
+_compiled = Memo(compile_program)
+_extended = Memo(extend_program)
+
+
+@contextmanager
+def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], int]) -> Iterator[None]:
+    """As long as it lasts, all parts of the runtime use this disk, threads are the world's, nothing is compiled twice.
+
+    ``used_bytes`` is how large the runtime finds a directory.
+    """
+
+    class Results(ResultLog):
+        @classmethod
+        def versions_in(cls, directory, disk=disk):  # type: ignore[no-untyped-def]
+            return super().versions_in(directory, disk)
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(lane, "EpochLogReader", partial(EpochLogReader, disk=disk)))
+        for module in (source, upkeep):
+            stack.enter_context(patch.object(module, "EpochLogReader", partial(EpochLogReader, disk=disk)))
+            stack.enter_context(patch.object(module, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
+        stack.enter_context(patch.object(ingest, "Workers", NoWorkers))
+        stack.enter_context(patch.object(upkeep, "threading", threads))
+        stack.enter_context(patch.object(upkeep, "used_bytes", used_bytes))
+        stack.enter_context(patch.object(source, "ResultLog", Results))
+        stack.enter_context(patch.object(backfill, "read_segment", lambda path: read_segment(path, disk)))
+        stack.enter_context(patch.object(catalogue, "compile_program", _compiled))
+        stack.enter_context(patch.object(catalogue, "extend_program", _extended))
+        source.load_program.cache_clear()
+        try:
+            yield
+        finally:
+            source.load_program.cache_clear()

@@ -1,0 +1,193 @@
+"""The runtime as one process of the simulation: the parts of a live runtime, on edges that the world controls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from runtime.compiler import NamedSelect, Program, SqlError, decode_program
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.epochs import Cut, Footer, ResultLog
+from runtime.relations import Retention, RowAdaptor, row_schema
+from runtime.service import fullresults
+from runtime.service.catalogue import Catalogue, begin_catalogue
+from runtime.service.errors import ServiceError
+from runtime.service.feeds import FeedProtocol, begin_feed, make_adaptor
+from runtime.service.hub import Hub
+from runtime.service.upkeep import Upkeep, UpkeepConfig
+from runtime.sources import Backoff, Gate, Position, TextFeedSource
+from runtime.spark.lane import Published
+from runtime.spark.session import SparkConfig
+from tests.simulation.files import SimulatedFile
+from tests.simulation.machine import Machine
+from tests.simulation.reactor import SimulatedReactor
+from tests.simulation.spark import SimulatedSpark
+from tests.simulation.stepping import Stepping
+from tests.simulation.views import BROKERS, RELATIONS
+
+__all__ = ["RUN", "Process", "ProcessConfig"]
+
+RUN: Final = Path("/simulated/run")
+"""The run directory, on the simulated disk."""
+_TABLE, _FEED = 0, 1
+_MOST_VIEWS: Final = 4
+
+
+class ProcessConfig(msgspec.Struct, frozen=True):
+    """How the process of a seed runs."""
+
+    selects: tuple[NamedSelect, ...]
+    """What the run directory is begun with."""
+    table: bytes
+    """The file of brokers."""
+    retention: Retention = Retention()
+    """Of trades."""
+    ingest: IngestConfig = IngestConfig()
+    """Sizes."""
+    spark: SparkConfig = SparkConfig()
+    """Shards and epochs in a batch."""
+    upkeep: UpkeepConfig = UpkeepConfig()
+    """Snapshots and what is retired."""
+
+
+class Process(IngestListener):
+    """One life of the runtime. A crash may come out of any call; then the world forgets the object."""
+
+    def __init__(self, machine: Machine, config: ProcessConfig, now_s: float) -> None:
+        self._machine = machine
+        self._trace = machine.trace
+        self.config = config
+        self.reactor = SimulatedReactor(machine.network, now_s)
+        self.failure: str | None = None
+        """Why it cannot go on."""
+        self.is_started = False
+        self.published: list[Published] = []
+        self.writer = EpochWriter(RUN, self._now_ns, self._on_epoch, store=machine.store(), disk=machine.disk)
+        try:
+            self._begin(config)
+        except BaseException:
+            self.writer.close()
+            raise
+
+    def _begin(self, config: ProcessConfig) -> None:
+        machine, writer = self._machine, self.writer
+        begin_feed(writer, FeedProtocol(), str(RUN))
+        begun_with = begin_catalogue(
+            writer, config.selects, RELATIONS, mode="sql", most_views=_MOST_VIEWS, where=str(RUN)
+        )
+        self.results = ResultLog(RUN / "results", machine.disk)
+        self.hub = Hub(begun_with, self._now_ns)
+        fullresults.restore(self.hub, self.results)
+        self.upkeep = Upkeep(
+            config.upkeep,
+            RUN,
+            writer.epoch,
+            self.results,
+            passed=[self.results.latest, machine.checkpoint.committed_epoch],
+            put_full=lambda: fullresults.put_full(self.results, begun_with),
+            on_full=lambda is_full: self.reactor.callFromThread(self._full, is_full),
+        )
+        self.table = SimulatedFile(_TABLE, "brokers", config.table, machine.chance, machine.trace)
+        self.feed = Gate(TextFeedSource(self.reactor, "exchange", 1, _FEED, backoff=Backoff(attempts=6)))
+        cuts = writer.recovered.cuts if writer.recovered else {}
+        self.origins = {
+            _TABLE: self._origin(_TABLE, "brokers", cuts),
+            _FEED: self._origin(_FEED, "feed", cuts),
+        }
+        self.ingest = Ingest(config.ingest, writer, self.origins, self)
+        self.stepping = Stepping(self.ingest, machine.chance)
+        self.catalogue = Catalogue(
+            self.reactor,
+            decode_program(writer.control),
+            RELATIONS,
+            seal=self.ingest.seal_control,
+            in_thread=self._in_thread,
+            most_views=_MOST_VIEWS,
+        )
+        self.spark = SimulatedSpark(
+            machine.checkpoint,
+            config.spark,
+            RUN,
+            self.results,
+            faults=machine.faults,
+            on_published=self._on_published,
+        )
+
+    def _origin(self, origin_id: int, name: str, cuts: dict[str, Cut]) -> Origin:
+        cut = cuts.get(name, Cut("", 0, 0))
+        start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
+        if origin_id == _TABLE:
+            adaptor = RowAdaptor(BROKERS, row_schema(BROKERS))
+            return Origin(origin_id, name, self.table, adaptor, start, first=True)
+        feed = make_adaptor(FeedProtocol(), self.writer.space, name, self.config.retention, cut)
+        return Origin(origin_id, name, self.feed, feed, start, defer=self.reactor.callFromThread)
+
+    def start(self) -> None:
+        """Open the sources."""
+        self.is_started = True
+        self.ingest.start()
+
+    def stop(self) -> None:
+        """An orderly end: what no epoch holds comes again."""
+        if self.is_started:
+            self.stepping.stop()
+        self.upkeep.stop()
+        self.writer.close()
+
+    def change(self, selects: tuple[NamedSelect, ...] = (), drop: str = "") -> None:
+        """Ask for views to be added, or for one to go."""
+        change: Callable[[], Deferred[int]] = (
+            (lambda: self.catalogue.drop(drop)) if drop else (lambda: self.catalogue.add(selects))
+        )
+        changed = maybeDeferred(change)
+        changed.addCallbacks(
+            lambda epoch: self._trace.say("the catalogue changes at epoch {}", epoch),
+            lambda failure: self._refused(failure.value),
+        )
+
+    def _refused(self, error: BaseException) -> None:
+        """Somebody else was quicker; whatever else it is, the runtime must not go on."""
+        if isinstance(error, SqlError | ServiceError):
+            self._trace.say("the catalogue: {}", error)
+        else:
+            self._fail(f"the catalogue: {type(error).__name__}: {error}")
+
+    # From the parts
+
+    def on_failed(self, reason: str) -> None:
+        self._fail(reason)
+
+    def on_lost(self, origin_id: int, reason: str) -> None:
+        self._trace.say("origin {} lost: {}", origin_id, reason)
+
+    def _fail(self, reason: str) -> None:
+        self._trace.say("the runtime fails: {}", reason)
+        self.failure = self.failure or reason
+
+    def _full(self, is_full: bool) -> None:
+        self._trace.say("the run directory {}", "is full" if is_full else "has room again")
+        if is_full:
+            self.feed.shut()
+        else:
+            self.feed.let_in()
+
+    def _on_epoch(self, footer: Footer) -> None:
+        self._trace.say("epoch {}: {} messages{}", footer.to_epoch, footer.messages, " control" * bool(footer.control))
+        if self.is_started:
+            self.upkeep.sealed(footer)
+
+    def _on_published(self, published: Published) -> None:
+        self._trace.say("version {} published", published.to_epoch)
+        self.hub.publish(published.footer, published.changes, published.failed, published.program)
+
+    def _now_ns(self) -> int:
+        return int(self.reactor.seconds() * 1e9)
+
+    def _in_thread(self, call: Callable[[], Program]) -> Deferred[Program]:
+        done: Deferred[Program] = Deferred()
+        self.reactor.callFromThread(lambda: maybeDeferred(call).chainDeferred(done))
+        return done

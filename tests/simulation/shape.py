@@ -1,0 +1,90 @@
+"""What a seed's world is like: a few things at a time, so that each of them is driven far in some seeds."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import msgspec
+
+from runtime.engine.ingest import IngestConfig
+from runtime.epochs import RetentionConfig
+from runtime.relations import Retention
+from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
+from runtime.spark.session import SparkConfig
+from tests.simulation.market import MarketShape
+from tests.simulation.process import ProcessConfig
+from tests.simulation.views import VIEWS, SimulatedView
+
+__all__ = ["Shape"]
+
+_LIVELY: Final = {
+    "boot": 2.0, "task": 30.0, "network": 20.0, "time": 4.0, "market": 6.0, "barrier": 2.5, "spark": 8.0, "file": 8.0,
+    "upkeep": 2.0,
+}  # fmt: skip
+_FAULTS: Final = {
+    "crash": 0.25, "arm": 1.0, "error": 0.3, "full": 0.25, "stop": 0.3, "cut": 0.8, "down": 0.2, "session": 0.15,
+    "spoil": 0.2, "catalogue": 0.6,
+}  # fmt: skip
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Drawn once for a seed."""
+
+    market: MarketShape
+    process: ProcessConfig
+    messages: int
+    """How many the exchange sends in all, or a few more."""
+    steps: int
+    """Steps with faults."""
+    weights: dict[str, float]
+    """How likely each kind of step is."""
+    views: tuple[SimulatedView, ...]
+    """Those that the catalogue may have."""
+    byte_scale: int
+    """What the runtime takes a byte for, as its limits are in megabytes."""
+    power_share: float
+    """How often a crash is one of the machine."""
+    crash_at_start: float
+    """How often a process dies while it starts."""
+
+    @classmethod
+    def of(cls, chance: random.Random) -> Shape:
+        """The shape of a seed, from its generator."""
+        weights = {name: weight * chance.choice((0.3, 1.0, 1.0, 3.0)) for name, weight in _LIVELY.items()}
+        weights |= {
+            name: weight * chance.choice((0.5, 1.0, 2.0)) for name, weight in _FAULTS.items() if chance.random() < 0.5
+        }
+        cheap = [view for view in VIEWS if not view.is_dear]
+        dear = [view for view in VIEWS if view.is_dear]
+        views = chance.sample(cheap, 3) + ([chance.choice(dear)] if chance.random() < 0.1 else [])
+        count = chance.choice((1, 1, 2))
+        table = "".join(f"{n},{chance.choice(('north', 'south'))}\n" for n in range(1, chance.randint(0, 4) + 1))
+        return cls(
+            market=MarketShape(malformed=chance.choice((0.0, 0.0, 0.05))),
+            process=ProcessConfig(
+                selects=tuple(view.select for view in views[:count]),
+                table=table.encode(),
+                retention=Retention(rows=chance.choice((3, 10, 1000)), time_ns=chance.choice((200, 10**9))),
+                ingest=IngestConfig(
+                    workers=chance.choice((1, 2, 3)),
+                    admitted_bytes=chance.choice((200, 2_000, 1 << 20)),
+                    in_flight_bytes=chance.choice((100, 1_000, 1 << 20)),
+                    in_flight=chance.choice((1, 3, 64)),
+                    epoch_messages=chance.choice((0, 0, 0, 1, 7, 25)),
+                    epoch_most_messages=chance.choice((10, 1_000_000)),
+                ),
+                spark=SparkConfig(shards=chance.choice((1, 2, 3)), max_epochs_per_batch=chance.choice((1, 2, 5, 64))),
+                upkeep=UpkeepConfig(
+                    SnapshotConfig(epochs=chance.choice((0, 1, 3, 5)), results=chance.choice((1, 2, 4, 500))),
+                    RetentionConfig(epochs=chance.choice((0, 2, 10_000))),
+                ),
+            ),
+            messages=chance.choice((10, 40, 60)),
+            steps=chance.choice((100, 150, 200)),
+            weights=weights,
+            views=tuple(views),
+            byte_scale=100,
+            power_share=chance.choice((0.0, 0.5, 1.0)),
+            crash_at_start=chance.choice((0.0, 0.0, 0.3)),
+        )

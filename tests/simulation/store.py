@@ -1,0 +1,63 @@
+"""A store of the object space in memory: commits are atomic, may fail, and are lost if a crash comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runtime.state import Edit, Store
+from runtime.state.errors import StateError
+from tests.simulation.faults import Faults
+
+__all__ = ["Shelf", "SimulatedStore"]
+
+
+class Shelf:
+    """What outlives processes: the values that were committed."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[int, bytes]] = {}
+        self.is_open = False
+        """A process has it; a second one at the same time is an error of whoever starts it."""
+        self.commits = 0
+
+
+class SimulatedStore(Store):
+    """The shelf as one process has it."""
+
+    def __init__(self, shelf: Shelf, faults: Faults) -> None:
+        if shelf.is_open:
+            raise StateError("expected to open the store alone, was open already")
+        shelf.is_open = True
+        self._shelf = shelf
+        self._faults = faults
+        self._is_closed = False
+
+    def commit(self, edits: Sequence[Edit]) -> None:
+        assert not self._is_closed, "expected an open store"
+        self._faults.point("commit")
+        refusal = self._faults.refusal("commit", grows=True)
+        if refusal is None or self._faults.chance.random() < 0.3:  # an error does not say that nothing happened
+            self._apply(edits)
+        if refusal is not None:
+            raise refusal
+        self._faults.point("behind commit")
+
+    def _apply(self, edits: Sequence[Edit]) -> None:
+        self._shelf.commits += 1
+        for edit in edits:
+            table = self._shelf.tables.setdefault(edit.table, {})
+            if edit.data is None:
+                table.pop(edit.key, None)
+            else:
+                table[edit.key] = bytes(edit.data)
+
+    def get(self, table: str, key: int) -> bytes | None:
+        return self._shelf.tables.get(table, {}).get(key)
+
+    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
+        yield from sorted(self._shelf.tables.get(table, {}).items())
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._shelf.is_open = False

@@ -1,0 +1,28 @@
+"""What happened in a run, in order, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Trace"]
+
+
+class Trace:
+    """Lines of what happened; formatted only where somebody reads them, as a run has thousands."""
+
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
+        self._write = write
+        self.step = 0
+        """Number of the world's step."""
+        self.now_s: Callable[[], float] = float
+
+    @property
+    def is_read(self) -> bool:
+        """Whether lines go anywhere."""
+        return self._write is not None
+
+    def say(self, text: str, *values: Any) -> None:
+        """One line, `str.format` of the text."""
+        if self._write is not None:
+            self._write(f"{self.step:5} {self.now_s():9.3f}s  {text.format(*values)}")

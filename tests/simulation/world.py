@@ -1,0 +1,353 @@
+"""The world of one seed: who may do something next, and what goes wrong."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final
+
+from tests.simulation.audit import Audit, AuditError
+from tests.simulation.edges import simulated_edges
+from tests.simulation.faults import CrashError
+from tests.simulation.machine import Machine
+from tests.simulation.market import SESSION, Market
+from tests.simulation.network import FeedServer, Network
+from tests.simulation.process import Process
+from tests.simulation.shape import Shape
+from tests.simulation.trace import Trace
+
+__all__ = ["World"]
+
+_CALM_STEPS: Final = 4_000
+_DARK_STEPS: Final = 30
+"""How long the world leaves a process down at most."""
+
+
+class World:
+    """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
+
+    def __init__(self, seed: int, trace: Trace) -> None:
+        self.chance = random.Random(seed)
+        self.trace = trace
+        self.shape = Shape.of(self.chance)
+        self.market = Market(self.chance, self.shape.market)
+        self.server = FeedServer(self.market, trace)
+        self.network = Network(self.chance, self.server, trace)
+        self.machine = Machine(self.chance, self.network, trace)
+        config = self.shape.process
+        self.audit = Audit(self.machine.platter, self.market, config.table, config.retention, trace)
+        self.faults = self.machine.faults
+        self.counts = self.faults.counts
+        self.process: Process | None = None
+        self.now_s = 0.0
+        self.is_calm = False
+        trace.now_s = lambda: self.process.reactor.seconds() if self.process else self.now_s
+        acts: dict[str, Callable[[], bool]] = {
+            name.removeprefix("_do_"): getattr(self, name) for name in dir(self) if name.startswith("_do_")
+        }
+        self._acts = [acts[name] for name in self.shape.weights]
+        self._weights = list(accumulate(self.shape.weights.values()))
+        self._back_at = -1
+        self._hub_seen = 0
+
+    def run(self) -> None:
+        """From nothing to the end; raises what is wrong."""
+        machine, scale = self.machine, self.shape.byte_scale
+        with simulated_edges(machine.disk, machine.threads, lambda path: machine.platter.bytes_under(path) * scale):
+            for _ in range(self.shape.steps):
+                self._step()
+            self._calm_down()
+            for _ in range(_CALM_STEPS):
+                if self._is_over():
+                    break
+                self._step()
+            else:
+                raise AuditError(f"expected an end within {_CALM_STEPS} calm steps, was none: {self._state()}")
+            self.audit.finished()
+
+    def figures(self) -> Counter[str]:
+        """How often what has happened."""
+        audit = self.audit
+        seen = {"messages": audit.messages, "epochs": audit.epochs, "versions": audit.versions, "fulls": audit.fulls}
+        return self.counts + Counter(seen)
+
+    def _step(self) -> None:
+        self.trace.step += 1
+        self.counts["events"] += 1
+        if self.trace.step == self._back_at:
+            self._restore()
+        try:
+            for _ in range(20):
+                (act,) = self.chance.choices(self._acts, cum_weights=self._weights)
+                if act():
+                    break
+        except CrashError:
+            self._crashed()
+        self.audit.look()
+        self._look_at_hub()
+        process = self.process
+        if process is not None and process.failure is not None:
+            self._expect_a_fault(process.failure)
+            self._stop("stopped after its failure")
+
+    def _look_at_hub(self) -> None:
+        if self.process is not None and self.process.hub.version != self._hub_seen:
+            self._hub_seen = self.process.hub.version
+            self.audit.hub(self.process.hub)
+
+    def _crashed(self) -> None:
+        process, self.process = self.process, None
+        self._hub_seen = 0
+        if process is not None:
+            self.now_s = process.reactor.seconds()
+        self.machine.kill(powers_off=self.chance.random() < self.shape.power_share)
+
+    def _stop(self, why: str) -> None:
+        assert self.process is not None
+        self.trace.say("{}", why)
+        try:
+            self.process.stop()
+        except CrashError:
+            self._crashed()
+        else:
+            self.now_s = self.process.reactor.seconds()
+            self.process = None
+            self._hub_seen = 0
+            self.network.forget()
+
+    def _expect_a_fault(self, reason: str) -> None:
+        """A runtime may fail only because of something that the world has done to it."""
+        self.counts["failures"] += 1
+        caused = ("Input/output error", "No space left", "input/output error", "refused (session)", "in 6 attempts")
+        if not any(cause in reason for cause in caused):
+            raise AuditError(f"expected no failure but by a fault of the world, was: {reason}")
+
+    # What may happen; False: nothing of the kind is possible now
+
+    def _do_boot(self) -> bool:
+        if self.process is not None:
+            return False
+        self.faults.reborn()
+        self.counts["starts"] += 1
+        self.trace.say("a process starts")
+        if self.chance.random() < self.shape.crash_at_start and not self.is_calm:
+            self.faults.crash_in = self.chance.randint(0, 12)
+        try:
+            self.process = Process(self.machine, self.shape.process, self.now_s)
+        except OSError as error:
+            self._expect_a_fault(str(error))
+            return True
+        self.audit.reopened()
+        self._look_at_hub()
+        self.process.start()
+        return True
+
+    def _do_task(self) -> bool:
+        process = self.process
+        if process is None or not process.stepping.can_step:
+            return False
+        process.stepping.step()
+        return True
+
+    def _do_network(self) -> bool:
+        if self.process is None:
+            return False
+        links = self.network.movable()
+        choices: list[Callable[[], None]] = [lambda link=link: self.network.move(link) for link in links]  # type: ignore[misc]
+        if self.network.attempts:
+            choices.append(self.network.settle)
+        if self.process.reactor.waiting:
+            choices.append(self.process.reactor.run_one)
+        due = self.process.reactor.next_due_s()
+        if due is not None and due <= self.process.reactor.seconds():
+            choices.append(lambda: self._advance(0))
+        if not choices:
+            return False
+        self.chance.choice(choices)()
+        return True
+
+    def _advance(self, by_s: float) -> None:
+        assert self.process is not None
+        self.process.reactor.advance(by_s)
+
+    def _do_time(self) -> bool:
+        if self.process is None:
+            self.now_s += 0.1
+            return True
+        due = self.process.reactor.next_due_s()
+        by_s = 0.05 if due is None else max(0.0, min(due - self.process.reactor.seconds(), 1.0))
+        self._advance(by_s)
+        if self.server.links and self.chance.random() < 0.5:
+            self.server.send(self.market.heartbeat())
+        return True
+
+    def _do_market(self) -> bool:
+        if self.market.count >= self.shape.messages:
+            return False
+        before = self.market.count
+        for _ in range(self.chance.choice((1, 2, 5, 10))):
+            self.market.request()
+        self.trace.say("messages {} to {}", before + 1, self.market.count)
+        self.server.send(b"".join(self.market.lines[before:]))
+        return True
+
+    def _do_barrier(self) -> bool:
+        if self.process is None:
+            return False
+        self.counts["barriers"] += 1
+        self.trace.say("barrier")
+        self.process.ingest.request_barrier()
+        return True
+
+    def _do_spark(self) -> bool:
+        if self.process is None or not self.process.spark.can_go_on(self.audit.epochs - 1):
+            return False
+        try:
+            self.process.spark.go_on()
+        except OSError as error:
+            if isinstance(error, FileNotFoundError | FileExistsError):
+                raise
+            self.process.on_failed(str(error))
+        return True
+
+    def _do_file(self) -> bool:
+        if self.process is None or not self.process.table.can_read:
+            return False
+        self.process.table.read()
+        return True
+
+    def _do_catalogue(self) -> bool:
+        if self.process is None or self.is_calm:
+            return False
+        process, names = self.process, {view.name for view in self.process.catalogue.program.views}
+        others = [view for view in self.shape.views if view.select.name not in names]
+        if others and (len(names) < 2 or self.chance.random() < 0.6):
+            added = self.chance.choice(others).select
+            self.trace.say("add view {}", added.name)
+            process.change((added,))
+        elif len(names) > 1:
+            dropped = self.chance.choice(sorted(names))
+            self.trace.say("drop view {}", dropped)
+            process.change(drop=dropped)
+        else:
+            return False
+        self.counts["catalogue changes"] += 1
+        return True
+
+    def _do_upkeep(self) -> bool:
+        if self.process is None:
+            return False
+        if not self.machine.threads.waiting:
+            self.process.upkeep.look()
+            return True
+        self.trace.say("upkeep")
+        self.counts["upkeeps"] += 1
+        self.machine.threads.run_one()
+        if self.process.upkeep._failure:
+            self._expect_a_fault(self.process.upkeep._failure)
+        return True
+
+    # Faults
+
+    def _do_crash(self) -> bool:
+        if self.process is None:
+            return False
+        self.faults.kill("a task's end")
+        return True
+
+    def _do_arm(self) -> bool:
+        if self.process is None:
+            return False
+        self.faults.crash_in = self.chance.randint(0, 40)
+        return True
+
+    def _do_error(self) -> bool:
+        if self.process is None:
+            return False
+        self.faults.error_in = self.chance.randint(0, 12)
+        return True
+
+    def _do_full(self) -> bool:
+        if self.process is None:
+            return False
+        self.trace.say("the disk is full")
+        self.faults.is_full = True
+        return self._for_a_while()
+
+    def _do_stop(self) -> bool:
+        if self.process is None:
+            return False
+        self.counts["stops"] += 1
+        self._stop("stopped")
+        return True
+
+    def _do_cut(self) -> bool:
+        if not self.server.links:
+            return False
+        link = self.chance.choice(self.server.links)
+        self.counts["lost connections"] += 1
+        if self.chance.random() < 0.3:
+            self.trace.say("the connection goes silent")
+            link.is_silent = True
+        else:
+            self.trace.say("the connection breaks")
+            link.cut(self.chance.randint(0, len(link.to_client)))
+        return True
+
+    def _do_down(self) -> bool:
+        self.trace.say("the exchange is away")
+        self.network.is_down = True
+        return self._for_a_while()
+
+    def _do_session(self) -> bool:
+        self.trace.say("another exchange is in its place")
+        self.counts["other sessions"] += 1
+        self.server.session = "S2"
+        return self._for_a_while()
+
+    def _for_a_while(self) -> bool:
+        self._back_at = self.trace.step + self.chance.randint(1, 25)
+        return True
+
+    def _restore(self) -> None:
+        self.trace.say("disk and exchange are as they should be")
+        self.faults.is_full = False
+        self.network.is_down = False
+        self.server.session = SESSION
+
+    def _do_spoil(self) -> bool:
+        if self.process is None or not self.process.table.can_read:
+            return False
+        self.counts["failed sources"] += 1
+        self.process.table.fail()
+        return True
+
+    # The end
+
+    def _calm_down(self) -> None:
+        self.trace.say("from here on nothing goes wrong")
+        self.is_calm = True
+        self.faults.calm()
+        self._restore()
+        kept = {"boot", "task", "network", "time", "market", "barrier", "spark", "file", "upkeep"}
+        weights = {name: max(weight, 1.0) for name, weight in self.shape.weights.items() if name in kept}
+        self._acts = [getattr(self, f"_do_{name}") for name in weights]
+        self._weights = list(accumulate(weights.values()))
+
+    def _is_over(self) -> bool:
+        process = self.process
+        if process is None or self.market.count < self.shape.messages:
+            return False
+        last = max((n for n, m in enumerate(self.market.messages, 1) if m is not None), default=0)
+        return (
+            self.audit.is_cut_at(last)
+            and self.audit.version == self.audit.epochs - 1
+            and not process.stepping.can_step
+            and not process.spark.can_go_on(self.audit.epochs - 1)
+        )
+
+    def _state(self) -> str:
+        links = [(len(link.to_client), link.is_paused, link.is_silent, link.closing) for link in self.server.links]
+        return f"links {links}, epoch {self.audit.epochs - 1}, version {self.audit.version}"
