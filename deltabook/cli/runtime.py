@@ -1,8 +1,9 @@
-"""``deltabook runtime``: views of a live feed, kept up to date on Spark."""
+"""``deltabook runtime``: views of a live feed, kept up to date on Spark and in the express lane."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -15,18 +16,19 @@ from twisted.python.failure import Failure
 
 from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
-from runtime.compiler import NamedSelect, read_script
+from runtime.compiler import Lane, NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.feeds import FeedProtocol
 from runtime.service.live import LiveConfig, LiveRuntime
 from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
-from runtime.spark.session import SparkConfig
+from runtime.spark.config import SparkConfig
 
 __all__ = ["command"]
 
 
-def _selects(files: str) -> list[NamedSelect]:
+def _selects(files: str, option: str, lane: Lane | None = None) -> list[NamedSelect]:
+    """The views of files, all of them of a lane if it is given."""
     selects: list[NamedSelect] = []
     for name in filter(None, files.split(",")):
         path = Path(name)
@@ -39,8 +41,8 @@ def _selects(files: str) -> list[NamedSelect]:
             )
         selects += script.selects
     if files and not selects:
-        raise ConfigurationError(f"expected at least one SELECT in --views, was none in {files!r}")
-    return selects
+        raise ConfigurationError(f"expected at least one SELECT in {option}, was none in {files!r}")
+    return [replace(select, lane=lane) for select in selects] if lane is not None else selects
 
 
 def _address(text: str, option: str) -> tuple[str, int]:
@@ -88,6 +90,15 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
     metavar="A.sql,B.sql",
     help="Files of views over bids, asks and trades to begin a new --dir with.",
 )
+@click.option(
+    "--express",
+    default="",
+    metavar="A.sql,B.sql",
+    help="The same, but the express lane keeps them: message by message, without Spark.",
+)
+@click.option(
+    "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
+)
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
 @click.option("--interface", default="127.0.0.1", help="Where results are served.")
 @click.option("--master", default="local[2]", help="Any Spark master.")
@@ -123,6 +134,8 @@ def command(
     feed_day: datetime | None,
     directory: Path,
     views: str,
+    express: str,
+    runs_spark: bool | None,
     http_port: int,
     interface: str,
     master: str,
@@ -141,7 +154,7 @@ def command(
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
-    """Read a feed, keep SQL views of it up to date on Spark and serve their results."""
+    """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results."""
     config = LiveConfig(
         directory=directory,
         feed=_address(feed, "--feed"),
@@ -158,8 +171,10 @@ def command(
             limit_megabytes=disk_limit_megabytes,
         ),
         most_views=most_views,
+        runs_spark=runs_spark,
     )
-    reason = _Process(config, _selects(views), status_interval, exit_with_stdin).run()
+    selects = _selects(views, "--views") + _selects(express, "--express", "express")
+    reason = _Process(config, selects, status_interval, exit_with_stdin).run()
     if reason is not None:
         raise RuntimeError(reason)
 

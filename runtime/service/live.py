@@ -1,7 +1,8 @@
 """A live runtime: one feed, one catalogue of views, for as long as it is wanted.
 
 Start: the catalogue is compiled, the state recovered, Spark started and the newest version published; only then are
-the results served and the feed opened, so that nobody sees a version older than one seen before.
+the results served and the feed opened, so that nobody sees a version older than one seen before. Where no view is of
+the Spark lane there is no Spark to be waited for.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
@@ -21,7 +22,8 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
+from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program, lane_program
+from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import Retention
@@ -29,21 +31,24 @@ from runtime.service import fullresults
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
+from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
+from runtime.service.sparkhost import SparkHost
 from runtime.service.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Gate, Position
 from runtime.spark.checkpoint import committed_epoch
-from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session, stop_session
+from runtime.spark.config import SparkConfig
+
+if TYPE_CHECKING:
+    from runtime.spark.lane import Published
 
 __all__ = ["LiveConfig", "LiveRuntime"]
 
 _ORIGIN: Final = 0
 _NAME: Final = "feed"
 _BEHIND_EPOCHS: Final = 32
-_FIRST_VERSION_SECONDS: Final = 120.0
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
 
@@ -71,6 +76,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long trades stay in TRADES."""
     spark: SparkConfig = SparkConfig()
     """The Spark lane."""
+    runs_spark: bool | None = None
+    """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
     upkeep: UpkeepConfig = UpkeepConfig()
     """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100
@@ -94,6 +101,7 @@ class LiveRuntime(IngestListener):
         self._upkeep: Upkeep | None = None
         self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
         try:
+            self._express = ExpressLane(self._writer, config.directory, self._on_update)
             begin_feed(self._writer, config.protocol, str(config.directory))
             begun_with = begin_catalogue(
                 self._writer,
@@ -102,7 +110,9 @@ class LiveRuntime(IngestListener):
                 mode=config.mode,
                 most_views=config.most_views,
                 where=str(config.directory),
+                first=self._express.first,
             )
+            self._runs_spark = self._is_spark_wanted()
         except BaseException:
             self._writer.close()
             raise
@@ -111,12 +121,16 @@ class LiveRuntime(IngestListener):
             self._log.error("passed over: {reason}", reason=reason)
         self.hub = Hub(begun_with, time.time_ns)
         fullresults.restore(self.hub, self._results)
+        self._express.begin(self.hub)
+        checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
             config.upkeep,
             config.directory,
             self._writer.epoch,
             self._results,
-            passed=[self._results.latest, lambda: committed_epoch(config.directory / "checkpoint")],
+            passed=[self._results.latest, lambda: committed_epoch(checkpoint)]
+            if self._runs_spark
+            else [lambda: self._writer.epoch],
             put_full=lambda: fullresults.put_full(self._results, begun_with),
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
         )
@@ -135,13 +149,14 @@ class LiveRuntime(IngestListener):
             seal=self._ingest.seal_control,
             in_thread=self._in_thread,
             most_views=config.most_views,
+            lanes=self._lanes,
+            prepare=self._express.prepare,
         )
+        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
-        self._lane: SparkLane | None = None
-        self._session: Any = None
         self._port: Any = None
         self._sealed = self._writer.epoch
         self._lag_ms: float | None = None
@@ -150,11 +165,30 @@ class LiveRuntime(IngestListener):
         self._ingesting = False
         self._starting: Deferred[Any] | None = None
 
+    def _is_spark_wanted(self) -> bool:
+        """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
+        wanted, directory = self._config.runs_spark, self._config.directory
+        views = lane_program(decode_program(self._writer.control), "spark").views
+        has_run = (directory / "checkpoint").exists()
+        if wanted is False and views:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {views[0].name!r} among them")
+        if wanted and not has_run and self._writer.log.first() > 0:
+            raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
+        return bool(views) or has_run if wanted is None else wanted
+
+    @property
+    def _lanes(self) -> tuple[Lane, ...]:
+        """Those that run."""
+        return ("spark", "express") if self._runs_spark else ("express",)
+
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
         self._check_port()
-        self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
-        self._starting = self._in_thread(self._start_spark)
+        if self._runs_spark:
+            self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
+            self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
+        else:
+            self._starting = succeed(None)
         started: Deferred[int] = Deferred()
         self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
         return started
@@ -167,8 +201,7 @@ class LiveRuntime(IngestListener):
                 loop.stop()
         if self._port is not None:
             self._port.stopListening()
-        if self._lane is not None:
-            self._in_thread(self._lane.stop)  # a start that waits for its first version gives up
+        self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
         if self._starting is None:
@@ -188,7 +221,9 @@ class LiveRuntime(IngestListener):
         return {
             "feed_sequence": self._origin.cut().sequence,
             "epoch": self._sealed,
-            "published_epoch": self.hub.version,
+            "published_epoch": min(self.hub.epoch(lane) for lane in self._lanes),
+            "express_epoch": self.hub.epoch("express"),
+            "express_step": self.hub.step("express"),
             "lag_ms": None if self._lag_ms is None else round(self._lag_ms, 1),
             "messages": self._writer.recovered.messages if self._writer.recovered else 0,
             "rows_per_s": round(self._rate.per_second(counters["messages"], self._reactor.seconds()), 1),
@@ -229,6 +264,9 @@ class LiveRuntime(IngestListener):
     def _on_published(self, published: Published) -> None:
         self._reactor.callFromThread(self._published, published)
 
+    def _on_update(self, update: Update) -> None:
+        self._reactor.callFromThread(self._updated, update)
+
     def _on_lane_ended(self, reason: str | None) -> None:
         if reason is not None:
             self._reactor.callFromThread(self._fail, reason)
@@ -254,7 +292,8 @@ class LiveRuntime(IngestListener):
             results_site(self.hub, self.status, Control(self.hub, self.catalogue)),
             interface=self._config.interface,
         )
-        self.catalogue.published(self.hub.version)
+        for lane in self._lanes:
+            self.catalogue.published(self.hub.epoch(lane), lane)
         self._beats.start(_HEARTBEAT_SECONDS, now=False)
         self._barriers.start(self._config.epoch_ms / 1000, now=False)
         self._ingesting = True
@@ -263,21 +302,24 @@ class LiveRuntime(IngestListener):
         return port
 
     def beat(self) -> None:
-        """Subscribers hear nothing while the feed is lost or Spark lags: the views are not what the market is."""
+        """Subscribers hear nothing of a lane while the feed is lost or Spark lags: its views are not the market."""
         if self._upkeep is not None:
             self._upkeep.look()
-        is_fresh = self._source.is_connected and self._freshness.is_fresh(self.hub.version, self._reactor.seconds())
-        if is_fresh and self.hub.is_held:
-            self._log.info("views are fresh again")
-            self.hub.release()
-        elif not is_fresh and not self.hub.is_held:
-            self._log.warn("views are stale: subscribers hear nothing until they are fresh")
-            self.hub.hold()
+        version = self.hub.version if self._runs_spark else self._sealed
+        is_spark_fresh = self._freshness.is_fresh(version, self._reactor.seconds())
+        stale = self._lanes if not self._source.is_connected else () if is_spark_fresh else ("spark",)
+        if self.hub.held != frozenset(stale):
+            if stale:
+                lanes = " and ".join(stale)
+                self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
+            else:
+                self._log.info("views are fresh again")
+            self.hub.hold(stale)
         self.hub.heartbeat()
 
     def _request_barrier(self) -> None:
         """While Spark is behind, epochs grow instead of piling up."""
-        if self._sealed - self.hub.version < _BEHIND_EPOCHS:
+        if not self._runs_spark or self._sealed - self.hub.version < _BEHIND_EPOCHS:
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
@@ -303,6 +345,12 @@ class LiveRuntime(IngestListener):
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 
+    def _updated(self, update: Update) -> None:
+        self.hub.publish_express(update)
+        self.catalogue.published(update.epoch, "express")
+        for view, reason in update.failed.items():
+            self._log.error("view {view} failed: {reason}", view=view, reason=reason)
+
     def _fail(self, reason: str) -> None:
         if not self._stopping:
             self._stopping = True
@@ -313,32 +361,12 @@ class LiveRuntime(IngestListener):
     def _in_thread(self, call: Callable[[], Any]) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), call)
 
-    def _start_spark(self) -> None:
-        directory = self._config.directory
-        self._session = start_session(self._config.spark, directory / "spark")
-        if self._stopping:
-            return
-        self._lane = SparkLane(
-            self._session,
-            self._config.spark,
-            directory / "epochs",
-            directory / "checkpoint",
-            results=self._results,
-            on_published=self._on_published,
-            snapshots=directory / "snapshots",
-        )
-        self._lane.start(self._on_lane_ended)
-        self._lane.wait_for(self._writer.epoch, _FIRST_VERSION_SECONDS)
-
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # each is stopped, whatever the others raise
             parts.callback(self._writer.close)
             if self._upkeep is not None:
                 parts.callback(self._upkeep.stop)
-            if self._session is not None:
-                parts.callback(stop_session, self._session)
-            if self._lane is not None:
-                parts.callback(self._lane.stop)
+            parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
 

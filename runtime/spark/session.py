@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
 from runtime.spark.source import EpochSource
@@ -43,23 +43,6 @@ appender.file.strategy.max = 2
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
-
-
-class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the Spark lane runs."""
-
-    master: str = "local[2]"
-    """Any Spark master."""
-    shards: int = 2
-    """Shards of the view program, fixed per checkpoint; also Spark's shuffle partitions."""
-    max_epochs_per_batch: int = 64
-    """Most epochs in a micro-batch; 1 publishes every epoch."""
-    driver_memory: str = "1g"
-    """Heap of the driver's Java."""
-    ui: bool = False
-    """Whether Spark's own pages are served, on loopback."""
-    settings: dict[str, str] = {}
-    """Further Spark settings, the last word."""
 
 
 def _settings(config: SparkConfig, directory: Path) -> dict[str, str]:

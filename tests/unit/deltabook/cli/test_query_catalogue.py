@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from deltabook.cli import main
 
-VIEW = {"name": "v", "class": "linear", "reason": "sums", "columns": [{"name": "a"}]}
+VIEW = {"name": "v", "class": "linear", "lane": "spark", "reason": "sums", "columns": [{"name": "a"}]}
 
 
 class Service:
@@ -63,12 +63,12 @@ def run(*arguments: str) -> tuple[int, str, str]:
 def test_the_views_of_a_file_are_added_with_their_places(service: Service, tmp_path: Path) -> None:
     file = tmp_path / "mine.sql"
     file.write_text("-- two\nSELECT price FROM bids;\nCREATE VIEW other AS\n  SELECT price FROM asks;\n")
-    assert run("add", str(file), "--results", service.address) == (0, "v: linear, added at epoch 7\n", "")
+    assert run("add", str(file), "--results", service.address) == (0, "v: linear, lane spark, added at epoch 7\n", "")
     ((method, path, body),) = service.asked
     assert (method, path, body["timeout_s"]) == ("POST", "/v1/views", 60.0)
     assert body["views"] == [
-        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1},
-        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3},
+        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1, "lane": "spark"},
+        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3, "lane": "spark"},
     ]
 
 
@@ -76,14 +76,25 @@ def test_the_views_of_a_file_are_added_with_their_places(service: Service, tmp_p
 def test_sql_is_added_under_a_name(service: Service, sql: str) -> None:
     name = () if "VIEW" in sql else ("--name", "Mine")
     code, out, _ = run("add", "--sql", sql, *name, "--results", service.address, "--timeout", "3", "--json")
-    assert (code, json.loads(out)) == (0, {"query": "v", "added": 7, "class": "linear", "version": 9})
+    assert (code, json.loads(out)) == (0, {"query": "v", "added": 7, "class": "linear", "lane": "spark", "version": 9})
     ((_, _, body),) = service.asked
     assert [(view["name"], view["sql"]) for view in body["views"]] == [("mine", "SELECT price FROM bids")]
     assert body["timeout_s"] == 3.0
 
 
+def test_the_lane_is_that_of_the_option_or_of_each_view(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "mine.sql"
+    file.write_text(
+        "SELECT price FROM bids; CREATE VIEW q TBLPROPERTIES ('lane' = 'express') AS SELECT price FROM asks"
+    )
+    run("add", str(file), "--results", service.address)
+    run("add", str(file), "--results", service.address, "--lane", "express")
+    lanes = [[view["lane"] for view in body["views"]] for _, _, body in service.asked]
+    assert lanes == [["spark", "express"], ["express", "express"]]
+
+
 def test_a_view_is_dropped(service: Service) -> None:
-    assert run("drop", "V", "--results", service.address) == (0, "v: linear, dropped at epoch 7\n", "")
+    assert run("drop", "V", "--results", service.address) == (0, "v: linear, lane spark, dropped at epoch 7\n", "")
     assert service.asked == [("DELETE", "/v1/views/v?timeout_s=60.0", None)]
 
 
@@ -96,7 +107,7 @@ def test_a_running_view_is_explained(service: Service) -> None:
 def test_a_change_that_is_not_published_in_time_is_an_error_that_says_that_it_stands(service: Service) -> None:
     service.status, service.answer = 202, json.dumps({"epoch": 7, "version": 5, "views": [VIEW]})
     code, out, error = run("add", "--sql", "SELECT 1", "--name", "v", "--timeout", "2", "--results", service.address)
-    assert (code, out) == (1, "v: linear, added at epoch 7\n")
+    assert (code, out) == (1, "v: linear, lane spark, added at epoch 7\n")
     assert "expected epoch 7 to be published within 2 s, newest is 5; the change stands" in error
     assert error.count("\n") == 1
 

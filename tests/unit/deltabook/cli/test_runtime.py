@@ -57,7 +57,7 @@ def test_a_new_directory_needs_views(tmp_path: Path) -> None:
     arguments = ["runtime", "--feed", "127.0.0.1:1", "--dir", str(tmp_path / "run")]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "expected --views to begin" in done.stderr
+    assert "expected --views or --express to begin" in done.stderr
 
 
 def test_there_may_be_only_so_many_views(tmp_path: Path) -> None:

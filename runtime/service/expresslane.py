@@ -1,0 +1,80 @@
+"""The express lane of a runtime: views with their state in the object space, and their place in the plan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from runtime.compiler import Program, decode_program, lane_program
+from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
+from runtime.engine.ingest import EpochWriter, Sections
+from runtime.epochs import SnapshotDirectory
+from runtime.service.hub import Hub
+from runtime.views.filling import new_views
+
+__all__ = ["ExpressLane"]
+
+_NAME: Final = "express"
+_NEAR_EPOCHS: Final = 16
+"""What is filled ahead of its barrier is read up to here of the newest epoch; the barrier reads the rest."""
+
+
+class ExpressLane:
+    """Made with the writer, before its catalogue is begun; everything but `prepare` belongs to the owner's thread.
+
+    While an ingest runs, views and state belong to the workers that run the pipeline.
+    """
+
+    def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
+        """``publish`` is called on a worker with every version of the lane; it must not block."""
+        self._writer = writer
+        self._publish = publish
+        self._filling = Filling(writer.log, SnapshotDirectory(directory / "snapshots"))
+        self._state = ExpressState()
+        self._prepared = threading.Lock()
+        writer.space.runs(_NAME, self._state)
+        self.pipeline: ExpressPipeline | None = None
+        """Its place in the plan, from `begin` on."""
+
+    def first(self, program: Program) -> Sections:
+        """What the views of a new catalogue say to begin with; saved with the epoch that is sealed next."""
+        views = self._views()
+        views.begin(lane_program(program, "express"))
+        return views.close()
+
+    def begin(self, hub: Hub) -> ExpressPipeline:
+        """Go on where the newest epoch ended, and show the hub what there is."""
+        views = self._views()
+        program = lane_program(decode_program(self._writer.control), "express")
+        if self._state.program != program:
+            views.begin(program)  # a directory from before there were lanes
+        state = self._state
+        hub.begin_express(
+            program,
+            {name: result.rows() for name, result in state.results.items() if name not in state.failed},
+            state.failed,
+            self._writer.epoch,
+            self._writer.recovered.cuts if self._writer.recovered else {},
+        )
+        self.pipeline = ExpressPipeline(views, self._publish)
+        return self.pipeline
+
+    def prepare(self, old: Program, new: Program) -> None:
+        """Read what fills views that are about to be added, so that their barrier has little left to read.
+
+        On any thread. Goes on reading as long as the log has grown a lot meanwhile.
+        """
+        before, after = (lane_program(program, "express") for program in (old, new))
+        if self.pipeline is None or not new_views(before, after):
+            return
+        with self._prepared:
+            filled = self._filling.read(before, after, self._writer.epoch)
+            while self._writer.epoch - filled.epoch > _NEAR_EPOCHS:
+                filled = self._filling.read(before, after, self._writer.epoch, filled)
+            self.pipeline.prepare(filled)
+
+    def _views(self) -> ExpressViews:
+        cuts = self._writer.recovered.cuts if self._writer.recovered else {}
+        return ExpressViews(self._state, self._filling, self._writer.epoch, cuts)
