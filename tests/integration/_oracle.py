@@ -58,6 +58,9 @@ class Replayed:
                 self.trades.append(
                     (m.time_ns, m.sequence, m.symbol, m.price, m.volume, aggressor, m.order_id, None, order["broker"])
                 )
+            if m.action == "T":
+                hidden = (m.time_ns, m.sequence, m.symbol, m.price, m.volume, None, None, None, None)
+                self.trades.append(hidden)
             if m.action in "EX":
                 self._take(m.order_id, m.volume)
             elif m.action in "FD":

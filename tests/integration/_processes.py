@@ -113,6 +113,12 @@ class Running(Process):
         assert self._process.wait(DEADLINE_S) == 0, self.errors()
         return self._figures
 
+    def runs_for(self, seconds: float) -> None:
+        """Let it run for so long; it must not end by itself."""
+        with self._news:
+            self._news.wait_for(lambda: self._has_ended, seconds)
+            assert not self._has_ended, f"it ended by itself\n{self.errors()}"
+
     def kill(self) -> None:
         """SIGKILL."""
         self._process.kill()
@@ -133,15 +139,15 @@ def runtime(directory: Path, feed_port: int, views: Iterable[Path], *options: st
     return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", *options)
 
 
-def feed(port: int, until: int) -> list[text.FeedMessage]:
-    """What a passive listener reads that comes late and asks for everything up to a number."""
+def feed(port: int, until: int, begin: int = 1) -> list[text.FeedMessage]:
+    """What a passive listener reads that comes late and asks for everything from a number up to another."""
     told: list[text.FeedMessage] = []
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
-        connection.sendall(text.encode_login(text.PassiveLogin("", 1)))
+        connection.sendall(text.encode_login(text.PassiveLogin("", begin)))
         lines = connection.makefile("rb")
         reply = text.parse_login_reply(lines.readline())
         assert isinstance(reply, text.Accepted), reply
-        while len(told) < until:
+        while len(told) <= until - begin:
             message = text.parse_feed_message(lines.readline())
             if message.action != "H":
                 told.append(message)
