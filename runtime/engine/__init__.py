@@ -1,11 +1,49 @@
-"""The engine; what brings raw buffers to epochs is in `runtime.engine.ingest`."""
+"""The engine: carries out plans of sources and pipelines on worker threads, with barriers through them.
 
-from runtime.engine.errors import EngineError
+```
+source ──Emitter──▶ Admission ──▶ inbox ─▶ pipeline ──emit──▶ inbox ─▶ pipeline …        RunningSource, RunningNode
+ (own thread          bounded        └─ work task ─┐             └─ work task ─┐           of a RunningQuery
+  or reactor)                                      ▼                           ▼
+                                    TaskQueue:  admitted                   internal (first), delayed
+                                                   └──────────▶ Workers ◀──────┘
+QueryEngine: start, stop, request_barrier, shutdown          StatusListener, StatisticsListener ◀── what happens
+```
+
+What brings raw buffers to epochs is in `runtime.engine.ingest`, relational operators in `runtime.engine.operators`, and
+the views of the express lane in `runtime.engine.express`.
+"""
+
+from runtime.engine.admission import Admission
+from runtime.engine.barriers import Barrier, BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.engine import EngineConfig, QueryEngine
+from runtime.engine.errors import BarrierError, EngineError, PlanError
+from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
+from runtime.engine.plan import Context, Emitter, Node, Pipeline, Plan, Source
 from runtime.engine.queue import TaskQueue
+from runtime.engine.running_query import QueryCounters
 from runtime.engine.workers import Workers
 
 __all__ = [
+    "Admission",
+    "Barrier",
+    "BarrierDurations",
+    "BarrierError",
+    "BarrierFuture",
+    "BarrierOutcome",
+    "Context",
+    "Emitter",
+    "EngineConfig",
     "EngineError",
+    "Node",
+    "Pipeline",
+    "Plan",
+    "PlanError",
+    "QueryCounters",
+    "QueryEngine",
+    "QueryStatus",
+    "Source",
+    "StatisticsListener",
+    "StatusListener",
     "TaskQueue",
     "Workers",
 ]

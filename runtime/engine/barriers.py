@@ -1,14 +1,21 @@
-"""Barriers: a consistent cut through a running query, and who waits for it."""
+"""Barriers: a consistent cut through a running query, who waits for it, and how long it took."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from typing import Final
 
 import msgspec
 
-__all__ = ["Barrier", "BarrierFuture", "BarrierOutcome"]
+from runtime.engine.errors import BarrierError
+
+__all__ = ["Barrier", "BarrierCycle", "BarrierDurations", "BarrierFuture", "BarrierOutcome"]
+
+_MOST_REQUESTS: Final = 1000
+_BUCKETS: Final = 48  # of microseconds, each twice as wide as the one before: up to eight years
 
 
 class Barrier(msgspec.Struct, frozen=True):
@@ -64,12 +71,139 @@ class BarrierFuture:
                 return
         call(self)
 
-    def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> list[Callable[[BarrierFuture], None]]:
-        """It has ended so; the first time counts. Gives what its owner must call, without locks of its own."""
+    def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> None:
+        """It has ended so; the first time counts. Makes the calls that wait for it: hold no lock."""
         with self._changed:
             if self._outcome is not None:
-                return []
+                return
             self._outcome, self._barrier = outcome, barrier
             calls, self._calls = self._calls, []
             self._changed.notify_all()
-            return calls
+        for call in calls:
+            call(self)
+
+
+class BarrierDurations(msgspec.Struct, frozen=True):
+    """How long barriers took from request to completion, in buckets that double."""
+
+    counts: tuple[int, ...] = (0,) * _BUCKETS
+    """How many took less than 2 to the power of the bucket's number microseconds, and not less than half of that."""
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+    def quantile_us(self, share: float) -> int:
+        """So many microseconds were enough for this share of them, to a factor of 2; 0 if there were none.
+
+        >>> BarrierDurations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41).quantile_us(0.5)
+        4
+        """
+        wanted, seen = share * self.count, 0
+        for bucket, count in enumerate(self.counts):
+            seen += count
+            if count and seen >= wanted:
+                return 1 << bucket
+        return 0
+
+
+class _Round:
+    """A barrier with those who wait for it."""
+
+    __slots__ = ("futures", "payload")
+
+    def __init__(self, payload: object, future: BarrierFuture | None) -> None:
+        self.payload = payload
+        self.futures = [] if future is None else [future]
+
+
+class BarrierCycle:
+    """The barriers of one query: the one under way, and the requests for others; belongs to the query's lock.
+
+    ```
+    idle ──request──▶ requested ──first place passes it on──▶ begun ──all nodes have──▶ idle, or the next request
+                          └──────── stop, failure ────────────────┴──▶ idle
+    ```
+
+    Requests without a payload share a barrier: the one under way, unless it has begun at a cut point and so may leave
+    out what came since; or else the next one. Requests with a payload have one each.
+    """
+
+    def __init__(self, now_s: Callable[[], float], *, shares_begun: bool) -> None:
+        """``shares_begun``: nothing comes in while a barrier is under way, so that it has what every request wants."""
+        self.current: Barrier | None = None
+        self._now_s = now_s
+        self._shares_begun = shares_begun
+        self._has_begun = False
+        self._round = _Round(None, None)
+        self._next: deque[_Round] = deque()
+        self._number = 0
+        self._since_s = 0.0
+        self._counts = [0] * _BUCKETS
+        self.aborted = 0
+        """Barriers that were aborted."""
+
+    @property
+    def durations(self) -> BarrierDurations:
+        """Of those that were reached."""
+        return BarrierDurations(tuple(self._counts))
+
+    def request(self, payload: object) -> BarrierFuture:
+        """Someone wants a barrier; see then whether one can `begin`. Raises BarrierError if too many wait."""
+        future = BarrierFuture()
+        if payload is None:
+            if self.current is not None and (self._shares_begun or not self._has_begun):
+                self._round.futures.append(future)
+                return future
+            for each in self._next:
+                if each.payload is None:
+                    each.futures.append(future)
+                    return future
+        if len(self._next) >= _MOST_REQUESTS:
+            raise BarrierError(f"expected at most {_MOST_REQUESTS} requests of barriers that wait, was one more")
+        self._next.append(_Round(payload, future))
+        return future
+
+    def begin(self) -> Barrier | None:
+        """The barrier that begins now; None while one is under way, or if none is wanted."""
+        if self.current is not None or not self._next:
+            return None
+        return self._begin(self._next.popleft())
+
+    def begin_unasked(self, payload: object) -> Barrier:
+        """A barrier that nobody has requested, or that requests without a payload wait for."""
+        if payload is None and self._next:
+            return self._begin(self._next.popleft())
+        return self._begin(_Round(payload, None))
+
+    def _begin(self, wanted: _Round) -> Barrier:
+        self._number += 1
+        self._round, self._has_begun = wanted, False
+        self._since_s = self._now_s()
+        self.current = Barrier(self._number, wanted.payload)
+        return self.current
+
+    def has_begun(self) -> None:
+        """A cut point passes it on: input that comes from now on is not in it."""
+        self._has_begun = True
+
+    def complete(self) -> list[BarrierFuture]:
+        """All nodes have passed it on: those who waited, to be settled without locks."""
+        micros = max(0, int((self._now_s() - self._since_s) * 1e6))
+        self._counts[min(micros.bit_length(), _BUCKETS - 1)] += 1
+        return self._take()
+
+    def abort(self) -> list[BarrierFuture]:
+        """The query ends: all who wait, to be settled without locks."""
+        self.aborted += self.current is not None
+        futures = self._take()
+        for each in self._next:
+            futures += each.futures
+        self._next.clear()
+        return futures
+
+    def _take(self) -> list[BarrierFuture]:
+        futures = self._round.futures
+        self.current, self._round = None, _Round(None, None)
+        return futures

@@ -1,12 +1,14 @@
-"""The task queue: the engine's own tasks first, then those that format what sources brought.
+"""The task queue: the engine's own tasks first, then those for what sources brought, delayed ones when they are due.
 
 Workers never wait to put a task, so that work in the engine always drains. How much sources may bring is bounded by
-`Admission`, in bytes; there are never more format tasks than workers for a formatter.
+`Admission`; a node never has more tasks planned than workers may be in it.
 """
 
 from __future__ import annotations
 
+import heapq
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -16,35 +18,90 @@ Task = Callable[[], None]
 
 
 class TaskQueue:
-    """Tasks for worker threads. Thread-safe; closing it wakes every waiting worker."""
+    """Tasks for worker threads. Thread-safe: everything in it belongs to who holds `_changed`."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._internal: deque[Task] = deque()
         self._admitted: deque[Task] = deque()
+        self._delayed: list[tuple[float, int, Task]] = []  # a heap by deadline, then in the order in which they came
+        self._delays = 0
+        self._waiting = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._finishing = False
+        self._changed = threading.Condition(threading.Lock())
 
     def admit(self, task: Task) -> None:
         """Add a task for what a source brought; does nothing once the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._admitted.append(task)
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()
 
     def put(self, task: Task) -> None:
         """Add a task of the engine's own; does nothing once the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._internal.append(task)
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()
+
+    def put_at(self, task: Task, deadline_s: float) -> None:
+        """Add a task that becomes one of the engine's own at this time of the clock; equal ones in their order."""
+        with self._changed:
+            if not self._closed:
+                self._delays += 1
+                heapq.heappush(self._delayed, (deadline_s, self._delays, task))
+                if self._waiting:
+                    self._changed.notify()
 
     def take(self) -> Task | None:
-        """The next task, internal ones first; waits for one; None once the queue is closed."""
+        """The next task; waits for one. None once the queue is closed, or once it is to finish and none is ready."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._internal or self._admitted)
-            if self._closed:
-                return None
-            return self._internal.popleft() if self._internal else self._admitted.popleft()
+            while True:
+                task = self._next()
+                if task is not None:
+                    return task
+                if self._closed or self._finishing:
+                    return None
+                self._waiting += 1
+                try:
+                    self._changed.wait(max(0.0, self._delayed[0][0] - self._now_s()) if self._delayed else None)
+                finally:
+                    self._waiting -= 1
+
+    def take_now(self) -> Task | None:
+        """The next task that is ready, or None; never waits."""
+        with self._changed:
+            return self._next()
+
+    def _next(self) -> Task | None:
+        if self._delayed:
+            now_s = self._now_s()
+            while self._delayed and self._delayed[0][0] <= now_s:
+                self._internal.append(heapq.heappop(self._delayed)[2])
+        if self._internal:
+            return self._internal.popleft()
+        return self._admitted.popleft() if self._admitted else None
+
+    @property
+    def next_deadline_s(self) -> float | None:
+        """When the first delayed task is due; None if there is none."""
+        with self._changed:
+            return self._delayed[0][0] if self._delayed else None
+
+    def wake(self) -> None:
+        """The clock was set: workers look again which delayed tasks are due."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Drop delayed tasks, and let workers go once nothing is ready; tasks may still be put by those that run."""
+        with self._changed:
+            self._finishing = True
+            self._delayed.clear()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Drop what is queued and let the workers go."""
@@ -52,8 +109,9 @@ class TaskQueue:
             self._closed = True
             self._internal.clear()
             self._admitted.clear()
+            self._delayed.clear()
             self._changed.notify_all()
 
     def __len__(self) -> int:
         with self._changed:
-            return len(self._internal) + len(self._admitted)
+            return len(self._internal) + len(self._admitted) + len(self._delayed)

@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from typing import Protocol
 
 from runtime.engine.queue import TaskQueue
 
-__all__ = ["Workers"]
+__all__ = ["Crew", "Workers", "current_worker", "set_current_worker"]
+
+
+class _Current(threading.local):
+    worker = -1
+
+
+_current = _Current()
+
+
+def current_worker() -> int:
+    """The number of the worker that this thread is, from 0; -1 if it is none."""
+    return _current.worker
+
+
+def set_current_worker(number: int) -> None:
+    """Who runs tasks says which worker does, before each or once."""
+    _current.worker = number
+
+
+class Crew(Protocol):
+    """Who runs the tasks of a queue: threads, or a test that picks them one by one."""
+
+    def start(self) -> None:
+        """Begin; once."""
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for the end after the queue was closed or is to finish; False if that did not come in time."""
 
 
 class Workers:
@@ -16,7 +45,9 @@ class Workers:
     def __init__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> None:
         self._queue = queue
         self._on_error = on_error
-        self._threads = [threading.Thread(target=self._run, name=f"worker-{n}", daemon=True) for n in range(count)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(n,), name=f"worker-{n}", daemon=True) for n in range(count)
+        ]
 
     def start(self) -> None:
         """Start the threads; once."""
@@ -25,17 +56,21 @@ class Workers:
 
     def join(self, timeout_seconds: float) -> bool:
         """Wait for all threads after the queue was closed; False if one still runs when time is up."""
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout_seconds)
-        return not any(t.is_alive() for t in self._threads if t is not threading.current_thread())
+        deadline = time.monotonic() + timeout_seconds
+        others = [thread for thread in self._threads if thread is not threading.current_thread()]
+        for thread in others:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in others)
 
-    def _run(self) -> None:
+    def _run(self, number: int) -> None:
+        set_current_worker(number)
         while True:
+            task = self._queue.take()
+            if task is None:
+                return
             try:
-                task = self._queue.take()
-                if task is None:
-                    return
                 task()
             except Exception as error:  # noqa: BLE001 (whatever a task raises belongs to its owner)
                 self._on_error(error)
+            finally:
+                del task  # nothing is kept alive by a worker that waits

@@ -1,0 +1,204 @@
+"""How much may be on its way in the engine of what sources brought in."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+__all__ = ["Admission", "Ticket", "Window"]
+
+
+class Ticket:
+    """Stands for an input that is on its way, or for several that an item came of; belongs to the admission's lock."""
+
+    __slots__ = ("count", "parents", "size", "window")
+
+    def __init__(self, window: Window | None, size: int, parents: Sequence[Ticket], count: int) -> None:
+        self.window = window
+        """Of an input: that of its source; None once it has left, and of several inputs."""
+        self.size = size
+        self.parents = parents
+        self.count = count
+        """How many items that came of it have yet to be executed."""
+
+
+class Window:
+    """What is on its way of one source, in the order in which it came; belongs to the admission's lock."""
+
+    __slots__ = ("is_granted", "is_refused", "on_drained", "resume", "size", "tickets")
+
+    def __init__(self, resume: Callable[[], None]) -> None:
+        self.resume = resume
+        self.tickets: deque[Ticket] = deque()
+        self.size = 0
+        self.is_refused = False
+        """Its own bounds have held the source back."""
+        self.is_granted = False
+        """It waited for room in all, was told to come, and has not come yet."""
+        self.on_drained: Callable[[], None] | None = None
+
+
+class Admission:
+    """Admits inputs while there is room, and tells sources that were refused when there is again.
+
+    An input is on its way until everything that it led to has been executed, and the same holds for all earlier ones
+    of its source: what waits behind for an earlier one to come is on its way still. So the engine's inner queues are
+    bounded, and a worker that is stuck holds its source back after a bounded number of inputs and a bounded size. One
+    input is always admitted, however large. While sources wait for room in all, others queue behind them, so that many
+    small inputs never keep a large one out. Thread-safe; `resume` is called without a lock.
+    """
+
+    def __init__(self, inputs: int, size: int, source_inputs: int, source_size: int) -> None:
+        """Bounds in number and size: of all, and of one source."""
+        self._most_inputs = inputs
+        self._most_size = size
+        self._source_inputs = source_inputs
+        self._source_size = source_size
+        self._lock = threading.Lock()
+        self._inputs = 0
+        self._size = 0
+        self._refused: dict[Window, int] = {}  # those that the whole held back, in order, and how much each wants
+
+    @property
+    def inputs(self) -> int:
+        """How many are on their way."""
+        return self._inputs
+
+    @property
+    def size(self) -> int:
+        """Their sizes, added up."""
+        return self._size
+
+    def open(self, resume: Callable[[], None]) -> Window:
+        """A source begins; ``resume`` is called on a worker when there is room after a refusal."""
+        return Window(resume)
+
+    def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
+        """Admit an input, as so many items; None if there is no room, and the source is told when there is."""
+        with self._lock:
+            if window.tickets and (
+                len(window.tickets) >= self._source_inputs or window.size + size > self._source_size
+            ):
+                window.is_refused = True
+                return None
+            if self._inputs and (
+                self._inputs >= self._most_inputs or self._size + size > self._most_size or self._is_behind(window)
+            ):
+                window.is_granted = False
+                self._refused[window] = size
+                return None
+            window.is_granted = False
+            if self._refused:
+                self._refused.pop(window, None)
+            ticket = Ticket(window, size, (), count)
+            window.tickets.append(ticket)
+            window.size += size
+            self._inputs += 1
+            self._size += size
+            return ticket
+
+    def share(self, tickets: Sequence[Ticket], count: int) -> Ticket | None:
+        """So many items came of inputs with these tickets, which are over themselves: what the items carry."""
+        if not count:
+            self.leave(tickets)
+            return None
+        if len(tickets) > 1:
+            return Ticket(None, 0, tickets, count)
+        if not tickets:
+            return None
+        if count > 1:
+            with self._lock:
+                tickets[0].count += count - 1
+        return tickets[0]
+
+    def leave(self, tickets: Sequence[Ticket]) -> None:
+        """Items with these tickets are over; sources may be resumed by this call."""
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            touched = self._over(tickets)
+            for window in touched:
+                self._advance(window, calls)
+            if touched and self._refused:
+                self._grant(calls)
+        for call in calls:
+            call()
+
+    def withdraw(self, window: Window) -> None:
+        """The source does not come any more; what is on its way stays so."""
+        calls: list[Callable[[], None]] = []
+        with self._lock:
+            window.is_refused = False
+            self._refused.pop(window, None)
+            self._grant(calls)
+        for call in calls:
+            call()
+
+    def when_drained(self, window: Window, call: Callable[[], None]) -> None:
+        """Call this once nothing of the source is on its way any more."""
+        with self._lock:
+            if window.tickets:
+                window.on_drained = call
+                return
+        call()
+
+    def _is_behind(self, window: Window) -> bool:
+        """Whether another source has waited for longer, and this one was not told to come."""
+        return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
+
+    def _over(self, tickets: Sequence[Ticket]) -> list[Window]:
+        """Count items off; gives the windows whose oldest input has left."""
+        touched: list[Window] = []
+        waiting = list(tickets)
+        while waiting:
+            ticket = waiting.pop()
+            ticket.count -= 1
+            if ticket.count:
+                continue
+            waiting += ticket.parents
+            window, ticket.window = ticket.window, None
+            if window is not None and window.tickets[0] is ticket:
+                touched.append(window)
+        return touched
+
+    def _advance(self, window: Window, calls: list[Callable[[], None]]) -> None:
+        tickets = window.tickets
+        while tickets and tickets[0].window is None:
+            size = tickets.popleft().size
+            window.size -= size
+            self._size -= size
+            self._inputs -= 1
+        if window.is_refused:
+            window.is_refused = False
+            calls.append(window.resume)
+        if window.on_drained is not None and not tickets:
+            calls.append(window.on_drained)
+            window.on_drained = None
+
+    def _grant(self, calls: list[Callable[[], None]]) -> None:
+        """Those that wait for room in all, as far as there is some now; one always finds room."""
+        inputs, size = self._inputs, self._size
+        while self._refused:
+            window = next(iter(self._refused))
+            wanted = self._refused[window]
+            inputs += 1
+            size += wanted
+            if inputs > 1 and (inputs > self._most_inputs or size > self._most_size):
+                break
+            del self._refused[window]
+            window.is_granted = True
+            calls.append(window.resume)
+
+    def _check(self, windows: Sequence[Window]) -> None:
+        """Assert the invariants, given all windows that are or were open."""
+        with self._lock:
+            assert self._inputs == sum(len(window.tickets) for window in windows)
+            assert self._size == sum(window.size for window in windows)
+            assert self._inputs <= max(1, self._most_inputs)
+            for window in windows:
+                assert window.size == sum(ticket.size for ticket in window.tickets)
+                assert len(window.tickets) <= self._source_inputs
+                assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
+            for window in self._refused:
+                assert window in windows
+                assert self._inputs or any(w.is_granted for w in windows), "a source waits for room that is there"

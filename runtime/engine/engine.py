@@ -1,0 +1,171 @@
+"""The query engine: starts and stops plans, and passes barriers through them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from twisted.logger import Logger
+
+from runtime.engine.admission import Admission
+from runtime.engine.barriers import BarrierFuture, BarrierOutcome
+from runtime.engine.cuts import barrier_places
+from runtime.engine.errors import EngineError
+from runtime.engine.listeners import StatisticsListener, StatusListener
+from runtime.engine.plan import Plan
+from runtime.engine.publishing import Publisher
+from runtime.engine.queue import TaskQueue
+from runtime.engine.running_query import QueryCounters, RunningQuery
+from runtime.engine.tasks import StartQueryTask, StopQueryTask
+from runtime.engine.workers import Crew, Workers
+
+__all__ = ["EngineConfig", "QueryEngine"]
+
+
+class EngineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sizes of an engine."""
+
+    workers: int = 2
+    """Threads that run tasks."""
+    admitted: int = 1000
+    """Inputs of all sources that are on their way: admitted, and not everything that came of them is executed."""
+    admitted_size: int = 32 << 20
+    """The same in the size that sources give: bytes where their input is raw."""
+    in_flight: int = 64
+    """Inputs of one source that are on their way."""
+    in_flight_size: int = 16 << 20
+    """The same in size."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} of at least 1, was {getattr(self, name)}")
+
+
+class QueryEngine:
+    """Carries out plans, each in the shape of a query with an id, on workers that they all share.
+
+    The calls may come from any thread and do not wait, `shutdown` excepted; workers do what they ask for, and the
+    listeners hear of it. `_queries` belongs to who holds `_lock`.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        status: StatusListener,
+        statistics: StatisticsListener | None = None,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+        workers: Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew] | None = None,
+    ) -> None:
+        """``workers`` makes what runs the tasks: threads, if it is not given. They start at once."""
+        self._publisher = Publisher(status, statistics)
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._queries: dict[str, RunningQuery] = {}
+        self._is_shut_down = False
+        self.queue = TaskQueue(now_s)
+        """What waits for workers."""
+        self.admission = Admission(config.admitted, config.admitted_size, config.in_flight, config.in_flight_size)
+        """What is on its way."""
+        self.faults = 0
+        """Errors that no query is to blame for: 0, or the engine is broken."""
+        self._workers = (workers or Workers)(self.queue, config.workers, self._on_fault)
+        self._workers.start()
+
+    def start(self, plan: Plan) -> None:
+        """Start a plan; does nothing but say so if its id is of a query that has not ended.
+
+        Raises PlanError if the plan cannot be carried out at all. A plan is started once; for a further start, make
+        another one: the pipelines remember.
+        """
+        places = barrier_places(plan)
+        query = RunningQuery(
+            plan,
+            places,
+            queue=self.queue,
+            admission=self.admission,
+            publisher=self._publisher,
+            now_s=self._now_s,
+            on_ended=self._ended,
+        )
+        with self._lock:
+            is_shut_down = self._is_shut_down
+            is_free = not is_shut_down and self._queries.setdefault(plan.query_id, query) is query
+        if is_free:
+            self.queue.put(StartQueryTask(query))
+        elif is_shut_down:
+            self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
+        else:
+            ignored = partial(self._publisher.ignored, plan.query_id, "start", "a query with this id has not ended")
+            self.queue.put(ignored)
+
+    def stop(self, query_id: str) -> None:
+        """Stop a query: what its pipelines have begun goes all the way; does nothing but say so if there is none."""
+        self.queue.put(StopQueryTask(partial(self._stop, query_id)))
+
+    def _stop(self, query_id: str) -> None:
+        with self._lock:
+            query = self._queries.get(query_id)
+        if query is None:
+            self._publisher.ignored(query_id, "stop", "no query has this id")
+        elif not query.stop():
+            self._publisher.ignored(query_id, "stop", "the query is ending already")
+
+    def request_barrier(self, query_id: str, payload: object = None) -> BarrierFuture:
+        """Cut a query's input here, and have everything before the cut go all the way and all pipelines drained.
+
+        Input is held at the sources meanwhile, or at the plan's cut points. Requests without a payload share a barrier,
+        see `BarrierCycle`. If the query is not running, it is done at once. Raises BarrierError, which names the node,
+        if a pipeline cannot drain; also when all sources have ended.
+        """
+        with self._lock:
+            query = self._queries.get(query_id)
+        if query is not None:
+            return query.request_barrier(payload)
+        future = BarrierFuture()
+        future.settle(BarrierOutcome.NOT_RUNNING, None)
+        return future
+
+    def counters(self, query_id: str) -> QueryCounters | None:
+        """What a query has done so far; None if there is none."""
+        with self._lock:
+            query = self._queries.get(query_id)
+        return None if query is None else query.counters()
+
+    def shutdown(self, timeout_s: float) -> None:
+        """End every query at once, without `Pipeline.stop`, and the workers; may be called twice, not by a worker.
+
+        Raises EngineError if a worker has not ended in time: a source or a pipeline does not return.
+        """
+        with self._lock:
+            self._is_shut_down = True
+            queries = list(self._queries.values())
+        for query in queries:
+            self.queue.put(StopQueryTask(partial(query.dispose, "the engine was shut down")))
+        self.queue.finish()
+        if not self._workers.join(timeout_s):
+            self.queue.close()
+            raise EngineError(f"expected the workers to end within {timeout_s} s, one still runs")
+        self.queue.close()
+
+    def _ended(self, query: RunningQuery) -> None:
+        with self._lock:
+            del self._queries[query.query_id]
+
+    def _on_fault(self, error: BaseException) -> None:
+        self.faults += 1
+        self._log.critical("a task of the engine failed: {error!r}", error=error)
+
+    def check(self) -> None:
+        """Assert the invariants; for tests that run one task at a time."""
+        assert not self.faults
+        with self._lock:
+            queries = list(self._queries.values())
+        for query in queries:
+            query.check()

@@ -1,0 +1,139 @@
+"""What waits at a pipeline: inputs of all ports in the order in which they came, and those that come again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from runtime.engine.admission import Ticket
+
+__all__ = ["END_OF_PORT", "Entry", "Inbox"]
+
+Entry = tuple[int, object, int, "Ticket | None"]
+"""Port, item, size, ticket."""
+
+END_OF_PORT: Final = object()
+"""Stands as an item behind the last input of its port."""
+
+
+class Inbox:
+    """Belongs to its node, which calls everything with its lock held."""
+
+    __slots__ = ("_aside", "_is_parallel", "_later", "_most_inputs", "_most_size", "_size", "_waiting", "ends")
+
+    def __init__(self, most_inputs: int, most_size: int, *, is_parallel: bool) -> None:
+        """``most_inputs`` and ``most_size`` bound what is taken at a time, see `Pipeline`."""
+        self._most_inputs = most_inputs
+        self._most_size = most_size
+        self._is_parallel = is_parallel
+        self._waiting: deque[Entry] = deque()
+        self._size = 0
+        self._aside: list[Entry] = []  # come again once others were executed, or nothing is under way
+        self._later: list[tuple[float, Entry]] = []  # come again at their time, in seconds
+        self.ends = 0
+        """How many of the entries are ends of ports."""
+
+    def __len__(self) -> int:
+        """Everything that has yet to be executed and is not being executed."""
+        return len(self._waiting) + len(self._aside) + len(self._later)
+
+    def __bool__(self) -> bool:
+        """Whether something can be taken now."""
+        return bool(self._waiting)
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether inputs that were taken before have yet to come again."""
+        return bool(self._aside or self._later)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the end of a port is next."""
+        return bool(self.ends) and self._waiting[0][1] is END_OF_PORT
+
+    @property
+    def calls(self) -> int:
+        """How many calls what waits is enough for."""
+        if not self._waiting:
+            return 0
+        if self._most_size:
+            return 1 + self._size // self._most_size
+        return 1 + (len(self._waiting) - 1) // self._most_inputs
+
+    def add(self, entry: Entry) -> None:
+        """One more."""
+        self._waiting.append(entry)
+        self._size += entry[2]
+
+    def add_end(self, port: int) -> None:
+        """Nothing new comes at this port."""
+        self._waiting.append((port, END_OF_PORT, 0, None))
+        self.ends += 1
+
+    def take_end(self) -> int:
+        """The port whose end is next."""
+        self.ends -= 1
+        return self._waiting.popleft()[0]
+
+    def take(self) -> tuple[list[Entry], int]:
+        """The next inputs, neighbours of one port, at least one, and their size."""
+        waiting, most_size = self._waiting, self._most_size
+        first = waiting.popleft()
+        entries, size, port = [first], first[2], first[0]
+        for _ in range(min(self._most_inputs - 1, len(waiting))):
+            entry = waiting[0]
+            if entry[0] != port or entry[1] is END_OF_PORT or (most_size and size + entry[2] > most_size):
+                break
+            entries.append(waiting.popleft())
+            size += entry[2]
+        self._size -= size
+        return entries, size
+
+    def repeat(self, entries: Sequence[Entry], later: Sequence[tuple[float, Entry]]) -> None:
+        """These have to come again: before all others, or if several calls may be made at a time, aside first."""
+        self._later += later
+        if self._is_parallel:
+            self._aside += entries
+            return
+        self._waiting.extendleft(reversed(entries))
+        self._size += sum([entry[2] for entry in entries])
+
+    def return_aside(self) -> None:
+        """Others were executed, or nothing is under way."""
+        aside, self._aside = self._aside, []
+        self._return(aside)
+
+    def return_due(self, now_s: float) -> None:
+        """The time of some has come."""
+        due = [entry for due_s, entry in self._later if due_s <= now_s]
+        self._later = [each for each in self._later if each[0] > now_s]
+        self._return(due)
+
+    def _return(self, entries: list[Entry]) -> None:
+        """Behind all that waits, but before the end of a port."""
+        at = len(self._waiting)
+        if self.ends:
+            at = next(i for i, entry in enumerate(self._waiting) if entry[1] is END_OF_PORT)
+        for entry in reversed(entries):
+            self._waiting.insert(at, entry)
+            self._size += entry[2]
+
+    def clear(self) -> list[Entry]:
+        """Drop everything; gives the inputs."""
+        entries = [*self._waiting, *self._aside, *[entry for _, entry in self._later]]
+        self._waiting.clear()
+        self._aside, self._later, self._size, self.ends = [], [], 0, 0
+        return [entry for entry in entries if entry[1] is not END_OF_PORT]
+
+    def clear_ends(self) -> None:
+        """Drop the ends of ports."""
+        if self.ends:
+            self._waiting = deque(entry for entry in self._waiting if entry[1] is not END_OF_PORT)
+            self.ends = 0
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self._size == sum(entry[2] for entry in self._waiting)
+        assert self.ends == sum(entry[1] is END_OF_PORT for entry in self._waiting)
+        assert self._is_parallel or not self._aside

@@ -1,0 +1,115 @@
+"""Lifetimes by explicit reference counts: a callback that is called when the last reference to it goes.
+
+```
+owner, reference = callback(call)       reference.copy() ──▶ one more
+reference.release() … the last one ──▶ call()               owner.release() ──▶ disarmed: call() never comes
+```
+
+Nothing is left to the garbage collector: who holds a reference releases it, by a call or as a context manager. What
+must not keep its target alive, a task that waits say, holds a `weakref.ref` to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from runtime.engine.errors import EngineError
+
+__all__ = ["CallbackOwner", "CallbackReference", "callback"]
+
+
+class _Callback:
+    """What owner and references share. `count` and `call` belong to who holds `lock`."""
+
+    __slots__ = ("call", "count", "lock")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.lock = threading.Lock()
+        self.count = 1
+        self.call: Callable[[], None] | None = call
+
+
+class CallbackOwner:
+    """Decides whether the callback may come: releasing the owner disarms it. Thread-safe."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, shared: _Callback) -> None:
+        self._callback = shared
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether the callback is still to come."""
+        return self._callback.call is not None
+
+    @property
+    def references(self) -> int:
+        """How many references have not been released."""
+        return self._callback.count
+
+    def release(self) -> None:
+        """The callback does not come any more, unless the last reference has gone before; may be called twice."""
+        with self._callback.lock:
+            self._callback.call = None
+
+    def __enter__(self) -> CallbackOwner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class CallbackReference:
+    """Puts the callback off for as long as it is held. Thread-safe."""
+
+    __slots__ = ("_callback", "_is_held")
+
+    def __init__(self, shared: _Callback) -> None:
+        self._callback = shared
+        self._is_held = True  # belongs to who holds the callback's lock
+
+    def copy(self) -> CallbackReference:
+        """One more reference; raises EngineError if this one has been released."""
+        with self._callback.lock:
+            if not self._is_held:
+                raise EngineError("expected a reference that is held, was one that has been released")
+            self._callback.count += 1
+        return CallbackReference(self._callback)
+
+    def release(self) -> None:
+        """Give it up; the last one to go makes the call, on its thread. May be called twice."""
+        with self._callback.lock:
+            if not self._is_held:
+                return
+            self._is_held = False
+            self._callback.count -= 1
+            if self._callback.count:
+                return
+            call, self._callback.call = self._callback.call, None
+        if call is not None:
+            call()
+
+    def __enter__(self) -> CallbackReference:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def callback(call: Callable[[], None]) -> tuple[CallbackOwner, CallbackReference]:
+    """The owner and the first reference of a callback.
+
+    >>> owner, first = callback(lambda: print("the last one has gone"))
+    >>> second = first.copy()
+    >>> first.release()
+    >>> second.release()
+    the last one has gone
+    """
+    shared = _Callback(call)
+    return CallbackOwner(shared), CallbackReference(shared)

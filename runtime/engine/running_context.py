@@ -1,0 +1,133 @@
+"""A pipeline's call: what it is given, what it leaves behind, and what becomes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runtime.engine.barriers import Barrier
+from runtime.engine.errors import EngineError
+from runtime.engine.inbox import Entry
+from runtime.engine.plan import Context
+
+if TYPE_CHECKING:
+    from runtime.engine.running_node import RunningNode
+
+__all__ = ["DRAIN", "END", "INPUTS", "START", "STOP", "Call", "RunningContext"]
+
+START, INPUTS, END, DRAIN, STOP = range(5)
+"""The kinds of calls, by the method that is called."""
+
+
+class Call:
+    """A call that a worker is about to make or is making; belongs to that worker."""
+
+    __slots__ = ("barrier", "entries", "has_turn", "kind", "node", "port", "size")
+
+    def __init__(self, node: RunningNode, kind: int, port: int = -1, barrier: Barrier | None = None) -> None:
+        self.node = node
+        self.kind = kind
+        self.port = port
+        self.barrier = barrier
+        self.entries: list[Entry] = []
+        self.size = 0
+        self.has_turn = False
+
+
+class RunningContext(Context):
+    """The context of one call at a time; belongs to the worker that makes it."""
+
+    def __init__(self, node: RunningNode) -> None:
+        self._node = node
+        self.query_id = node.query.query_id
+        self.name = node.name
+        self.successors = len(node.edges)
+        self.worker = -1
+        self.port = -1
+        self._call: Call | None = None
+        self.emitted: list[tuple[int | None, object, int]] = []
+        self.repeated: list[object] = []
+        self.later: list[tuple[float, object]] = []
+        self.begun: Barrier | None = None
+
+    def begin(self, call: Call, worker: int) -> None:
+        """A call is made with it."""
+        self._call = call
+        self.worker = worker
+        self.port = call.port
+
+    def end(self) -> None:
+        """The call is over and what it left was taken: nothing of it is kept."""
+        self._call = None
+        self.emitted = []
+        self.begun = None
+        if self.repeated or self.later:
+            self.repeated, self.later = [], []
+
+    def now_s(self) -> float:
+        """See `Context`."""
+        return self._node.query.now_s()
+
+    def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
+        """See `Context`."""
+        if self._call is None or self._call.kind == START:
+            raise EngineError(f"expected node {self.name} to emit within a call behind start, was outside of one")
+        if successor is not None and not 0 <= successor < self.successors:
+            last = self.successors - 1
+            raise EngineError(f"expected a successor from 0 to {last} of node {self.name}, was {successor}")
+        self.emitted.append((successor, item, size))
+
+    def repeat(self, inputs: Sequence[object], after_s: float = 0.0) -> None:
+        """See `Context`."""
+        if self._call is None or self._call.kind not in {INPUTS, END}:
+            raise EngineError(f"expected node {self.name} to repeat inputs within execute, was outside of it")
+        if after_s > 0:
+            due_s = self.now_s() + after_s
+            self.later += [(due_s, each) for each in inputs]
+        else:
+            self.repeated += inputs
+
+    def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
+        """See `Context`."""
+        if not self._node.is_cut_point:
+            raise EngineError(f"expected a cut point to begin a barrier, was node {self.name}")
+        if self._call is None or self._call.kind not in {INPUTS, END, DRAIN}:
+            raise EngineError(f"expected cut point {self.name} to begin a barrier within a call, was outside of one")
+        if self.begun is not None:
+            raise EngineError(f"expected one barrier in a call of cut point {self.name}, was a second one")
+        self.begun = self._node.query.begin_barrier(self._node, barrier, payload)
+        return self.begun
+
+    def give_turn(self) -> None:
+        """See `Context`."""
+        if self._call is not None and self._call.has_turn:
+            self._node.give_turn(self._call)
+
+    # What the call leaves behind
+
+    def deliver(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[float, Entry]]]:
+        """Give what was emitted to the successors; gives the entries that come again, now and later."""
+        node, emitted = self._node, self.emitted
+        edges = node.edges
+        many = len(edges)
+        count = sum([many if successor is None else 1 for successor, _, _ in emitted]) if many else 0
+        if not (self.repeated or self.later):
+            tickets = [entry[3] for entry in entries if entry[3] is not None]
+            ticket = node.query.admission.share(tickets, count)
+            again: list[Entry] = []
+            later: list[tuple[float, Entry]] = []
+        else:
+            held = {id(entry[1]): entry for entry in entries}
+            kept = {id(item) for item in self.repeated} | {id(item) for _, item in self.later}
+            fresh = len([item for item in self.repeated if id(item) not in held])
+            fresh += len([item for _, item in self.later if id(item) not in held])
+            tickets = [entry[3] for entry in entries if entry[3] is not None and id(entry[1]) not in kept]
+            ticket = node.query.admission.share(tickets, count + fresh)
+            port = self.port
+            again = [held.get(id(item)) or (port, item, 1, ticket) for item in self.repeated]
+            later = [(due_s, held.get(id(item)) or (port, item, 1, ticket)) for due_s, item in self.later]
+        if count:
+            for number, edge in enumerate(edges):
+                port = edge.port
+                edge.node.accept([(port, i, size, ticket) for to, i, size in emitted if to is None or to == number])
+        return again, later

@@ -1,0 +1,415 @@
+"""A pipeline of a running query: which of its calls are due, and when it ends."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runtime.engine.barriers import Barrier
+from runtime.engine.inbox import Entry, Inbox
+from runtime.engine.lifetime import CallbackReference, callback
+from runtime.engine.plan import Node, Pipeline
+from runtime.engine.running_calls import discard, perform
+from runtime.engine.running_context import DRAIN, END, INPUTS, START, Call, RunningContext
+from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WorkTask
+
+if TYPE_CHECKING:
+    from runtime.engine.running_query import RunningQuery
+
+__all__ = ["Edge", "RunningNode"]
+
+
+class Edge:
+    """What a source or a node holds of a successor: the way to it, and a reference that keeps it from ending.
+
+    `passed` belongs to the consumer's lock, the rest is never changed.
+    """
+
+    __slots__ = ("node", "passed", "port", "reference")
+
+    def __init__(self, node: RunningNode, port: int) -> None:
+        self.node = node
+        self.port = port
+        self.reference = node.referred(port)
+        self.passed = 0  # the last barrier that the producer passed on
+
+
+class RunningNode:
+    """See the module.
+
+    A call is taken with the lock held and made without it, by the worker that took it; what belongs to the call belongs
+    to that worker. Everything else that changes belongs to who holds `_lock`. Locks are taken in the order query,
+    source, node, queue or admission; none is held while user code runs.
+    """
+
+    def __init__(
+        self,
+        query: RunningQuery,
+        node: Node,
+        edges: Sequence[Edge],
+        termination: CallbackReference,
+        *,
+        is_behind: bool,
+    ) -> None:
+        assert isinstance(node.body, Pipeline)
+        self.query = query
+        self.name = node.name
+        self.pipeline = node.body
+        self.edges = tuple(edges)
+        self.is_cut_point = node.is_cut_point
+        self.is_first = all(not each.node.inputs for each in node.inputs)
+        """Whether only sources feed it."""
+        self.is_behind = is_behind
+        """Whether barriers pass it, or begin behind it."""
+        self.contexts: list[RunningContext] = []
+        """Those that no call has at the moment; a list's ends are safe to share."""
+        self._concurrency = node.body.concurrency
+        self._takes_turns = node.body.takes_turns and self._concurrency > 1
+        self._weak = weakref.ref(self)
+        self._plan_task = query.queue.admit if self.is_first else query.queue.put
+
+        self._lock = threading.Lock()
+        self._termination = termination
+        self._owner, self._first_reference = callback(self._unreferenced)
+        self._open: dict[int, int] = {}  # by port: producers that have not ended
+        self._open_edges = 0
+        self._inbox = Inbox(node.body.most_inputs, node.body.most_size, is_parallel=self._concurrency > 1)
+        self._planned = 0  # tasks that have not come yet
+        self._running = 0  # calls under way
+        self._is_exclusive = False  # the call under way bears no other beside it
+        self._is_turn_taken = False
+        self._is_started = False
+        self._is_stopping = False  # the query is being stopped: no ends of input any more
+        self._is_over = False  # disposed of, or about to end: takes nothing any more
+        self._has_ended = False
+        self._parked: CallbackReference | None = None  # the last reference, while something waits
+        self._barrier: Barrier | None = None
+        self._tokens = 0  # open producers that have passed it on
+        self._is_asked = False  # of a cut point: `start_drain` was called for the barrier
+        self._is_resting = False  # of a cut point: the barrier has begun
+        self.finished_inputs = 0
+        """Inputs that were executed, without barriers and ends of ports."""
+
+    # What producers do
+
+    def referred(self, port: int) -> CallbackReference:
+        """One more producer at a port, before the query starts: its reference."""
+        self._open[port] = self._open.get(port, 0) + 1
+        self._open_edges += 1
+        return self._first_reference.copy()
+
+    def built(self) -> None:
+        """All producers are there."""
+        self._first_reference.release()
+
+    def accept(self, entries: Sequence[Entry]) -> None:
+        """Take what a producer has emitted."""
+        planned = 0
+        with self._lock:
+            is_over = self._is_over
+            if not is_over:
+                for entry in entries:
+                    self._inbox.add(entry)
+                if self._concurrency > 1 or not (self._planned or self._running):
+                    planned = self._due()
+        if is_over:
+            self.expire(entries)
+        elif planned:
+            self._plan(planned)
+
+    def pass_barrier(self, edge: Edge, barrier: Barrier) -> None:
+        """A producer has emitted all that stands before the barrier."""
+        with self._lock:
+            if self._is_over or self.query.barrier is not barrier:
+                return
+            edge.passed = barrier.number
+            self._barrier = barrier
+            self._tokens += 1
+            planned = self._due()
+        self._plan(planned)
+
+    def producer_ended(self, edge: Edge) -> None:
+        """A producer has emitted all that it ever will, and gives up its reference."""
+        with self._lock:
+            self._open_edges -= 1
+            self._open[edge.port] -= 1
+            if self._barrier is not None and edge.passed == self._barrier.number:
+                self._tokens -= 1
+            if not (self._open[edge.port] or self._is_stopping or self._is_over):
+                self._inbox.add_end(edge.port)
+            planned = self._due()
+            is_last = not self._open_edges
+        self._plan(planned)
+        if is_last:
+            self.query.queue.put(PendingPipelineStopTask(self, edge.reference))
+        else:
+            edge.reference.release()
+
+    # Barriers
+
+    def want_barrier(self, barrier: Barrier) -> None:
+        """Of a cut point: a barrier was requested."""
+        with self._lock:
+            if not self._is_over:
+                self._barrier, self._is_asked = barrier, False
+            planned = self._due()
+        self._plan(planned)
+
+    def barrier_begun(self, barrier: Barrier) -> None:
+        """Of a cut point: it begins the barrier within the call that is under way."""
+        with self._lock:
+            self._barrier, self._is_asked = barrier, True
+
+    def barrier_over(self) -> None:
+        """The barrier has completed, or was aborted."""
+        with self._lock:
+            self._barrier, self._tokens = None, 0
+            self._is_asked = self._is_resting = False
+            planned = self._due()
+            parked = self._unpark()
+        self._plan(planned)
+        _release(parked)
+
+    # Which call is due
+
+    def _due(self) -> int:
+        """How many more tasks are needed; counts them as planned."""
+        if self._is_over or self._is_exclusive or self._is_resting:
+            return 0
+        most = self._concurrency - self._running - self._planned
+        if most <= 0:
+            return 0
+        if self._is_drain_due() or (self._inbox.is_at_end and self._is_alone()):
+            wanted = 1
+        elif not self._inbox or self._inbox.is_at_end or self._is_turn_taken:
+            return 0
+        else:
+            wanted = 1 if self._takes_turns or self._concurrency == 1 else self._inbox.calls
+        planned = max(0, min(most, wanted - self._planned))
+        self._planned += planned
+        return planned
+
+    def _is_alone(self) -> bool:
+        """Nothing that was taken has yet to be executed."""
+        return not (self._running or self._inbox.has_repeats)
+
+    def _is_drain_due(self) -> bool:
+        if self._barrier is None:
+            return False
+        if self.is_cut_point:
+            return not (self._is_asked or self._running)
+        return 0 < self._tokens == self._open_edges and not self._inbox and self._is_alone()
+
+    def _plan(self, count: int) -> None:
+        for _ in range(count):
+            self._plan_task(WorkTask(self._weak))
+
+    def take(self) -> Call | None:
+        """A worker has come: the call that it is to make, if one is still due."""
+        with self._lock:
+            self._planned -= 1
+            call = self._next_call()
+            if call is not None:
+                self._running += 1
+                self._is_exclusive = call.kind != INPUTS
+            planned = self._due()
+            parked = self._unpark()
+        self._plan(planned)
+        _release(parked)
+        return call
+
+    def _next_call(self) -> Call | None:
+        if self._is_over or self._is_exclusive or self._is_resting or self._running >= self._concurrency:
+            return None
+        if self._is_drain_due():
+            self._is_asked = True
+            return Call(self, DRAIN, -1, self._barrier)
+        inbox = self._inbox
+        if inbox.is_at_end:
+            return Call(self, END, inbox.take_end()) if self._is_alone() else None
+        if not inbox or self._is_turn_taken:
+            return None
+        call = Call(self, INPUTS)
+        call.entries, call.size = inbox.take()
+        call.port = call.entries[0][0]
+        call.has_turn = self._is_turn_taken = self._takes_turns
+        return call
+
+    def make(self, call: Call) -> None:
+        """Make a call that was taken."""
+        perform(self, call)
+
+    def give_turn(self, call: Call) -> None:
+        """Another worker may take the next inputs."""
+        with self._lock:
+            call.has_turn = self._is_turn_taken = False
+            planned = self._due()
+        self._plan(planned)
+
+    def wake(self) -> None:
+        """Inputs whose time has come wait again."""
+        now_s = self.query.now_s()
+        with self._lock:
+            self._inbox.return_due(now_s)
+            planned = self._due()
+        self._plan(planned)
+
+    def settle(self, call: Call, again: Sequence[Entry] = (), later: Sequence[tuple[float, Entry]] = ()) -> None:
+        """A call has returned and what it emitted was delivered; these of its inputs come again."""
+        with self._lock:
+            self._running -= 1
+            if call.kind != INPUTS:
+                self._is_exclusive = False
+            elif call.has_turn:
+                self._is_turn_taken = False
+            executed = len(call.entries) - len(again) - len(later)
+            self.finished_inputs += max(0, executed)
+            self._settle_barrier(call)
+            is_over = self._is_over
+            if not is_over:
+                if again or later:
+                    self._inbox.repeat(again, later)
+                if self._inbox.has_repeats and (executed > 0 or not self._running):
+                    self._inbox.return_aside()
+            is_ending = is_over and not self._running
+            planned = self._due()
+            parked = self._unpark()
+        self._plan(planned)
+        _release(parked)
+        if is_over:
+            self.expire([*again, *[entry for _, entry in later]])
+        else:
+            for due_s, _ in later:
+                self.query.queue.put_at(WorkTask(self._weak, is_wake=True), due_s)
+        if is_ending:
+            self._end()
+
+    def _settle_barrier(self, call: Call) -> None:
+        if call.barrier is None or self._barrier is not call.barrier:
+            return
+        if self.is_cut_point:
+            self._is_resting = True
+        else:
+            self._barrier, self._tokens = None, 0
+
+    # Beginning and end
+
+    def enter(self, call: Call) -> bool:
+        """A call of `start` or `stop` is about to be made; False if it is not wanted any more."""
+        with self._lock:
+            if self._is_over or (call.kind == START and self._is_stopping):
+                return False
+            self._running += 1
+            self._is_exclusive = True
+            return True
+
+    @property
+    def is_started(self) -> bool:
+        """Whether `Pipeline.start` has returned, and neither `stop` nor `discard` was called."""
+        return self._is_started
+
+    def set_started(self, *, is_started: bool) -> None:
+        """The call of `start` has returned, or that of `stop` is about to be made."""
+        with self._lock:
+            self._is_started = is_started
+
+    def park(self, reference: CallbackReference) -> None:
+        """Give up the last reference once nothing waits here any more."""
+        with self._lock:
+            self._parked = reference
+            parked = self._unpark()
+        _release(parked)
+
+    def _unpark(self) -> CallbackReference | None:
+        """The last reference, if it can be given up now."""
+        if self._parked is None or self._running or self._planned or self._is_resting:
+            return None
+        if len(self._inbox) and not self._is_over:
+            return None
+        parked, self._parked = self._parked, None
+        return parked
+
+    def _unreferenced(self) -> None:
+        """The last reference has gone."""
+        self.query.queue.put(StopPipelineTask(self))
+
+    def quiesce(self) -> None:
+        """The query is being stopped: what no pipeline has seen is skipped, what one has seen goes all the way."""
+        with self._lock:
+            self._is_stopping = True
+            skipped = self._inbox.clear() if self.is_first else []
+            self._inbox.clear_ends()
+            planned = self._due()
+            parked = self._unpark()
+        self._plan(planned)
+        _release(parked)
+        self.expire(skipped)
+
+    def dispose(self) -> None:
+        """End at once, or when the calls under way have returned; what waits is skipped."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            skipped = self._inbox.clear()
+            parked, self._parked = self._parked, None
+            is_ending = not self._running
+        self._owner.release()
+        _release(parked)
+        self.expire(skipped)
+        if is_ending:
+            self._end()
+
+    def expire(self, entries: Sequence[Entry]) -> None:
+        """These inputs are skipped."""
+        if entries:
+            self.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
+            self.query.expired(self.name, len(entries))
+
+    def end(self) -> None:
+        """The pipeline was stopped, or never started."""
+        with self._lock:
+            self._is_over = True
+            self._running = 0
+            skipped = self._inbox.clear()
+        self.expire(skipped)
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._has_ended:
+                return
+            self._has_ended = True
+            is_started, self._is_started = self._is_started, False
+        self.contexts.clear()
+        if is_started:
+            discard(self)
+        edges, self.edges = self.edges, ()
+        for edge in edges:
+            edge.node.producer_ended(edge)
+        self.query.node_ended(self)
+        self._termination.release()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        with self._lock:
+            self._inbox.check()
+            assert 0 <= self._running <= self._concurrency
+            assert self._planned >= 0
+            assert self._is_over or self._planned + self._running <= self._concurrency
+            assert self._open_edges == sum(self._open.values())
+            assert 0 <= self._tokens <= self._open_edges
+            assert not self._is_resting or self.is_cut_point
+            assert not (self._is_exclusive and self._running != 1)
+            assert not (self._has_ended and (self._running or len(self._inbox) or not self._is_over))
+            if not (self._is_over or self._is_resting or self._planned or self._running or self._is_turn_taken):
+                assert not self._inbox, "inputs wait and no task is planned"
+                assert not self._is_drain_due(), "the drain is due and no task is planned"
+            assert not (self._parked is not None and self._open_edges)
+
+
+def _release(reference: CallbackReference | None) -> None:
+    if reference is not None:
+        reference.release()

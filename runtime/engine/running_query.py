@@ -1,0 +1,365 @@
+"""A plan that is carried out: its nodes and sources, its state, and its barriers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+
+import msgspec
+
+from runtime.engine.admission import Admission
+from runtime.engine.barriers import Barrier, BarrierCycle, BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.cuts import BarrierPlaces
+from runtime.engine.errors import BarrierError
+from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
+from runtime.engine.listeners import (
+    QueryFailed,
+    QueryStarted,
+    QueryStatus,
+    QueryStopped,
+    QueryStopRequested,
+    TaskExpired,
+)
+from runtime.engine.plan import Plan, Source
+from runtime.engine.publishing import Publisher
+from runtime.engine.queue import TaskQueue
+from runtime.engine.running_calls import said
+from runtime.engine.running_node import Edge, RunningNode
+from runtime.engine.running_source import RunningSource
+from runtime.engine.tasks import StartPipelineTask, TaskCallbacks
+
+__all__ = ["QueryCounters", "RunningQuery"]
+
+
+class _State(Enum):
+    REGISTERED = 0
+    STARTING = 1
+    RUNNING = 2
+    STOPPING = 3
+    FAILING = 4
+    DISPOSING = 5
+    ENDED = 6
+
+
+_LIVE = frozenset({_State.STARTING, _State.RUNNING})
+
+
+class QueryCounters(msgspec.Struct, frozen=True):
+    """What a query has done so far."""
+
+    finished_inputs: int
+    """Inputs that its pipelines have executed; barriers are none of them."""
+    barriers: int
+    """Barriers that were reached."""
+    barriers_aborted: int
+    """Barriers that the end of the query cut short."""
+    barrier_durations: BarrierDurations
+    """How long those that were reached took."""
+
+
+class RunningQuery:
+    """See the module. One instance for each start; it ends once, and says so once.
+
+    Its methods come from workers, `request_barrier` and `counters` from any thread. Everything that changes belongs to
+    who holds `_lock`. It refers to its nodes until they have ended, without a part in their lifetime: what keeps a node
+    is what feeds it, and what keeps a source is the query.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        places: BarrierPlaces,
+        *,
+        queue: TaskQueue,
+        admission: Admission,
+        publisher: Publisher,
+        now_s: Callable[[], float],
+        on_ended: Callable[[RunningQuery], None],
+    ) -> None:
+        self.query_id = plan.query_id
+        self.queue = queue
+        self.admission = admission
+        self.publisher = publisher
+        self.now_s = now_s
+        self._places = places
+        self._on_ended = on_ended
+        self._lock = threading.Lock()
+        self._plan: Plan | None = plan
+        self._state = _State.REGISTERED
+        self._reason = ""
+        self._setup: CallbackOwner | None = None
+        self._opening: CallbackReference | None = None  # the query does not end before its sources are open
+        self._nodes: dict[
+            RunningNode, None
+        ] = {}  # those that have not ended, those that are fed behind what feeds them
+        self._sources: dict[RunningSource, None] = {}
+        self._cycle = BarrierCycle(now_s, shares_begun=not places.cut_points)
+        self._remaining: set[RunningNode] = set()  # nodes that have yet to pass the barrier on
+        self._finished_inputs = 0  # of nodes that have ended
+
+    # Beginning and end
+
+    def start(self) -> None:
+        """Build the nodes and have workers start them."""
+        self.publisher.status(self.query_id, QueryStatus.REGISTERED)
+        owner, termination = callback(self._terminated)
+        del owner  # the last reference always ends the query, whatever it was doing
+        setup_owner, setup = callback(lambda: self._all_started(termination))
+        with self._lock:
+            plan, self._plan = self._plan, None
+            is_wanted = self._state is _State.REGISTERED and plan is not None
+            if is_wanted and plan is not None:
+                self._state = _State.STARTING
+                self._setup, self._opening = setup_owner, termination
+                self._build(plan, termination)
+            nodes = list(self._nodes)
+        for node in nodes:
+            callbacks = TaskCallbacks(setup.copy().release, None, partial(self.node_failed, node.name))
+            self.queue.put(StartPipelineTask(node, callbacks))
+        if not is_wanted:
+            setup_owner.release()
+            termination.release()
+        setup.release()
+
+    def _build(self, plan: Plan, termination: CallbackReference) -> None:
+        running: dict[int, RunningNode] = {}
+        sources: list[RunningSource] = []
+        for node in reversed(plan.nodes):
+            edges = [Edge(running[each.node.index], each.port) for each in node.successors]
+            if isinstance(node.body, Source):
+                begins = node.index in self._places.sources
+                sources.append(RunningSource(self, node, edges, termination.copy(), begins_barriers=begins))
+            else:
+                is_behind = node.index in self._places.behind
+                running[node.index] = RunningNode(self, node, edges, termination.copy(), is_behind=is_behind)
+        for each in running.values():
+            each.built()
+        self._nodes = dict.fromkeys(reversed(running.values()))
+        self._sources = dict.fromkeys(reversed(sources))
+
+    def _all_started(self, opening: CallbackReference) -> None:
+        """All pipelines are started: open the sources. The query does not end before it has said that it runs."""
+        with opening:
+            for source in list(self._sources):
+                if self._state is not _State.STARTING:
+                    break
+                source.open()
+            with self._lock:
+                is_running = self._state is _State.STARTING
+                if is_running:
+                    self._state = _State.RUNNING
+            if is_running:
+                self.publisher.status(self.query_id, QueryStatus.RUNNING)
+                self.publisher.event(QueryStarted(self.query_id, self.now_s()))
+
+    def stop(self) -> bool:
+        """A stop from outside; False if the query is ending already."""
+        with self._lock:
+            before = self._state
+            if before is not _State.REGISTERED and before not in _LIVE:
+                return False
+            self._state = _State.STOPPING
+            nodes, sources, futures = self._abort()
+        self.publisher.event(QueryStopRequested(self.query_id, self.now_s()))
+        for source in sources:
+            source.silence()
+        for node in nodes:
+            node.quiesce()
+        self._close_sources(sources, before)
+        _settle(futures, BarrierOutcome.ABORTED)
+        return True
+
+    def fail(self, reason: str) -> None:
+        """Something of it failed; the first cause counts."""
+        self._tear_down(_State.FAILING, reason)
+
+    def dispose(self, reason: str) -> None:
+        """End at once: what waits is skipped, pipelines are discarded."""
+        self._tear_down(_State.DISPOSING, reason)
+
+    def _tear_down(self, state: _State, reason: str) -> None:
+        with self._lock:
+            before = self._state
+            if before in {_State.FAILING, _State.DISPOSING, _State.ENDED}:
+                return
+            self._state, self._reason = state, reason
+            nodes, sources, futures = self._abort()
+        if state is _State.FAILING:
+            self.publisher.failing(self.query_id, reason)
+        for source in sources:
+            source.silence()
+        for node in nodes:
+            node.dispose()
+        self._close_sources(sources, before)
+        _settle(futures, BarrierOutcome.ABORTED)
+
+    def _abort(self) -> tuple[list[RunningNode], list[RunningSource], list[BarrierFuture]]:
+        """Nothing new begins and no barrier is under way; gives what is still there. Of the lock's holder."""
+        futures = self._cycle.abort()
+        self._lift()
+        return list(self._nodes), list(self._sources), futures
+
+    def _close_sources(self, sources: list[RunningSource], before: _State) -> None:
+        """Have workers close them; those that are not open yet are never opened."""
+        if self._setup is not None:
+            self._setup.release()
+        for source in sources:
+            source.request_stop()
+        if before is _State.STARTING and self._opening is not None:
+            self._opening.release()
+
+    def _terminated(self) -> None:
+        """Nothing of it is left."""
+        with self._lock:
+            is_failed, reason = self._state is _State.FAILING, self._reason
+            self._state = _State.ENDED
+            self._setup = self._opening = None
+            futures = self._cycle.abort()
+        self._on_ended(self)
+        _settle(futures, BarrierOutcome.ABORTED)
+        if is_failed:
+            self.publisher.event(QueryFailed(self.query_id, self.now_s(), reason))
+            self.publisher.status(self.query_id, QueryStatus.FAILED, reason)
+        else:
+            self.publisher.event(QueryStopped(self.query_id, self.now_s()))
+            self.publisher.status(self.query_id, QueryStatus.STOPPED, reason)
+
+    # What its parts report
+
+    def node_failed(self, name: str, error: Exception) -> None:
+        """A call of a node has raised."""
+        self.fail(f"node {name}: {said(error)}")
+
+    def node_ended(self, node: RunningNode) -> None:
+        """A node was stopped or discarded, or never started."""
+        with self._lock:
+            del self._nodes[node]
+            self._finished_inputs += node.finished_inputs
+            self._remaining.discard(node)
+            futures, refused = self._complete()
+        _settle(futures, BarrierOutcome.REACHED)
+        for source in refused:
+            source.resume()
+
+    def source_ended(self, source: RunningSource) -> None:
+        """A source is closed, or was never opened."""
+        with self._lock:
+            del self._sources[source]
+
+    def expired(self, name: str, inputs: int) -> None:
+        """Inputs, or a start or stop if 0, were skipped."""
+        if self.publisher.has_statistics:
+            self.publisher.event(TaskExpired(self.query_id, self.now_s(), name, inputs))
+
+    # Barriers
+
+    @property
+    def barrier(self) -> Barrier | None:
+        """The one that is under way."""
+        return self._cycle.current
+
+    def request_barrier(self, payload: object) -> BarrierFuture:
+        """See `QueryEngine.request_barrier`."""
+        if self._places.refusal:
+            raise BarrierError(f"expected a plan that can drain, was query {self.query_id} with {self._places.refusal}")
+        with self._lock:
+            if self._state is not _State.RUNNING:
+                future = BarrierFuture()
+                future.settle(BarrierOutcome.NOT_RUNNING, None)
+                return future
+            if all(source.is_over for source in self._sources):
+                raise BarrierError(f"expected input to come, was the end of all sources of query {self.query_id}")
+            future = self._cycle.request(payload)
+            barrier = self._cycle.begin()
+            if barrier is not None:
+                self._spread(barrier)
+            return future
+
+    def begin_barrier(self, node: RunningNode, barrier: Barrier | None, payload: object) -> Barrier:
+        """A cut point begins the barrier that was requested, or a new one."""
+        if self._places.refusal:
+            raise BarrierError(f"expected a plan that can drain, was query {self.query_id} with {self._places.refusal}")
+        with self._lock:
+            current = self._cycle.current
+            if barrier is not None and current is not barrier:  # it was aborted meanwhile: nobody takes it
+                return barrier
+            if current is None:
+                if self._state in {_State.FAILING, _State.DISPOSING}:
+                    return Barrier(0, payload)
+                current = self._cycle.begin_unasked(payload)
+                self._spread(current, node)
+            node.barrier_begun(current)
+            self._cycle.has_begun()
+            return current
+
+    def _spread(self, barrier: Barrier, beginner: RunningNode | None = None) -> None:
+        """The barrier begins, at all places but the one that has begun it. Of the lock's holder."""
+        self._remaining = {node for node in self._nodes if node.is_behind}
+        for node in self._nodes:
+            if node.is_cut_point and node is not beginner:
+                node.want_barrier(barrier)
+        for source in self._sources:
+            if source.begins_barriers:
+                source.hold(barrier)
+
+    def barrier_passed(self, node: RunningNode, barrier: Barrier) -> None:
+        """A node has drained and passed the barrier on."""
+        with self._lock:
+            if self._cycle.current is not barrier:
+                return
+            self._remaining.discard(node)
+            futures, refused = self._complete()
+        _settle(futures, BarrierOutcome.REACHED, barrier)
+        for source in refused:
+            source.resume()
+
+    def _complete(self) -> tuple[list[BarrierFuture], list[RunningSource]]:
+        """If all have passed it on: who waited, and which sources are to be resumed. Of the lock's holder."""
+        if self._cycle.current is None or self._remaining:
+            return [], []
+        futures = self._cycle.complete()
+        refused = self._lift()
+        barrier = self._cycle.begin() if self._nodes else None
+        if barrier is not None:
+            self._spread(barrier)
+        return futures, refused
+
+    def _lift(self) -> list[RunningSource]:
+        """Input may go on; gives the sources that are to be told. Of the lock's holder."""
+        self._remaining = set()
+        for node in self._nodes:
+            node.barrier_over()
+        return [source for source in self._sources if source.unhold()]
+
+    # For those who look on
+
+    def counters(self) -> QueryCounters:
+        """What it has done so far."""
+        with self._lock:
+            durations = self._cycle.durations
+            return QueryCounters(
+                self._finished_inputs + sum([node.finished_inputs for node in self._nodes]),
+                durations.count,
+                self._cycle.aborted,
+                durations,
+            )
+
+    def check(self) -> None:
+        """Assert the invariants; for tests that run one task at a time."""
+        with self._lock:
+            nodes, sources, current = list(self._nodes), list(self._sources), self._cycle.current
+            assert (current is not None) == bool(self._remaining)
+            assert self._remaining <= set(nodes)
+            assert current is None or self._state in _LIVE or self._state is _State.STOPPING
+            assert self._state is not _State.ENDED or not (nodes or sources)
+        for node in nodes:
+            node.check()
+        for source in sources:
+            source.check(is_barrier=current is not None)
+
+
+def _settle(futures: list[BarrierFuture], outcome: BarrierOutcome, barrier: Barrier | None = None) -> None:
+    for future in futures:
+        future.settle(outcome, barrier)

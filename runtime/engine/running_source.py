@@ -1,0 +1,234 @@
+"""A source of a running query: its emitter, and when it is opened and closed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from runtime.engine.barriers import Barrier
+from runtime.engine.lifetime import CallbackReference
+from runtime.engine.plan import Emitter, Node, Source
+from runtime.engine.running_calls import said
+from runtime.engine.tasks import FailSourceTask, StopSourceTask
+
+if TYPE_CHECKING:
+    from runtime.engine.running_node import Edge
+    from runtime.engine.running_query import RunningQuery
+
+__all__ = ["RunningSource"]
+
+
+class _State(Enum):
+    NEW = 0
+    OPENING = 1
+    OPEN = 2
+    CLOSED = 3
+
+
+class RunningSource(Emitter):
+    """See the module. The emitter's calls come from the source's threads, the others from workers.
+
+    Everything that changes belongs to who holds `_changed`, also while an input is put into the inboxes behind it: so
+    inputs stand there in order, and a barrier or the end behind them.
+    """
+
+    def __init__(
+        self,
+        query: RunningQuery,
+        node: Node,
+        edges: Sequence[Edge],
+        termination: CallbackReference,
+        *,
+        begins_barriers: bool,
+    ) -> None:
+        assert isinstance(node.body, Source)
+        self.query = query
+        self.name = node.name
+        self.begins_barriers = begins_barriers
+        self._source = node.body
+        self._changed = threading.Condition(threading.Lock())
+        self._edges = tuple(edges)
+        self._termination = termination
+        self._window = query.admission.open(self._on_room)
+        self._state = _State.NEW
+        self._is_silent = False  # nothing is taken from it any more
+        self._has_ended = False  # it has said that its stream is over
+        self._is_stop_wanted = False  # it is to be closed as soon as it is open
+        self._is_held = False  # a barrier is under way
+        self._is_refused = False  # an offer was refused because of that
+        self._is_end_held = False  # so was the end of the stream
+        self._resumes = 0
+
+    # The emitter
+
+    def offer(self, item: object, size: int = 1) -> bool:
+        """See `Emitter`."""
+        with self._changed:
+            if self._is_silent or self._has_ended:
+                return False
+            if self._is_held:
+                self._is_refused = True
+                return False
+            edges = self._edges
+            ticket = self.query.admission.enter(self._window, size, len(edges))
+            if ticket is None:
+                return False
+            for edge in edges:
+                edge.node.accept(((edge.port, item, size, ticket),))
+            return True
+
+    def put(self, item: object, size: int = 1) -> bool:
+        """See `Emitter`."""
+        while True:
+            with self._changed:
+                seen = self._resumes
+            if self.offer(item, size):
+                return True
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_silent or self._has_ended or self._resumes != seen)  # noqa: B023
+                if self._is_silent or self._has_ended:
+                    return False
+
+    def end_of_stream(self) -> None:
+        """See `Emitter`."""
+        with self._changed:
+            if self._is_silent or self._has_ended:
+                return
+            self._has_ended = True
+            self._changed.notify_all()
+            if self._is_held:
+                self._is_end_held = True
+                return
+        self.request_stop()
+
+    def failed(self, reason: str) -> None:
+        """See `Emitter`."""
+        with self._changed:
+            if self._is_silent:
+                return
+        self.query.queue.put(FailSourceTask(self, reason))
+
+    def _on_room(self) -> None:
+        """There is room again."""
+        with self._changed:
+            if self._is_silent or self._has_ended:
+                return
+            self._resumes += 1
+            self._changed.notify_all()
+        try:
+            self._source.resume()
+        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+            self.query.fail(f"source {self.name}: {said(error)}")
+
+    # Barriers
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing comes from it any more."""
+        return self._has_ended or self._is_silent
+
+    def hold(self, barrier: Barrier) -> None:
+        """A barrier begins here: it stands behind what came so far, and nothing comes until it is over."""
+        with self._changed:
+            if self._has_ended or self._is_silent:
+                return
+            self._is_held = True
+            for edge in self._edges:
+                edge.node.pass_barrier(edge, barrier)
+
+    def unhold(self) -> bool:
+        """The barrier is over; whether `resume` must be called, without locks."""
+        with self._changed:
+            if not self._is_held:
+                return False
+            self._is_held = False
+            is_refused, self._is_refused = self._is_refused, False
+            is_end_held, self._is_end_held = self._is_end_held, False
+        if is_end_held:
+            self.request_stop()
+        return is_refused
+
+    def resume(self) -> None:
+        """What the barrier held back may come."""
+        self._on_room()
+
+    # On workers
+
+    def open(self) -> None:
+        """Open the source, unless the query has ended."""
+        with self._changed:
+            if self._state is not _State.NEW:
+                return
+            self._state = _State.OPENING
+        try:
+            self._source.open(self)
+        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+            with self._changed:
+                self._state = _State.CLOSED
+            self.silence()
+            self.query.fail(f"source {self.name}: {said(error)}")
+            self._end()
+            return
+        with self._changed:
+            is_stop_wanted = self._is_stop_wanted
+            self._state = _State.CLOSED if is_stop_wanted else _State.OPEN
+        if is_stop_wanted:
+            self._close()
+
+    def silence(self) -> None:
+        """Nothing is taken from it any more; who waits in `put` is woken."""
+        with self._changed:
+            self._is_silent = True
+            self._changed.notify_all()
+        self.query.admission.withdraw(self._window)
+
+    def request_stop(self) -> None:
+        """Have a worker close it."""
+        self.query.queue.put(StopSourceTask(self))
+
+    def fail(self, reason: str) -> bool:
+        """The source has failed."""
+        if self._is_silent:
+            return False
+        self.query.fail(f"source {self.name}: {reason}")
+        return True
+
+    def terminate(self) -> bool:
+        """Close the source, now or when it has been opened; False if that was done before."""
+        self.silence()
+        with self._changed:
+            before = self._state
+            if before is _State.CLOSED:
+                return False
+            if before is _State.OPENING:
+                self._is_stop_wanted = True
+                return True
+            self._state = _State.CLOSED
+        if before is _State.NEW:
+            self._end()
+        else:
+            self._close()
+        return True
+
+    def _close(self) -> None:
+        try:
+            self._source.close()
+        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+            self.query.fail(f"source {self.name}: {said(error)}")
+        self._end()
+
+    def _end(self) -> None:
+        edges, self._edges = self._edges, ()
+        for edge in edges:
+            edge.node.producer_ended(edge)
+        self.query.source_ended(self)
+        self._termination.release()
+
+    def check(self, *, is_barrier: bool) -> None:
+        """Assert the invariants."""
+        with self._changed:
+            assert not self._is_held or (is_barrier and self.begins_barriers)
+            assert not self._is_end_held or (self._is_held and self._has_ended)
+            assert not self._is_refused or self._is_held

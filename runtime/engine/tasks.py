@@ -1,0 +1,244 @@
+"""The eight tasks of the engine. Workers run them; all that happens to a query happens in one of them.
+
+| task | what it does |
+|---|---|
+| start query | builds the running query; its pipelines are started by tasks of their own |
+| stop query | a stop from outside |
+| start pipeline | `Pipeline.start`; the last one opens the sources |
+| work | a call of `Pipeline.execute`, `end_of_input` or `start_drain` |
+| pending pipeline stop | holds a node's last reference until nothing waits at the node any more |
+| stop pipeline | `Pipeline.stop`; gives up what the node holds of its successors |
+| stop source | `Source.close`; gives up what the source holds of its successors |
+| fail source | a source has failed: so does its query |
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runtime.engine.running_calls import start, stop
+
+if TYPE_CHECKING:
+    from runtime.engine.lifetime import CallbackReference
+    from runtime.engine.running_context import Call
+    from runtime.engine.running_node import RunningNode
+    from runtime.engine.running_query import RunningQuery
+    from runtime.engine.running_source import RunningSource
+
+__all__ = [
+    "EngineTask",
+    "FailSourceTask",
+    "PendingPipelineStopTask",
+    "StartPipelineTask",
+    "StartQueryTask",
+    "StopPipelineTask",
+    "StopQueryTask",
+    "StopSourceTask",
+    "TaskCallbacks",
+    "WorkTask",
+]
+
+
+class TaskCallbacks:
+    """Who hears how a task ended: each of the three is called at most once, and never both of the last two."""
+
+    __slots__ = ("_on_complete", "_on_failure", "_on_success")
+
+    def __init__(
+        self,
+        on_complete: Callable[[], None] | None = None,
+        on_success: Callable[[], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """``on_complete`` comes after the others, and also if the task was skipped."""
+        self._on_complete = on_complete
+        self._on_success = on_success
+        self._on_failure = on_failure
+
+    def succeeded(self) -> None:
+        """The task did what it is there for."""
+        call, self._on_success, self._on_failure = self._on_success, None, None
+        if call is not None:
+            call()
+
+    def failed(self, error: Exception) -> None:
+        """The task raised this."""
+        call, self._on_success, self._on_failure = self._on_failure, None, None
+        if call is not None:
+            call(error)
+
+    def completed(self) -> None:
+        """The task is over, one way or the other."""
+        call, self._on_complete = self._on_complete, None
+        self._on_success, self._on_failure = None, None
+        if call is not None:
+            call()
+
+
+class EngineTask(ABC):
+    """A task of a query; run once, by the worker that took it, which owns it from then on."""
+
+    __slots__ = ("callbacks",)
+
+    def __init__(self, callbacks: TaskCallbacks | None = None) -> None:
+        self.callbacks = callbacks or TaskCallbacks()
+
+    def __call__(self) -> None:
+        """Run it; what it raises goes to its callbacks."""
+        try:
+            ran = self.run()
+        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+            self.callbacks.failed(error)
+        else:
+            if ran:
+                self.callbacks.succeeded()
+        finally:
+            self.callbacks.completed()
+
+    @abstractmethod
+    def run(self) -> bool:
+        """Do it; False if it was skipped, since what it is about has gone."""
+
+
+class StartQueryTask(EngineTask):
+    """See the module."""
+
+    __slots__ = ("_query",)
+
+    def __init__(self, query: RunningQuery) -> None:
+        super().__init__()
+        self._query = query
+
+    def run(self) -> bool:
+        """Build the query."""
+        self._query.start()
+        return True
+
+
+class StopQueryTask(EngineTask):
+    """A stop from outside, of an id that may be unknown."""
+
+    __slots__ = ("_stop",)
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def run(self) -> bool:
+        """Stop the query that has the id now."""
+        self._stop()
+        return True
+
+
+class StartPipelineTask(EngineTask):
+    """See the module; its completion gives up a reference of the query's setup callback."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: RunningNode, callbacks: TaskCallbacks) -> None:
+        super().__init__(callbacks)
+        self._node = weakref.ref(node)
+
+    def run(self) -> bool:
+        """Start the pipeline."""
+        node = self._node()
+        return node is not None and start(node)
+
+
+class WorkTask:
+    """See the module. It finds its inputs when a worker takes it, so that what waits together is executed together.
+
+    It does not keep its node alive, and is skipped if that has gone. One of these is made for every call of a
+    pipeline: it has no callbacks, the node deals with errors itself.
+    """
+
+    __slots__ = ("_call", "_is_prepared", "_is_wake", "_node")
+
+    def __init__(self, node: weakref.ref[RunningNode], *, is_wake: bool = False) -> None:
+        """``is_wake``: only to look which delayed inputs are due."""
+        self._node = node
+        self._is_wake = is_wake
+        self._is_prepared = False
+        self._call: Call | None = None
+
+    def prepare(self) -> None:
+        """Take the inputs; the call itself may follow later, as if the worker had been interrupted in between."""
+        self._is_prepared = True
+        node = self._node()
+        if node is None:
+            return
+        if self._is_wake:
+            node.wake()
+        else:
+            self._call = node.take()
+
+    def __call__(self) -> None:
+        """Run it."""
+        if not self._is_prepared:
+            self.prepare()
+        if self._call is not None:
+            self._call.node.make(self._call)
+
+
+class PendingPipelineStopTask(EngineTask):
+    """See the module; while something waits at the node, it is parked there."""
+
+    __slots__ = ("_node", "_reference")
+
+    def __init__(self, node: RunningNode, reference: CallbackReference) -> None:
+        super().__init__()
+        self._node = node
+        self._reference = reference
+
+    def run(self) -> bool:
+        """Give up the reference now or when the node's count falls to 0."""
+        self._node.park(self._reference)
+        return True
+
+
+class StopPipelineTask(EngineTask):
+    """See the module; it owns the node, which nobody else refers to any more."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: RunningNode) -> None:
+        super().__init__()
+        self._node = node
+
+    def run(self) -> bool:
+        """Stop the pipeline."""
+        return stop(self._node)
+
+
+class StopSourceTask(EngineTask):
+    """See the module; of several for one source, the first one counts."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: RunningSource) -> None:
+        super().__init__()
+        self._source = weakref.ref(source)
+
+    def run(self) -> bool:
+        """Close the source."""
+        source = self._source()
+        return source is not None and source.terminate()
+
+
+class FailSourceTask(EngineTask):
+    """See the module."""
+
+    __slots__ = ("_reason", "_source")
+
+    def __init__(self, source: RunningSource, reason: str) -> None:
+        super().__init__()
+        self._source = weakref.ref(source)
+        self._reason = reason
+
+    def run(self) -> bool:
+        """Fail the query."""
+        source = self._source()
+        return source is not None and source.fail(self._reason)
