@@ -1,0 +1,206 @@
+"""Columns as operators have them: which Arrow types there are, what they mean in SQL, and exact integers of any size.
+
+A plan's columns have few types, so that every operator can rely on them: bool, int64, float64, string, date32,
+timestamps without a zone, lists, and decimal128(38, scale) for integers that may pass 64 bits or have decimals. Inside
+operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule, and
+decimal128(38, 0), read as Python integers, where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.compiler.types import BOOL, FLOAT, INT, STRING, Type
+from runtime.engine.operators.errors import OperatorError, PlanError
+
+__all__ = [
+    "as_schema",
+    "canonical",
+    "concat",
+    "decimal_words",
+    "field_of",
+    "inward",
+    "matched",
+    "outward",
+    "take",
+    "type_of",
+    "unscaled",
+]
+
+Integers = npt.NDArray[np.int64]
+
+_WIDE: Final = pa.decimal128(38, 0)
+
+
+def canonical(schema: pa.Schema) -> pa.Schema:
+    """The schema with every column in a type that operators have; raises `PlanError` for a column without one."""
+    return pa.schema([pa.field(f.name, _canonical_type(f.name, f.type), f.nullable) for f in schema])
+
+
+def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _canonical_type(name, kind.value_type)
+    if types.is_integer(kind) and not types.is_uint64(kind):
+        return pa.int64()
+    if types.is_uint64(kind):
+        return _WIDE
+    if types.is_floating(kind):
+        return pa.float64()
+    if types.is_string(kind) or types.is_large_string(kind):
+        return pa.string()
+    if types.is_decimal128(kind) and 0 <= kind.scale < 38:
+        return pa.decimal128(38, kind.scale)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_canonical_type(name, kind.value_type))
+    if types.is_boolean(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.tz is None):
+        return kind
+    raise PlanError(f"expected a type that operators know in column {name}, was {kind}")
+
+
+def type_of(field: pa.Field) -> Type:
+    """What a column means in SQL; lists are of kind ``other``."""
+    kind, types = field.type, pa.types
+    if types.is_decimal(kind):
+        return Type("int", kind.scale, True, field.nullable)
+    if types.is_timestamp(kind):
+        return Type("timestamp", nullable=field.nullable)
+    if types.is_date32(kind):
+        return Type("date", nullable=field.nullable)
+    for check, known in ((types.is_int64, INT), (types.is_float64, FLOAT), (types.is_string, STRING),
+                         (types.is_boolean, BOOL)):  # fmt: skip
+        if check(kind):
+            return known.with_null(field.nullable)
+    return Type("other", nullable=field.nullable, sql=str(kind))
+
+
+def field_of(name: str, kind: Type, like: pa.DataType | None = None) -> pa.Field:
+    """The column of an expression of this type; ``like`` is the Arrow type where the expression is a column."""
+    if like is not None:
+        return pa.field(name, like, kind.nullable)
+    if kind.kind in ("int", "null"):
+        plain = pa.int64() if not (kind.wide or kind.scale) else pa.decimal128(38, kind.scale)
+        return pa.field(name, plain, kind.nullable)
+    known = {"float64": pa.float64(), "string": pa.string(), "bool": pa.bool_(), "date": pa.date32(),
+             "timestamp": pa.timestamp("us")}  # fmt: skip
+    if kind.kind not in known:
+        raise PlanError(f"expected a column of a type that operators know as {name}, was {kind}")
+    return pa.field(name, known[kind.kind], kind.nullable)
+
+
+def inward(array: pa.Array) -> pa.Array:
+    """A column as operators compute with it: a decimal as its unscaled integer, int64 where all fit."""
+    if not pa.types.is_decimal(array.type):
+        return array
+    words = decimal_words(array)
+    fits = words[:, 1] == words[:, 0] >> 63
+    valid = None if array.null_count == 0 else array.is_valid()
+    if valid is not None:
+        fits = fits | ~valid.to_numpy(zero_copy_only=False)
+    if bool(fits.all()):
+        low = np.ascontiguousarray(words[:, 0])
+        return pa.array(low) if valid is None else pa.array(low, mask=~valid.to_numpy(zero_copy_only=False))
+    return _retyped(array, _WIDE)
+
+
+def outward(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The inverse of `inward` for a column of this type; raises `OperatorError` for an integer that does not fit."""
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if pa.types.is_decimal(kind):
+        return _retyped(array if pa.types.is_decimal(array.type) else _widened(array), kind)
+    if pa.types.is_decimal(array.type) and pa.types.is_int64(kind):
+        array = inward(array)
+        if pa.types.is_decimal(array.type):
+            far = max((abs(int(v)) for v in array.to_pylist() if v is not None), default=0)
+            raise OperatorError(f"expected an integer of at most 64 bits, was one of the magnitude {far}")
+        return array
+    return array.cast(kind)
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch from outside with the columns of this schema, in its order and types; raises `OperatorError`."""
+    if batch.schema.equals(schema):
+        return batch
+    missing = [name for name in schema.names if name not in batch.schema.names]
+    if missing:
+        raise OperatorError(f"expected the columns {', '.join(schema.names)}, was a batch without {missing[0]}")
+    return pa.RecordBatch.from_arrays([_cast(batch.column(f.name), f) for f in schema], schema=schema)
+
+
+def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    if array.null_count and not field.nullable:
+        raise OperatorError(f"expected no NULL in column {field.name}, was {array.null_count} of {len(array)}")
+    try:
+        return array if array.type.equals(field.type) else array.cast(field.type)
+    except pa.ArrowException as error:
+        raise OperatorError(f"expected {field.type} in column {field.name}, was {array.type}: {error}") from None
+
+
+def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """All rows of these batches as one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return _empty(schema)
+    arrays = [pa.concat_arrays([b.column(i) for b in batches]) for i in range(len(schema))]
+    return _batch(arrays, schema, sum(b.num_rows for b in batches))
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _batch(arrays: Sequence[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    assert arrays or not rows
+    return pa.RecordBatch.from_arrays(list(arrays), schema=schema)
+
+
+def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
+    """These rows of columns; a row of -1 is NULL."""
+    missing = rows < 0
+    places = pa.array(rows, mask=missing) if bool(missing.any()) else pa.array(rows)
+    return [column.take(places) for column in columns]
+
+
+def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_optional: bool) -> pa.Schema:
+    """The columns of a join's output; raises `PlanError` where both sides have one of the same name."""
+    shared = set(left.names) & set(right.names)
+    if shared:
+        raise PlanError(f"expected different names on the sides of a join, was {', '.join(sorted(shared))} on both")
+    fields = [f.with_nullable(f.nullable or left_optional) for f in left]
+    return pa.schema(fields + [f.with_nullable(f.nullable or right_optional) for f in right])
+
+
+def decimal_words(array: pa.Array) -> Integers:
+    """Low and high 64 bits of a decimal column, shape (rows, 2); undefined where NULL."""
+    raw: Integers = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    return raw
+
+
+def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same unscaled integers under another scale."""
+    if array.type.equals(kind):
+        return array
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), offset=array.offset)
+
+
+def unscaled(array: pa.Array) -> pa.Array:
+    """A decimal column as its integers, decimal128(38, 0); any other as it is."""
+    return _retyped(array, _WIDE) if pa.types.is_decimal(array.type) else array
+
+
+def _widened(array: pa.Array) -> pa.Array:
+    low = array.fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    words = np.column_stack([low, low >> 63])
+    valid = None if array.null_count == 0 else array.is_valid().buffers()[1]
+    if valid is not None and array.is_valid().offset:
+        valid = pa.concat_arrays([array.is_valid()]).buffers()[1]
+    return pa.Array.from_buffers(_WIDE, len(array), [valid, pa.py_buffer(np.ascontiguousarray(words))])

@@ -1,0 +1,19 @@
+"""What can go wrong in operators and plans of them."""
+
+from __future__ import annotations
+
+from runtime.engine.errors import EngineError, PlanError
+
+__all__ = ["HeldTooMuchError", "OperatorError", "PlanError", "UnsortedInputError"]
+
+
+class OperatorError(EngineError):
+    """An operator cannot go on; the message says what it expected and what was there."""
+
+
+class HeldTooMuchError(OperatorError):
+    """An operator would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""
+
+
+class UnsortedInputError(OperatorError):
+    """An input that must be sorted is not."""

@@ -1,0 +1,91 @@
+"""SQL expressions over the columns of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from runtime.compiler.lower import Leaf, lower
+from runtime.compiler.operands import Lowered, NotIncremental
+from runtime.compiler.program import Col
+from runtime.engine.operators.columns import field_of, type_of
+from runtime.engine.operators.errors import PlanError
+
+__all__ = ["column_of", "condition", "lowered", "named", "parsed", "schema_leaf", "schema_of"]
+
+
+def parsed(text: str) -> exp.Expr:
+    """The expression of this SQL, with its alias if it has one; raises `PlanError`."""
+    try:
+        tree = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
+    except SqlglotError as error:
+        raise PlanError(f"expected a SQL expression, was {text!r}: {str(error).splitlines()[0]}") from None
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("from_") is not None:
+        raise PlanError(f"expected one SQL expression, was {text!r}")
+    found: exp.Expr = tree.expressions[0]
+    return found
+
+
+def named(node: exp.Expr, text: str) -> tuple[str, exp.Expr]:
+    """The name of an output column and its expression; raises `PlanError` for one without a name."""
+    name = node.alias_or_name
+    if not name or isinstance(node, exp.Star):
+        raise PlanError(f"expected a name for the column, as in {text} AS name")
+    return name.lower(), node.unalias()
+
+
+def column_of(schema: pa.Schema, name: str) -> Lowered:
+    """A column as an expression; raises `PlanError` for an unknown one."""
+    found = next((field for field in schema if field.name.lower() == name.lower()), None)
+    if found is None:
+        raise PlanError(f"expected one of the columns {', '.join(schema.names)}, was {name}")
+    return Lowered(Col(found.name), type_of(found))
+
+
+def schema_leaf(schema: pa.Schema) -> Leaf:
+    """Reads columns by their name alone."""
+
+    def leaf(node: exp.Expr) -> Lowered | None:
+        return column_of(schema, node.name) if isinstance(node, exp.Column) else None
+
+    return leaf
+
+
+def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:
+    """The expression as operators compute it; raises `PlanError` for what they cannot."""
+    try:
+        return lower(node, leaf)
+    except NotIncremental as error:
+        raise PlanError(f"expected an expression that operators can compute, was {node.sql('duckdb')}: "
+                        f"{error}") from None  # fmt: skip
+
+
+def condition(node: exp.Expr, leaf: Leaf) -> Lowered:
+    """The expression, which must be true or false; raises `PlanError`."""
+    value = lowered(node, leaf)
+    if value.type.kind not in ("bool", "null"):
+        raise PlanError(f"expected a condition, was {node.sql('duckdb')}, a {value.type}")
+    return value
+
+
+def schema_of(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> pa.Schema:
+    """The schema of a projection of rows with the inner one."""
+    return pa.schema(list(_fields(outputs, inner)))
+
+
+def _fields(outputs: Sequence[tuple[str, Lowered]], inner: pa.Schema) -> Iterator[pa.Field]:
+    taken: set[str] = set()
+    for name, value in outputs:
+        if name in taken:
+            raise PlanError(f"expected names that differ, was {name} twice")
+        taken.add(name)
+        like = None
+        if isinstance(value.expr, Col) and value.expr.name in inner.names:
+            field = inner.field(value.expr.name)
+            if type_of(field).with_null(False) == value.type.with_null(False):
+                like = field.type
+        yield field_of(name, value.type, like)

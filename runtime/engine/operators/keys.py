@@ -1,0 +1,175 @@
+"""Keys of one or several columns as single integers: equal where the keys are, and in the order of the keys.
+
+The order is that of `ORDER BY` with NULL last: numbers by size (NaN above all, -0.0 equal to 0.0), strings by their
+code points, several columns one after the other. Codes hold within one call only; rows of different calls are compared
+by `key_at`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.engine.operators.columns import inward
+
+__all__ = ["Key", "first_at_least", "group_codes", "key_at", "null_rows", "order_codes"]
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+Key = tuple[tuple[bool, Any], ...]
+"""A row's key, column by column: whether it is NULL, and the value."""
+
+_ROOM: Final = 2**62
+_DENSE_LEAST: Final = 1 << 12
+_DENSE_PER_ROW: Final = 4
+
+
+def key_at(columns: Sequence[pa.Array], row: int) -> Key:
+    """The key of one row, to be compared with others."""
+    return tuple(_part(column[row]) for column in columns)
+
+
+def _part(scalar: pa.Scalar) -> tuple[bool, Any]:
+    if not scalar.is_valid:
+        return (True, 0)
+    value = scalar.value if pa.types.is_temporal(scalar.type) else scalar.as_py()
+    if isinstance(value, float):
+        return (False, (1, 0.0) if math.isnan(value) else (0, value + 0.0))
+    return (False, value)
+
+
+def first_at_least(columns: Sequence[pa.Array], key: Key, *, above: bool = False) -> int:
+    """The first row of sorted columns whose key is at least this one (``above``: greater), found by halving."""
+    low, high = 0, len(columns[0])
+    while low < high:
+        middle = (low + high) // 2
+        found = key_at(columns, middle)
+        if found < key or (above and found == key):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def null_rows(columns: Sequence[pa.Array]) -> Flags | None:
+    """Rows with a NULL in any of these columns; None for no such row."""
+    found: Flags | None = None
+    for column in columns:
+        if column.null_count:
+            nulls: Flags = column.is_null().to_numpy(zero_copy_only=False)
+            found = nulls if found is None else found | nulls
+    return found
+
+
+def order_codes(sides: Sequence[Sequence[pa.Array]]) -> list[Integers]:
+    """One code per row of each side; each side has the same key columns. Codes are ordered as keys are."""
+    lengths = [len(side[0]) for side in sides]
+    codes: Integers | None = None
+    size = 1
+    for parts in zip(*sides, strict=True):
+        ranks, most = _ranks([inward(part) for part in parts], alone=len(sides[0]) == 1)
+        if codes is None:
+            codes, size = ranks, most
+            continue
+        if size * most >= _ROOM:
+            distinct, codes = np.unique(codes, return_inverse=True)
+            size = len(distinct)
+        if size * most >= _ROOM:
+            others, ranks = np.unique(ranks, return_inverse=True)
+            most = len(others)
+        codes, size = codes * most + ranks, size * most
+    assert codes is not None
+    ends = np.cumsum(lengths)[:-1]
+    return list(np.split(codes, ends))
+
+
+def _ranks(parts: Sequence[pa.Array], *, alone: bool) -> tuple[Integers, int]:
+    """One column as integers, from 0 and below a bound unless it is the only one: then any int64 will do."""
+    if any(pa.types.is_decimal(part.type) for part in parts):
+        parts = [part.cast(pa.decimal128(38, 0)) for part in parts]
+    column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    if not column.null_count:
+        plain = _plain(column)
+        if plain is not None:
+            if alone:
+                return plain, 0
+            low, high = (int(plain.min()), int(plain.max())) if len(plain) else (0, 0)
+            if high - low < _ROOM:
+                return plain - low, high - low + 1
+            distinct, ranks = np.unique(plain, return_inverse=True)
+            return ranks.astype(np.int64), len(distinct)
+    if pa.types.is_float64(column.type):
+        column = pa.array(_of_floats(column), mask=column.is_null().to_numpy(zero_copy_only=False))
+    encoded = column.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    ranks = np.append(ranks, len(order))  # NULL is last
+    codes = encoded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+    return ranks[codes], len(order) + 1
+
+
+def _plain(column: pa.Array) -> Integers | None:
+    """A column that is integers by nature, in its order; None for strings and wide integers."""
+    kind = column.type
+    if pa.types.is_int64(kind) or pa.types.is_timestamp(kind):
+        found: Integers = column.view(pa.int64()).to_numpy(zero_copy_only=False)
+        return found
+    if pa.types.is_date32(kind) or pa.types.is_boolean(kind):
+        plain = column.view(pa.int32()) if pa.types.is_date32(kind) else column
+        widened: Integers = plain.to_numpy(zero_copy_only=False).astype(np.int64)
+        return widened
+    return _of_floats(column) if pa.types.is_float64(kind) else None
+
+
+def _of_floats(column: pa.Array) -> Integers:
+    """Floats as integers of the same order, NaN above all."""
+    values = column.fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+
+
+def group_codes(columns: Sequence[pa.Array], rows: int) -> tuple[Integers, Integers]:
+    """Groups of equal keys, NULL being equal to NULL.
+
+    Gives each row's group, numbered without gaps, and the first row of each group.
+    """
+    codes, size = np.zeros(rows, np.int64), 1
+    for column in columns:
+        parts, most = _equality_codes(inward(column), rows)
+        if size * most >= _ROOM:
+            distinct, codes = np.unique(codes, return_inverse=True)
+            size = len(distinct)
+        codes, size = (parts, most) if size == 1 else (codes * most + parts, size * most)
+    if size > max(_DENSE_LEAST, _DENSE_PER_ROW * rows):
+        encoded = pa.array(codes).dictionary_encode()
+        codes, size = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    first = np.full(size, -1, np.int64)
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)  # of several the last assignment stays
+    present = first >= 0
+    if not bool(present.all()):
+        codes = (np.cumsum(present) - 1)[codes]
+        first = first[present]
+    return codes, first
+
+
+def _equality_codes(column: pa.Array, rows: int) -> tuple[Integers, int]:
+    if not column.null_count and rows:
+        plain = _plain(column)
+        if plain is not None:
+            low, high = int(plain.min()), int(plain.max())
+            if high - low < max(_DENSE_LEAST, _DENSE_PER_ROW * rows):
+                return plain - low, high - low + 1
+            column = pa.array(plain)
+    elif pa.types.is_float64(column.type):
+        column = pa.array(_of_floats(column), mask=column.is_null().to_numpy(zero_copy_only=False))
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64), len(encoded.dictionary) + 1

@@ -1,0 +1,290 @@
+"""FROM, JOIN and WHERE of one SELECT: which rows it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, cast
+
+from sqlglot import exp
+
+from runtime.compiler.lower import conjuncts
+from runtime.compiler.operands import NotIncremental, aligned
+from runtime.compiler.parse import Query
+from runtime.engine.operators import building
+from runtime.engine.operators.building import Bounds
+from runtime.engine.operators.expressions import column_of, condition, lowered
+from runtime.engine.operators.lookup import Index, LookupKind
+from runtime.engine.operators.mergejoin import JoinKind
+from runtime.engine.operators.sqlscope import SqlScope
+from runtime.engine.operators.steps import Step
+
+__all__ = ["Sources"]
+
+Pair = tuple[exp.Expr, exp.Expr]
+
+_FILTERS_RIGHT: Final = frozenset(("inner", "left", "semi", "anti"))
+"""Joins in which a condition on right rows alone may be applied to them first."""
+_FILTERS_LEFT: Final = frozenset(("inner", "right", "semi"))
+
+
+class Sources:
+    """The sources of one SELECT, joined in the order in which they are written."""
+
+    def __init__(
+        self,
+        query: Query,
+        plan: Callable[[exp.Expr], Step],
+        tables: Mapping[str, Step],
+        indexes: Mapping[str, Index],
+        bounds: Bounds,
+    ) -> None:
+        self.scope: SqlScope
+        """The rows so far, and their names."""
+        self.where: list[exp.Expr] = []
+        """Conditions that are still to be applied."""
+        self._query = query
+        self._plan = plan
+        self._tables = tables
+        self._indexes = indexes
+        self._bounds = bounds
+
+    def read(self, select: exp.Select) -> None:
+        """FROM and its joins; `where` has what of WHERE no join has used."""
+        start = select.args.get("from_")
+        if start is None:
+            raise self._query.error("expected a SELECT that reads something", select)
+        clause = select.args.get("where")
+        self.where = [] if clause is None else conjuncts(clause.this)
+        self.scope = self._source(start.this)
+        for join in select.args.get("joins") or []:
+            if isinstance(join.this, (exp.Unnest, exp.Lateral)):
+                self._unnest(join, select)
+            else:
+                self._join(join)
+
+    def star(self, table: str) -> list[tuple[str, exp.Expr]]:
+        """All columns, or those of one table."""
+        tables = self.scope.tables
+        if table and table.lower() not in tables:
+            raise self._query.error(f"expected one of {', '.join(tables)} before .*, was {table}")
+        chosen = [table.lower()] if table else list(tables)
+        return [(name, exp.column(name, table=alias)) for alias in chosen for name in tables[alias]]
+
+    def _source(self, node: exp.Expr) -> SqlScope:
+        if isinstance(node, exp.Subquery):
+            return SqlScope.of(self._query, self._plan(node), node.alias_or_name)
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.db:
+            step = self._tables.get(node.name.lower())
+            if step is not None:
+                return SqlScope.of(self._query, step, node.alias_or_name)
+            if node.name.lower() in self._indexes:
+                raise self._query.error(f"expected the index {node.name} on the right side of a JOIN", node)
+            names = ", ".join([*self._tables, *self._indexes])
+            raise self._query.error(f"unknown relation {node.name!r}; the relations are: {names}", node)
+        raise self._query.error("expected a relation or a subquery in FROM", node)
+
+    # --- joins
+
+    def _join(self, join: exp.Join) -> None:
+        side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+        if method not in ("", "ASOF") or (method and (kind or side not in ("", "LEFT"))):
+            words = " ".join(word for word in (method, side, kind) if word)
+            raise self._query.error(f"{words} JOIN is not supported", join)
+        named = (kind if kind in ("SEMI", "ANTI") else side or "INNER").lower()
+        source = join.this
+        if isinstance(source, exp.Table) and source.name.lower() in self._indexes:
+            self._lookup(join, source, named)
+            return
+        right = self._source(source)
+        if right.tables.keys() & self.scope.tables.keys():
+            raise self._query.error(f"expected tables with names that differ, was {source.alias_or_name} twice", join)
+        right.apart(self.scope.step.schema.names, self._bounds)
+        equal, rest = self._conditions(join, right, named, is_asof=bool(method))
+        times = self._time(rest, right, join) if method else None
+        self._apply_alone(rest, right, named, join)
+        on = [self._columns(one, other, right, join) for one, other in equal]
+        if times is not None:
+            when = self._columns(*times, right, join)
+            self.scope.step = building.asof_joined(
+                self.scope.step, right.step, when, on, self._bounds, outer=named == "left", tolerance=None, keep=False
+            )
+        elif not on:
+            raise self._query.error("expected an equality between both sides of the JOIN", join)
+        else:
+            self.scope.step = building.joined(self.scope.step, right.step, on, cast(JoinKind, named), self._bounds)
+        if named not in ("semi", "anti"):
+            self.scope.tables |= right.tables
+
+    def _lookup(self, join: exp.Join, source: exp.Table, kind: str) -> None:
+        """A join with an index; its columns that are keys are those of the left side."""
+        index = self._indexes[source.name.lower()]
+        if kind not in ("inner", "left", "semi", "anti") or join.args.get("method"):
+            raise self._query.error(f"{kind.upper()} JOIN with an index is not supported", join)
+        right = SqlScope.of(self._query, Step("scan", source.name, index.schema), source.alias_or_name)
+        equal, rest = self._conditions(join, right, kind, is_asof=False)
+        keys: dict[str, str] = {}
+        for one, other in equal:
+            mine, theirs = self._columns(one, other, right, join)
+            keys[theirs] = mine
+        if rest or set(keys) != set(index.keys):
+            raise self._query.error(f"expected equalities with the keys of the index, {', '.join(index.keys)}, and no "
+                                    f"other condition in ON", join)  # fmt: skip
+        taken = set(self.scope.step.schema.names) & set(index.schema.names) - set(index.keys)
+        if taken and kind in ("inner", "left"):
+            raise self._query.error(f"expected other names than the index's columns, was {', '.join(sorted(taken))}",
+                                    join)  # fmt: skip
+        columns = [keys[key] for key in index.keys]
+        self.scope.step = building.looked_up(
+            self.scope.step, index, columns, cast(LookupKind, kind), self._bounds, updates=None, batch_rows=1,
+            most_in_flight=8,
+        )  # fmt: skip
+        if kind in ("inner", "left"):
+            names = {name.lower(): name for name in index.schema.names if name not in index.keys}
+            if kind == "inner":
+                names |= {key.lower(): mine for key, mine in keys.items()}
+            self.scope.tables[source.alias_or_name.lower()] = names
+
+    def _conditions(
+        self, join: exp.Join, right: SqlScope, kind: str, *, is_asof: bool
+    ) -> tuple[list[Pair], list[exp.Expr]]:
+        """Equalities between both sides, the left one first, and the other conditions."""
+        using = [self._using(column.name, right) for column in join.args.get("using") or []]
+        if using and kind not in ("inner", "left", "semi", "anti"):
+            raise self._query.error(f"USING in a {kind.upper()} JOIN is not supported", join)
+        if using and is_asof:
+            one, other = using.pop()
+            return using, [exp.GTE(this=one, expression=other)]
+        clause = join.args.get("on")
+        equal, rest = using, []
+        for node in [] if clause is None else conjuncts(clause):
+            pair = self._pair(node, right)
+            if pair is not None:
+                equal.append(pair)
+            else:
+                rest.append(node)
+        if kind == "inner" and not is_asof:
+            for node in list(self.where):
+                pair = self._pair(node, right)
+                if pair is not None:
+                    equal.append(pair)
+                    self.where.remove(node)
+        return equal, rest
+
+    def _using(self, name: str, right: SqlScope) -> Pair:
+        mine = next((table for table, names in self.scope.tables.items() if name.lower() in names), "")
+        theirs = next(iter(right.tables))
+        return exp.column(name, table=mine or None), exp.column(name, table=theirs)
+
+    def _pair(self, node: exp.Expr, right: SqlScope, kind: type[exp.Expr] = exp.EQ) -> Pair | None:
+        if not isinstance(node, exp.Binary) or not isinstance(node, kind):
+            return None
+        sides = (self._side(node.left, right), self._side(node.right, right))
+        if sides == ("left", "right"):
+            return node.left, node.right
+        return (node.right, node.left) if sides == ("right", "left") else None
+
+    def _side(self, node: exp.Expr, right: SqlScope) -> str:
+        """Whose columns an expression has: left, right, both, or none of either, perhaps a later table's."""
+        found = set()
+        for column in node.find_all(exp.Column):
+            mine, theirs = bool(self.scope.find(column)), bool(right.find(column))
+            if mine and theirs:
+                raise self._query.error(f"expected one column called {column.sql()}, was one on both sides", column)
+            found.add("left" if mine else "right" if theirs else "none")
+        return found.pop() if len(found) == 1 else "both" if found else "none"
+
+    def _time(self, rest: list[exp.Expr], right: SqlScope, join: exp.Join) -> Pair:
+        """The one inequality of an as-of join, left ≥ right, which leaves the other conditions."""
+        for node in rest:
+            later, earlier = self._pair(node, right, exp.GTE), self._pair(node, right, exp.LTE)
+            if isinstance(node, exp.GTE) and later == (node.left, node.right):
+                rest.remove(node)
+                return node.left, node.right
+            if isinstance(node, exp.LTE) and earlier == (node.right, node.left):
+                rest.remove(node)
+                return node.right, node.left
+        raise self._query.error("expected left.time >= right.time in ON of an ASOF JOIN", join)
+
+    def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
+        """Conditions of one side alone go to that side; others behind an inner join."""
+        is_asof = bool(join.args.get("method"))
+        for node in rest:
+            side = self._side(node, right)
+            if side == "right" and kind in _FILTERS_RIGHT:
+                expr = condition(node, right.leaf).expr
+                right.step = building.filtered(right.step, expr, node.sql("duckdb"), self._bounds)
+            elif side == "left" and kind in _FILTERS_LEFT:
+                expr = condition(node, self.scope.leaf).expr
+                self.scope.step = building.filtered(self.scope.step, expr, node.sql("duckdb"), self._bounds)
+            elif kind == "inner" and not is_asof and not (isinstance(node, exp.Boolean) and node.this):
+                self.where.append(node)
+            elif not (isinstance(node, exp.Boolean) and node.this):
+                raise self._query.error(f"{node.sql('duckdb')} in ON of this join is not supported", node)
+
+    def _columns(self, one: exp.Expr, other: exp.Expr, right: SqlScope, join: exp.Join) -> tuple[str, str]:
+        """The columns of two expressions that are compared, computed where they are none yet."""
+        try:
+            mine, theirs = aligned(lowered(one, self.scope.leaf), lowered(other, right.leaf))
+        except NotIncremental:
+            raise self._query.error(f"expected values that can be compared, were {one.sql()} and {other.sql()}",
+                                    join) from None  # fmt: skip
+        taken = [*self.scope.step.schema.names, *right.step.schema.names]
+        return self.scope.with_value(mine, self._bounds, taken), right.with_value(
+            theirs, self._bounds, [*taken, *self.scope.step.schema.names]
+        )
+
+    # --- unnest
+
+    def _unnest(self, join: exp.Join, select: exp.Select) -> None:
+        source = join.this
+        unnest = source.this if isinstance(source, exp.Lateral) else source
+        alias = source.args.get("alias") or unnest.args.get("alias")
+        on = join.args.get("on")
+        is_outer = str(join.args.get("side") or "").upper() == "LEFT"
+        if not isinstance(unnest, exp.Unnest) or str(join.args.get("side") or "").upper() not in ("", "LEFT"):
+            raise self._query.error("expected UNNEST(list), joined by CROSS JOIN or LEFT JOIN … ON TRUE", join)
+        if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+            raise self._query.error("expected ON TRUE behind UNNEST", on)
+        if alias is None or alias.this is None:
+            raise self._query.error("expected a name for UNNEST, as in UNNEST(list) AS u(element)", join)
+        names = [column.name for column in alias.args.get("columns") or []]
+        offset = unnest.args.get("offset")
+        numbered = offset.name if isinstance(offset, exp.Identifier) else names.pop() if offset else ""
+        lists = unnest.expressions
+        names = names or ["unnest"]
+        if len(names) != len(lists):
+            raise self._query.error(f"expected a name for each of {len(lists)} lists, was {len(names)}", join)
+        called = self._lists(lists, names, select)
+        step = self.scope.step
+        free = _free(numbered, step.schema.names) if numbered else ""
+        self.scope.step = building.unnested(step, list(called.values()), self._bounds, outer=is_outer, ordinality=free)
+        columns = {name.lower(): called[name] for name in names} | ({numbered.lower(): free} if numbered else {})
+        self.scope.tables[alias.this.name.lower()] = columns
+
+    def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
+        """Columns whose elements these will be: copies, without the lists themselves where nothing else reads them."""
+        schema = self.scope.step.schema
+        has_star = any(True for _ in select.find_all(exp.Star))
+        copied: dict[str, str] = {}
+        outputs = []
+        gone = set()
+        for name, node in zip(names, lists, strict=True):
+            value = self.scope.leaf(node)
+            if value is None:
+                raise self._query.error("expected a column of lists in UNNEST", node)
+            copied[name] = _free(name, [*schema.names, *copied.values()])
+            outputs.append((copied[name], value))
+            reads = sum(column.name.lower() == node.name.lower() for column in select.find_all(exp.Column))
+            if reads == 1 and not has_star:
+                gone.update(self.scope.find(node))  # type: ignore[arg-type]
+        kept = [(column, column_of(schema, column)) for column in schema.names if column not in gone]
+        text = ", ".join(column for column, _ in (*kept, *outputs))
+        self.scope.step = building.projected(self.scope.step, [*kept, *outputs], text, self._bounds)
+        return copied
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    free, number = name, 1
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
