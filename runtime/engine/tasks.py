@@ -155,18 +155,18 @@ class WorkTask:
     pipeline: it has no callbacks, the node deals with errors itself.
     """
 
-    __slots__ = ("_call", "_is_prepared", "_is_wake", "_node")
+    __slots__ = ("_call", "_is_wake", "_node", "is_prepared")
 
     def __init__(self, node: weakref.ref[RunningNode], *, is_wake: bool = False) -> None:
         """``is_wake``: only to look which delayed inputs are due."""
         self._node = node
         self._is_wake = is_wake
-        self._is_prepared = False
+        self.is_prepared = False
         self._call: Call | None = None
 
     def prepare(self) -> None:
         """Take the inputs; the call itself may follow later, as if the worker had been interrupted in between."""
-        self._is_prepared = True
+        self.is_prepared = True
         node = self._node()
         if node is None:
             return
@@ -177,7 +177,7 @@ class WorkTask:
 
     def __call__(self) -> None:
         """Run it."""
-        if not self._is_prepared:
+        if not self.is_prepared:
             self.prepare()
         if self._call is not None:
             self._call.node.make(self._call)

@@ -1,0 +1,102 @@
+"""The engine without threads: one task at a time, in one of the orders in which workers could have run them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from runtime.engine.queue import Task, TaskQueue
+from runtime.engine.tasks import WorkTask
+from runtime.engine.workers import set_current_worker
+
+__all__ = ["ManualClock", "Stepper"]
+
+
+class ManualClock:
+    """A clock that stands until it is set forward; made for one thread."""
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._now_s = now_s
+        self._calls: list[Callable[[], None]] = []
+
+    def __call__(self) -> float:
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Some time passes."""
+        self._now_s += seconds
+        for call in self._calls:
+            call()
+
+    def when_set(self, call: Callable[[], None]) -> None:
+        """Call this whenever the clock was set, `TaskQueue.wake` say."""
+        self._calls.append(call)
+
+
+class Stepper:
+    """Runs an engine's tasks when it is told to, by a seed; give it to `QueryEngine` as its ``workers``.
+
+    It has as many places as there are workers. A step takes a task into an empty place, has a task take its inputs, or
+    runs one: so inputs that were taken first may be executed last, as with threads, where the call that takes them may
+    be interrupted at any time. Calls themselves are made one at a time. The same seed makes the same steps.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._queue: TaskQueue | None = None
+        self._places: list[Task | None] = []
+        self._on_error: Callable[[BaseException], None] = _raise
+        self.steps = 0
+
+    def __call__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> Stepper:
+        """The engine makes its workers."""
+        self._queue, self._places, self._on_error = queue, [None] * count, on_error
+        return self
+
+    def start(self) -> None:
+        """See `Crew`."""
+
+    def join(self, timeout_seconds: float) -> bool:
+        """See `Crew`: runs what is ready."""
+        del timeout_seconds
+        self.run()
+        return True
+
+    def step(self) -> bool:
+        """One step; False if no task is ready."""
+        assert self._queue is not None, "expected an engine that was made with the stepper"
+        free = [place for place, task in enumerate(self._places) if task is None]
+        if free and (len(free) == len(self._places) or self._random.random() < 0.6):
+            task = self._queue.take_now()
+            if task is not None:
+                self._places[self._random.choice(free)] = task
+                self.steps += 1
+                return True
+        taken = [place for place, task in enumerate(self._places) if task is not None]
+        if not taken:
+            return False
+        self.steps += 1
+        place = self._random.choice(taken)
+        task = self._places[place]
+        assert task is not None
+        if isinstance(task, WorkTask) and not task.is_prepared and self._random.random() < 0.5:
+            task.prepare()
+            return True
+        self._places[place] = None
+        set_current_worker(place)
+        try:
+            task()
+        except Exception as error:  # noqa: BLE001 (as `Workers` does)
+            self._on_error(error)
+        return True
+
+    def run(self, most: int = 10_000_000) -> int:
+        """Step until no task is ready, or so many times; gives how many steps it took."""
+        for count in range(most):
+            if not self.step():
+                return count
+        return most
+
+
+def _raise(error: BaseException) -> None:
+    raise error
