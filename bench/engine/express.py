@@ -1,0 +1,158 @@
+"""The express lane from a socket to what a subscriber hears, and the references in the same run.
+
+A process sends a text feed over loopback, another is a runtime with the six finance queries in the express lane and no
+Spark. Latency is that of every message: from the moment at which its piece is handed to the socket until the first
+frame of each view that covers it. Epochs are committed every second, on disk, while this is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from bench.engine.express_feed import flow
+from bench.engine.express_process import VIEWS
+from bench.engine.express_references import time_numpy, time_plain
+from bench.report import Record, record
+from bench.views.handwritten import Answer
+from bench.views.hosted import WrongAnswerError
+
+__all__ = ["Plan", "measure_express", "plan_of"]
+
+_WARM: Final = 30_000
+_LIVE: Final = 10_000
+_EPOCH_MS: Final = 1_000
+_REFERENCE_MESSAGES: Final = 100_000
+_BY_HAND: Final = ("axf", "bsv", "mst", "psp", "vwap")
+"""The hand-written BSP takes for granted that a row never changes."""
+_FOLDER: Final = Path(__file__).resolve().parents[2]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How much is measured."""
+
+    runs: int
+    """Runs of each figure."""
+    rate: float
+    """Messages a second of the latencies."""
+    seconds: float
+    """Of the latencies."""
+    messages: int
+    """Of the throughput."""
+
+
+def plan_of(quick: bool) -> Plan:
+    """A full plan, or one that only shows that everything works."""
+    return Plan(1, 10_000.0, 1.0, 100_000) if quick else Plan(3, 50_000.0, 5.0, 3_000_000)
+
+
+class _Heard(msgspec.Struct, frozen=True):
+    """One run through the socket."""
+
+    latency_ms: np.ndarray[Any, Any]
+    """Of every message in every view."""
+    messages_per_s: float
+    """From the first piece sent until the last message was heard of."""
+    step_messages: float
+    """Messages of a step, on average."""
+    answers: dict[str, Answer]
+    """View → its rows at the end."""
+
+
+def measure_express(quick: bool) -> list[Record]:
+    """``express.p50_ms``, ``express.p99_ms``, ``express.messages_per_s`` and the references of the last.
+
+    Raises `WrongAnswerError` if the lane, the hand-written programs and the one for single messages do not agree at the
+    end of the flow; that is checked before anything is timed.
+    """
+    plan = plan_of(quick)
+    paced = round(plan.rate * plan.seconds)
+    _check(paced)
+    slow = [_run(paced, plan.rate) for _ in range(plan.runs)]
+    fast = [_run(plan.messages, 0.0) for _ in range(plan.runs)]
+    table = flow(_WARM + _REFERENCE_MESSAGES, _LIVE)
+    piece = max(1, round(fast[0].step_messages))
+    plain = [time_plain(table, _WARM).messages_per_s for _ in range(plan.runs)]
+    by_hand = [time_numpy(table, _WARM, piece, _BY_HAND).messages_per_s for _ in range(plan.runs)]
+    rates = [run.messages_per_s for run in fast]
+    where = f"{plan.rate:,.0f} messages/s, six views, epochs of {_EPOCH_MS} ms"
+    return [
+        record("express.p50_ms", [float(np.percentile(run.latency_ms, 50)) for run in slow], "ms", where),
+        record("express.p99_ms", [float(np.percentile(run.latency_ms, 99)) for run in slow], "ms", where),
+        record("express.messages_per_s", rates, "messages/s", "plain Python, VWAP and AXF", plain),
+        record("express.plain_python.messages_per_s", plain, "messages/s"),
+        record("express.numpy.messages_per_s", by_hand, "messages/s", "express", rates),
+    ]
+
+
+def _check(messages: int) -> None:
+    table = flow(_WARM + messages, _LIVE)
+    lane = _run(messages, 0.0).answers
+    plain = time_plain(table, _WARM).answers
+    by_hand = time_numpy(table, _WARM, 1000, _BY_HAND).answers
+    for name, answers in (("plain Python", plain), ("numpy", by_hand)):
+        for view, answer in answers.items():
+            if sorted(answer, key=repr) != sorted(lane[view], key=repr):
+                raise WrongAnswerError(f"expected {answer[:3]} of {name} for {view}, was {lane[view][:3]}")
+
+
+def _run(messages: int, rate: float) -> _Heard:
+    with tempfile.TemporaryDirectory(prefix="bench-") as place:
+        folder = Path(place)
+        stamps, heard = folder / "stamps.npy", folder / "heard.npy"
+        flow_is = {"warm": _WARM, "messages": messages}
+        with _process("express_feed", **flow_is, rate=rate, live=_LIVE, stamps=stamps) as feed:
+            port = _hear(feed)["port"]
+            given = {**flow_is, "port": port, "dir": folder / "run", "epoch_ms": _EPOCH_MS, "heard": heard}
+            with _process("express_process", **given) as lane:
+                _hear(lane)
+                _say(feed)
+                _hear(feed), _hear(feed)
+                result = _hear(lane)
+                _say(feed)
+        return _heard(np.load(stamps), np.load(heard), result)
+
+
+def _heard(stamps: np.ndarray[Any, Any], heard: np.ndarray[Any, Any], result: dict[str, Any]) -> _Heard:
+    last = int(stamps[-1, 0])
+    latencies = []
+    for view in range(len(VIEWS)):
+        frames = heard[heard[:, 0] == view]
+        messages = np.arange(_WARM + 1, last + 1)
+        covering = np.searchsorted(frames[:, 1], messages)
+        known = covering < len(frames)  # the last messages may leave a view as it is
+        sent = stamps[np.searchsorted(stamps[:, 0], messages[known]), 1]
+        latencies.append((frames[covering[known], 2] - sent) / 1e6)
+    end = int(heard[np.searchsorted(heard[:, 1], last), 2])
+    steps = len(np.unique(heard[heard[:, 1] > _WARM, 1]))
+    answers = {view: [tuple(row[:-1]) for row in rows] for view, rows in result["answers"].items()}
+    rate = (last - _WARM) / ((end - int(stamps[0, 1])) / 1e9)
+    return _Heard(np.concatenate(latencies), rate, (last - _WARM) / steps, answers)
+
+
+def _process(module: str, **options: object) -> subprocess.Popen[str]:
+    arguments = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", str(value))]
+    command = [sys.executable, "-m", f"bench.engine.{module}", *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_FOLDER)
+
+
+def _say(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go on\n")
+    process.stdin.flush()
+
+
+def _hear(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"expected a line of {process.args!r}, was its end with code {process.wait()}")
+    found: dict[str, Any] = json.loads(line)
+    return found

@@ -1,0 +1,139 @@
+"""``python -m bench.engine.express_process``: a runtime of express views alone, and when its subscriber heard what.
+
+Waits for a line on standard input once the warm-up is in, then for the last message; prints one line of JSON with the
+answers of all views, and writes what was heard: for every frame its view, the feed's position and the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from twisted.internet import reactor as _reactor
+from twisted.internet.task import LoopingCall
+
+from deltabook.wire.results import FrameHeader
+from queries import query_path
+from runtime.compiler import NamedSelect, read_script
+from runtime.engine.ingest import IngestConfig
+from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.pace import quicken
+from runtime.service.subscription import Listener
+
+__all__ = ["VIEWS", "main"]
+
+VIEWS: Final = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
+_LOOK_SECONDS: Final = 0.02
+_LENGTHS: Final = struct.Struct("!II")
+_header = msgspec.json.Decoder(FrameHeader)
+
+
+class _Subscriber(Listener):
+    """Keeps the heads of frames, and when they came."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, int]] = []
+
+    def write(self, data: bytes) -> None:
+        now = time.monotonic_ns()
+        length, _ = _LENGTHS.unpack_from(data)
+        header = _header.decode(data[_LENGTHS.size : _LENGTHS.size + length])
+        if header.kind == "changes":
+            self.heard.append((VIEWS.index(header.view), header.feed["feed"][1], now))
+
+    def finish(self) -> None:
+        raise RuntimeError("expected views that stay, was the end of all of them")
+
+
+class _Run:
+    """The runtime from its start to the last message."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._reactor: Any = _reactor
+        self._options = options
+        config = LiveConfig(
+            directory=options.dir,
+            feed=("127.0.0.1", options.port),
+            epoch_ms=options.epoch_ms,
+            ingest=IngestConfig(),
+            runs_spark=False,
+        )
+        selects = [NamedSelect(v, read_script(query_path(v)).selects[0].sql, lane="express") for v in VIEWS]
+        self._runtime = LiveRuntime(self._reactor, config, selects, self._fail)
+        self._subscriber = _Subscriber()
+        self._reason: str | None = None
+        self._begun = False
+        self._look = LoopingCall(self._watch)
+
+    def run(self) -> int:
+        quicken()
+        self._reactor.callWhenRunning(self._start)
+        self._reactor.run()
+        if self._reason is not None:
+            sys.stderr.write(self._reason + "\n")
+        return 1 if self._reason is not None else 0
+
+    def _start(self) -> None:
+        self._runtime.hub.subscribe(VIEWS, self._subscriber)
+        self._runtime.start().addCallbacks(self._started, self._failed)
+
+    def _started(self, port: int) -> None:
+        del port
+        self._look.start(_LOOK_SECONDS)
+
+    def _watch(self) -> None:
+        heard = self._subscriber.heard
+        sequence = heard[-1][1] if heard else 0
+        if not self._begun and sequence >= self._options.warm:
+            self._begun = True
+            _say({"warm": sequence})
+        if sequence >= self._options.warm + self._options.messages:
+            self._look.stop()
+            self._reactor.callLater(0, self._finish)
+
+    def _finish(self) -> None:
+        answers = {view: self._runtime.hub.result(view).rows().to_pylist() for view in VIEWS}
+        np.save(self._options.heard, np.array(self._subscriber.heard, np.int64))
+        steps = self._runtime.hub.step("express")
+        figures = {"steps": steps, "cpu_seconds": time.process_time()}
+        _say({**figures, "answers": {v: [[_plain(x) for x in row.values()] for row in r] for v, r in answers.items()}})
+        self._runtime.stop().addBoth(lambda _: self._reactor.stop())
+
+    def _failed(self, failure: Any) -> None:
+        self._fail(str(failure.value))
+
+    def _fail(self, reason: str) -> None:
+        self._reason = reason
+        self._reactor.callLater(0, self._reactor.stop)
+
+
+def _plain(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def main(arguments: list[str]) -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="express_process")
+    parser.add_argument("--dir", type=Path, required=True, help="run directory, new")
+    parser.add_argument("--port", type=int, required=True, help="of the feed")
+    parser.add_argument("--warm", type=int, required=True, help="messages before the start")
+    parser.add_argument("--messages", type=int, required=True, help="messages from then on")
+    parser.add_argument("--epoch-ms", type=int, required=True, help="between barriers")
+    parser.add_argument("--heard", type=Path, required=True, help="where what was heard is written")
+    return _Run(parser.parse_args(arguments)).run()
+
+
+def _say(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
