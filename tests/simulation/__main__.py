@@ -27,8 +27,9 @@ _SHOWN = 10
 @click.option("--start", default=0, show_default=True, help="The first one.")
 @click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Processes.")
 @click.option("--seed", type=int, help="This seed alone.")
+@click.option("--until-found", is_flag=True, help="End with the first seed that finds something.")
 @click.option("-v", "--verbose", is_flag=True, help="Print what happens in the seed.")
-def main(seeds: int, start: int, jobs: int, seed: int | None, verbose: bool) -> None:
+def main(seeds: int, start: int, jobs: int, seed: int | None, until_found: bool, verbose: bool) -> None:
     """Drive the runtime through random interleavings, faults and crashes, and compare its views with plain Python."""
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
     total = Report()
@@ -42,6 +43,8 @@ def main(seeds: int, start: int, jobs: int, seed: int | None, verbose: bool) -> 
             for failure in report.failures[: max(0, _SHOWN - len(total.failures))]:
                 click.echo(failure)
             total.add(report)
+            if until_found and total.failures:
+                break
     elapsed = time.monotonic() - begun
     click.echo(f"{total}; {total.seeds / elapsed:.1f} seeds/s by {1 if seed is not None else jobs} processes")
     sys.exit(1 if total.failures else 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from tests.simulation.crews import Crews
 from tests.simulation.disk import Platter, SimulatedDisk
 from tests.simulation.faults import Faults
 from tests.simulation.network import Network
@@ -28,6 +29,7 @@ class Machine:
         self.checkpoint = Checkpoint()
         self.disk = SimulatedDisk(self.platter, self.faults)
         self.threads = Threads()
+        self.crews = Crews(chance)
 
     def store(self) -> SimulatedStore:
         """The store as the next process has it."""
@@ -37,6 +39,7 @@ class Machine:
         """The process is gone; with the power goes what was not synced."""
         self.network.forget()
         self.threads.forget()
+        self.crews.forget()
         self.shelf.is_open = False
         if powers_off:
             self.trace.say("the machine stops")

@@ -26,7 +26,6 @@ from tests.simulation.files import SimulatedFile
 from tests.simulation.machine import Machine
 from tests.simulation.reactor import SimulatedReactor
 from tests.simulation.spark import SimulatedSpark
-from tests.simulation.stepping import Stepping
 from tests.simulation.views import BROKERS, RELATIONS
 
 __all__ = ["RUN", "Process", "ProcessConfig"]
@@ -99,7 +98,6 @@ class Process(IngestListener):
             _FEED: self._origin(_FEED, "feed", cuts),
         }
         self.ingest = Ingest(config.ingest, writer, self.origins, self)
-        self.stepping = Stepping(self.ingest, machine.chance)
         self.catalogue = Catalogue(
             self.reactor,
             decode_program(writer.control),
@@ -134,7 +132,7 @@ class Process(IngestListener):
     def stop(self) -> None:
         """An orderly end: what no epoch holds comes again."""
         if self.is_started:
-            self.stepping.stop()
+            self.ingest.stop()
         self.upkeep.stop()
         self.writer.close()
 

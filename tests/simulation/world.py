@@ -55,7 +55,8 @@ class World:
     def run(self) -> None:
         """From nothing to the end; raises what is wrong."""
         machine, scale = self.machine, self.shape.byte_scale
-        with simulated_edges(machine.disk, machine.threads, lambda path: machine.platter.bytes_under(path) * scale):
+        used = lambda path: machine.platter.bytes_under(path) * scale  # noqa: E731
+        with simulated_edges(machine.disk, machine.threads, machine.crews, used):
             for _ in range(self.shape.steps):
                 self._step()
             self._calm_down()
@@ -114,6 +115,7 @@ class World:
         else:
             self.now_s = self.process.reactor.seconds()
             self.process = None
+            self.machine.crews.forget()
             self._hub_seen = 0
             self.network.forget()
 
@@ -145,11 +147,7 @@ class World:
         return True
 
     def _do_task(self) -> bool:
-        process = self.process
-        if process is None or not process.stepping.can_step:
-            return False
-        process.stepping.step()
-        return True
+        return self.machine.crews.step()
 
     def _do_network(self) -> bool:
         if self.process is None:
@@ -344,7 +342,7 @@ class World:
         return (
             self.audit.is_cut_at(last)
             and self.audit.version == self.audit.epochs - 1
-            and not process.stepping.can_step
+            and not self.machine.crews.step()
             and not process.spark.can_go_on(self.audit.epochs - 1)
         )
 

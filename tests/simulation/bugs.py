@@ -1,0 +1,121 @@
+"""Puts bugs into the runtime, one at a time, and says after how many seeds the simulation has found each.
+
+::
+
+    python -m tests.simulation.bugs [--seeds 1000] [--jobs 2] [--only WORDS]
+
+A simulation that finds nothing may be blind. Each bug of `bugs.toml` is put into a copy of the tree, where the seeds
+are run from the first one on until one of them fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final
+
+import click
+import msgspec
+
+from tests.mutations.running import tree_copy
+
+__all__ = ["BUGS", "Bug", "Finding", "find_bugs"]
+
+_SECONDS: Final = 1800
+
+
+class Bug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One change that makes the runtime wrong."""
+
+    what: str
+    """What goes wrong."""
+    file: str
+    """Where, from the root of the tree."""
+    find: str
+    """What stands there, once."""
+    replacement: str
+    """What is put in its place."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What became of a bug."""
+
+    bug: Bug
+    """The bug."""
+    seeds: int | None
+    """After so many seeds it was found; None: it was not."""
+    said: str
+    """What the simulation said."""
+
+
+BUGS: Final = msgspec.toml.decode(Path(__file__).with_name("bugs.toml").read_bytes(), type=dict[str, tuple[Bug, ...]])[
+    "bug"
+]
+"""All of them."""
+
+
+def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int) -> Iterator[Finding]:
+    """Look for each bug in so many seeds; in order."""
+    with tempfile.TemporaryDirectory(prefix="deltabook-bugs-") as folder:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for job in range(jobs):
+            place = Path(folder) / str(job)
+            place.mkdir()
+            trees.put(tree_copy(place))
+
+        def look(bug: Bug) -> Finding:
+            tree = trees.get()
+            try:
+                return _look(tree, bug, seeds)
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            yield from pool.map(look, bugs)
+
+
+def _look(tree: Path, bug: Bug, seeds: int) -> Finding:
+    path = tree / bug.file
+    text = path.read_text()
+    if (count := text.count(bug.find)) != 1:
+        raise ValueError(f"expected the text once in {bug.file}, was {count} times: {bug.find!r}")
+    path.write_text(text.replace(bug.find, bug.replacement))
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", str(seeds), "--jobs", "1", "--until-found"]
+    try:
+        done = subprocess.run(
+            command, cwd=tree, capture_output=True, text=True, timeout=_SECONDS, check=False,
+            env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+    finally:
+        path.write_text(text)
+    found = re.search(r"^seed (\d+): (.*)$", done.stdout, re.MULTILINE)
+    if found is None:
+        return Finding(bug, None, (done.stdout + done.stderr)[-500:].strip())
+    return Finding(bug, int(found[1]) + 1, found[2])
+
+
+@click.command()
+@click.option("--seeds", default=1000, show_default=True, help="How many seeds each bug has to hide from.")
+@click.option("--jobs", default=2, show_default=True, help="How many bugs at once.")
+@click.option("--only", default="", help="Bugs with these words in their description.")
+def main(seeds: int, jobs: int, only: str) -> None:
+    """Put every bug that is written down into the runtime, and see the simulation find it."""
+    chosen = [bug for bug in BUGS if only in bug.what]
+    missed = 0
+    for finding in find_bugs(chosen, seeds, jobs):
+        missed += finding.seeds is None
+        after = "NOT FOUND" if finding.seeds is None else f"{finding.seeds:5} seeds"
+        click.echo(f"{after:>11}  {finding.bug.what}\n             {finding.said[:160]}")
+    click.echo(f"{len(chosen)} bugs, {len(chosen) - missed} found within {seeds} seeds, {missed} not")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()
