@@ -1,22 +1,24 @@
 """Dead letters by epoch: a malformed tuple is written out exactly once, whatever crashes.
 
-Lines are written before their epoch commits and carry its number; what a crash leaves of an epoch that did not commit
-is cut off at the next start, and the tuple comes again with the input that is read again.
+Lines are written before their epoch commits, which says how long the file is then and its checksum; what a crash leaves
+of an epoch that did not commit is cut off at the next start, and the tuple comes again with the input that is read
+again.
 """
 
 from __future__ import annotations
 
-import io
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from runtime.engine.errors import EngineError
 from runtime.epochs import LOCAL_DISK, Disk
 from runtime.formats import DeadLetter
 
-__all__ = ["EpochDeadLetters"]
+__all__ = ["EpochDeadLetters", "LettersMark"]
 
 _LIMIT_BYTES: Final = 64 * 1024 * 1024
 
@@ -36,63 +38,87 @@ class _Line(msgspec.Struct, frozen=True):
     data: str
 
 
+class LettersMark(msgspec.Struct, frozen=True, array_like=True):
+    """What of the file belongs to committed epochs."""
+
+    size: int = 0
+    """Bytes from its beginning."""
+    crc32: int = 0
+    """Of these bytes."""
+
+
+_NOTHING: Final = LettersMark()
+
+
 class EpochDeadLetters:
     """A JSON-lines file of malformed tuples, bounded in size; beyond it they are only counted."""
 
     def __init__(
         self,
         path: Path,
-        committed_epoch: int,
+        committed: LettersMark | None = _NOTHING,
         counted: int = 0,
         *,
         limit_bytes: int = _LIMIT_BYTES,
         disk: Disk = LOCAL_DISK,
     ) -> None:
-        """``counted``: malformed tuples of the committed epochs."""
+        """``committed`` is the `mark` of the last committed epoch, ``counted`` are the malformed tuples until then.
+
+        None: it did not say, as those of earlier releases; then the file is taken as it is.
+        Raises `EngineError` if the file does not hold what was committed.
+        """
         self._path = path
         self._disk = disk
         self._limit_bytes = limit_bytes
         self.count = counted
         self.pending = 0
-        self._size = self._cut_to(committed_epoch)
+        self.mark = self._as_it_is() if committed is None else committed
+        self._is_full = False
+        self._cut_off()
 
     def write(self, epoch: int, letters: Sequence[DeadLetter]) -> None:
         """Append the letters of an epoch that is about to commit; `pending` tuples are counted."""
         self.count += self.pending
         self.pending = 0
+        room = self._limit_bytes - self.mark.size
         lines: list[bytes] = []
         for letter in letters:
             line = msgspec.json.encode(_line(epoch, self.count, letter)) + b"\n"
-            if self._size + len(line) > self._limit_bytes:
-                self._size = self._limit_bytes  # full, also for shorter ones to come
+            room -= len(line)
+            self._is_full = self._is_full or room < 0  # also for shorter ones to come
+            if self._is_full:
                 break
             lines.append(line)
-            self._size += len(line)
         if not lines:
             return
         is_new = not self._disk.exists(self._path)
-        self._disk.append(self._path, b"".join(lines))
+        data = b"".join(lines)
+        self._disk.append(self._path, data)
         if is_new:
             self._disk.sync_directory(self._path.parent)
+        self.mark = LettersMark(self.mark.size + len(data), zlib.crc32(data, self.mark.crc32))
 
-    def _cut_to(self, epoch: int) -> int:
-        """Drop lines of epochs past this one, and a torn last line; gives the size that is left."""
+    def _as_it_is(self) -> LettersMark:
         if not self._disk.exists(self._path):
-            return 0
+            return LettersMark()
         data = self._disk.read(self._path)
-        size = 0
-        for line in io.BytesIO(data):
-            try:
-                entry = msgspec.json.decode(line, type=_Line)
-            except msgspec.DecodeError:
-                break
-            if entry.epoch > epoch or not line.endswith(b"\n"):
-                break
-            size += len(line)
-        if size < data.size:
-            self._disk.truncate(self._path, size)
+        return LettersMark(data.size, zlib.crc32(data))
+
+    def _cut_off(self) -> None:
+        """Drop what stands behind the mark, which no epoch has committed; everything before it must be there."""
+        there = self._disk.size(self._path) if self._disk.exists(self._path) else 0
+        if there < self.mark.size:
+            raise EngineError(f"expected {self.mark.size} bytes of dead letters at {self._path}, was {there}")
+        if not there:
+            return
+        found = zlib.crc32(self._disk.read(self._path).slice(0, self.mark.size))
+        if found != self.mark.crc32:
+            raise EngineError(
+                f"expected checksum {self.mark.crc32:08x} for {self.mark.size} bytes at {self._path}, was {found:08x}"
+            )
+        if there > self.mark.size:
+            self._disk.truncate(self._path, self.mark.size)
         self._disk.sync_directory(self._path.parent)  # who made the file may have ended before its name was durable
-        return size
 
 
 def _line(epoch: int, total: int, letter: DeadLetter) -> _Line:

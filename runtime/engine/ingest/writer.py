@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.engine.ingest.deadletters import EpochDeadLetters
+from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
 from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, Disk, EpochLog, Footer
 from runtime.formats import DeadLetter
@@ -39,6 +39,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """Malformed tuples of all epochs."""
     control: int = 0
     """The newest epoch with a control record."""
+    letters: LettersMark | None = None
+    """What of the file of dead letters belongs to these epochs."""
 
 
 class EpochWriter:
@@ -69,8 +71,10 @@ class EpochWriter:
             self.space = ObjectSpace(self._store)
             self.log = EpochLog(directory / "epochs", disk)
             self.recovered = self._recover()
-            counted = self.recovered.dead_letters if self.recovered else 0
-            self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", self.epoch, counted, disk=disk)
+            counted, letters = (
+                (self.recovered.dead_letters, self.recovered.letters) if self.recovered else (0, LettersMark())
+            )
+            self._dead = EpochDeadLetters(directory / "dead-letters.jsonl", letters, counted, disk=disk)
         except BaseException:
             self._store.close()
             raise
@@ -142,7 +146,7 @@ class EpochWriter:
         prepared = self.log.prepare(footer, self._deltas)
         total = (self.recovered.messages if self.recovered else 0) + self._messages
         controlled = epoch if control else self.recovered.control if self.recovered else 0
-        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count, controlled)
+        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark)
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered

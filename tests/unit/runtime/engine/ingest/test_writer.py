@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.engine.errors import EngineError
 from runtime.engine.ingest import EpochWriter
 from runtime.engine.ingest.deadletters import EpochDeadLetters
 from runtime.epochs import Cut, EpochLog, EpochLogError, TornSegmentError
@@ -228,30 +229,50 @@ def letter(text: str) -> DeadLetter:
 
 def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path: Path) -> None:
     path = tmp_path / "dead.jsonl"
-    dead = EpochDeadLetters(path, -1, limit_bytes=1000)
+    dead = EpochDeadLetters(path, limit_bytes=1000)
     for epoch in range(20):
         dead.pending += 3
         dead.write(epoch, [letter(f"{epoch}-{n}") for n in range(2)])
         assert path.stat().st_size <= 1000
     assert dead.count == 60
     kept = path.read_bytes()
-    assert EpochDeadLetters(path, 19, 60, limit_bytes=1000).count == 60
+    assert EpochDeadLetters(path, dead.mark, 60, limit_bytes=1000).count == 60
     assert path.read_bytes() == kept
 
 
 def test_dead_letters_past_the_last_commit_and_torn_lines_are_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "dead.jsonl"
-    dead = EpochDeadLetters(path, -1)
+    dead = EpochDeadLetters(path)
+    marks = []
     for epoch in range(3):
         dead.pending = 1
         dead.write(epoch, [letter(str(epoch))])
+        marks.append(dead.mark)
     lines = path.read_bytes().splitlines(keepends=True)
     for length in range(len(lines[2]) + 1):
         path.write_bytes(lines[0] + lines[1] + lines[2][:length])
-        EpochDeadLetters(path, 1)
+        EpochDeadLetters(path, marks[1])
         assert path.read_bytes() == lines[0] + lines[1]
-    EpochDeadLetters(path, 0)
+    assert EpochDeadLetters(path, None).mark == marks[1], "of a run that was begun with an earlier release"
+    EpochDeadLetters(path, marks[0])
     assert [msgspec.json.decode(line)["epoch"] for line in path.read_bytes().splitlines()] == [0]
+
+
+def test_dead_letters_that_were_committed_must_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "dead.jsonl"
+    dead = EpochDeadLetters(path)
+    dead.write(0, [letter("one")])
+    data = path.read_bytes()
+    for place in range(len(data)):
+        path.write_bytes(data[:place])
+        with pytest.raises(EngineError, match=f"expected {len(data)} bytes of dead letters at {path}, was {place}"):
+            EpochDeadLetters(path, dead.mark)
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with pytest.raises(EngineError, match=f"expected checksum {dead.mark.crc32:08x} .* at {path}, was"):
+            EpochDeadLetters(path, dead.mark)
+    path.unlink()
+    with pytest.raises(EngineError, match="was 0"):
+        EpochDeadLetters(path, dead.mark)
 
 
 def test_the_letters_of_an_open_epoch_are_bounded(tmp_path: Path) -> None:
