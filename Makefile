@@ -15,7 +15,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats simulate lint format bench bench-ingest bench-views doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats simulate lint format bench bench-ingest bench-views bench-engine doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -59,6 +59,9 @@ bench-ingest: setup ## run the benchmark of the formats, sources and memory, abo
 
 bench-views: setup ## run the benchmark of the views alone, about 25 minutes; BENCH_QUICK=1: about 3
 	@$(PY) -m bench views
+
+bench-engine: setup ## run the benchmark of the engine, its state and the express lane; BENCH_QUICK=1 for a short run
+	@$(PY) -m bench engine
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor

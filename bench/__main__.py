@@ -11,7 +11,12 @@ from typing import Final
 
 from bench.report import print_table, write_records
 
-BENCHMARKS: Final = {"ingest": "bench.ingest.benchmark", "flowthrough": "bench.flowthrough", "views": "bench.views"}
+BENCHMARKS: Final = {
+    "ingest": "bench.ingest.benchmark",
+    "flowthrough": "bench.flowthrough",
+    "views": "bench.views",
+    "engine": "bench.engine.benchmark",
+}
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.")
 """In the names of figures that the benchmark has shown in a table of its own."""
 OUT: Final = Path(__file__).resolve().parent / "out"

@@ -1,0 +1,11 @@
+"""How fast the engine, its state and the express lane are.
+
+```
+plans: source ─▶ pipelines without work ─▶ tasks, barriers ─┐
+object space with 1 k … 10 M entries ────▶ state ───────────┼─▶ benchmark ─▶ records
+express_feed ══ loopback ══▶ express_process ─▶ express ────┘
+                             express_references: by hand, one message at a time and in numpy
+```
+"""
+
+__all__: list[str] = []

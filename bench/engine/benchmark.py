@@ -1,0 +1,15 @@
+"""The benchmark of the engine: tasks, barriers, checkpoints of state, and the express lane."""
+
+from __future__ import annotations
+
+from bench.engine.barriers import measure_barriers
+from bench.engine.express import measure_express
+from bench.engine.tasks import measure_tasks
+from bench.report import Record
+
+__all__ = ["run"]
+
+
+def run(quick: bool) -> list[Record]:
+    """All parts, one after another."""
+    return [*measure_tasks(quick), *measure_barriers(quick), *measure_express(quick)]

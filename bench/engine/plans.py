@@ -1,0 +1,126 @@
+"""Plans without work: a source, and pipelines that pass on what they are given."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from runtime.engine import (
+    Context,
+    Emitter,
+    EngineConfig,
+    Node,
+    Pipeline,
+    Plan,
+    QueryEngine,
+    QueryStatus,
+    Source,
+    StatusListener,
+)
+
+__all__ = ["PATIENCE_S", "QUERY", "Brook", "Counted", "PassOn", "chain", "running"]
+
+QUERY: Final = "bench"
+PATIENCE_S: Final = 300.0
+
+
+class PassOn(Pipeline):
+    """Emits what it is given."""
+
+    def __init__(self, concurrency: int = 1) -> None:
+        self.concurrency = concurrency
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Pass it on."""
+        for item in inputs:
+            context.emit(item)
+
+
+class Counted(PassOn):
+    """Counts what it passes on; `_passed` belongs to the worker that is in it, one at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed = 0
+        self._awaited = 0
+        self._came = threading.Event()
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Count and pass on."""
+        super().execute(inputs, context)
+        self._passed += len(inputs)
+        if self._passed >= self._awaited:
+            self._came.set()
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many more items have come; raises RuntimeError if they do not. One thread only."""
+        self._came.clear()
+        self._awaited = self._passed + more
+        if not self._came.wait(PATIENCE_S):
+            raise RuntimeError(f"expected {more} items within {PATIENCE_S:.0f} s, was {self._passed} in all")
+
+
+class Brook(Source):
+    """Puts so many items as fast as they are taken, on a thread of its own; ends if it is told to."""
+
+    def __init__(self, items: int, *, ends: bool) -> None:
+        self._items = items
+        self._ends = ends
+        self._thread: threading.Thread | None = None
+
+    def open(self, emit: Emitter) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, args=(emit,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Nothing to release: its thread ends with the query, which refuses further items."""
+
+    def _run(self, emit: Emitter) -> None:
+        for item in range(self._items):
+            if not emit.put(item):
+                return
+        if self._ends:
+            emit.end_of_stream()
+
+
+def chain(source: Source, pipelines: Sequence[Pipeline]) -> Plan:
+    """The source and, behind it, pipelines in a row."""
+    plan = Plan(QUERY)
+    node: Node = plan.add_source("source", source)
+    for number, pipeline in enumerate(pipelines):
+        node = plan.add(f"operator {number}", pipeline, [node])
+    return plan
+
+
+class _Status(StatusListener):
+    def __init__(self) -> None:
+        self.running, self.ended = threading.Event(), threading.Event()
+        self.reason = ""
+
+    def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
+        """See `StatusListener`."""
+        if status is QueryStatus.RUNNING:
+            self.running.set()
+        elif status in {QueryStatus.STOPPED, QueryStatus.FAILED}:
+            self.reason = reason if status is QueryStatus.FAILED else ""
+            self.running.set()
+            self.ended.set()
+
+
+@contextmanager
+def running(plan: Plan, workers: int) -> Iterator[tuple[QueryEngine, threading.Event]]:
+    """An engine that carries the plan out, and what is set at its end; raises RuntimeError if the query failed."""
+    status = _Status()
+    engine = QueryEngine(EngineConfig(workers=workers), status)
+    try:
+        engine.start(plan)
+        if not status.running.wait(PATIENCE_S):
+            raise RuntimeError(f"expected the query to run within {PATIENCE_S:.0f} s, it does not")
+        yield engine, status.ended
+    finally:
+        engine.shutdown(PATIENCE_S)
+    if status.reason and status.reason != "the engine was shut down":
+        raise RuntimeError(status.reason)
