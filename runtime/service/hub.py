@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Literal
 
+import msgspec
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader, encode_frame
@@ -31,13 +32,15 @@ Kind = Literal["snapshot", "changes", "heartbeat", "error"]
 _LANES: Final[tuple[Lane, ...]] = ("spark", "express")
 
 
-class _Version:
-    """How far a lane has come."""
+class _Version(msgspec.Struct, frozen=True):
+    """How far a lane, or a view of it, has come."""
 
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.step = 0
-        self.cuts: Mapping[str, Cut] = {}
+    epoch: int = 0
+    """The newest epoch inside as a whole."""
+    step: int = 0
+    """Of the express lane."""
+    cuts: Mapping[str, Cut] = {}
+    """Origin → the last message inside."""
 
 
 class Freshness:
@@ -74,6 +77,7 @@ class Hub:
         self._most_subscribers = most_subscribers
         self._subscriptions: set[Subscription] = set()
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
+        self._at: dict[str, _Version] = {}
         self._held: frozenset[Lane] = frozenset()
         self.updates = 0
         self._adopt("spark", program, 1)
@@ -177,7 +181,7 @@ class Hub:
         before = self.epoch("express")
         dropped = self._adopt("express", update.program, update.epoch) if update.program is not None else ()
         self._apply("express", update.changes, update.failed, update.epoch)
-        self._move("express", update.epoch, update.cuts, update.step)
+        self._move("express", update.epoch, update.cuts, update.step, update.views)
         self._tell("express", before, update.changes, update.failed, dropped)
 
     def subscribe(self, names: Sequence[str], listener: Listener) -> Subscription | None:
@@ -221,12 +225,13 @@ class Hub:
         # A lane may be behind the other, from which the view went before it came here.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
-            del self._results[name], self.since[name], self._views[name]
+            del self._results[name], self.since[name], self._views[name], self._at[name]
             self._failed.pop(name, None)
         for name, view in views.items():
             if name not in self._views:
                 self._results[name] = MaterialisedView(view.columns)
                 self.since[name] = epoch
+                self._at[name] = self._versions[lane]
             self._views[name] = view
         return tuple(gone)
 
@@ -243,9 +248,15 @@ class Hub:
                 result.apply(found, version)
         self.updates += len(changes)
 
-    def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:
-        version = self._versions[lane]
-        version.epoch, version.cuts, version.step = epoch, cuts, step
+    def _move(
+        self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0, views: Collection[str] | None = None
+    ) -> None:
+        """All views of the lane are at a version, or these, and the others will follow."""
+        version = _Version(epoch, step, cuts)
+        if views is None:
+            self._versions[lane] = version
+            views = [view.name for view in self._programs[lane].views]
+        self._at |= {name: version for name in views if self._is_of(name, lane)}
 
     def _is_of(self, name: str, lane: Lane) -> bool:
         view = self._views.get(name)
@@ -281,6 +292,6 @@ class Hub:
             subscription.changed(frames)
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:
-        version = self._versions[lane]
+        version = self._at.get(name, self._versions[lane])
         feed = {origin: (cut.session, cut.sequence) for origin, cut in version.cuts.items()}
         return FrameHeader(kind, name, from_epoch, version.epoch, feed, self._now_ns(), reason, version.step)

@@ -6,7 +6,7 @@ the same deliveries in any order within a version give the same changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -51,10 +51,17 @@ class _Version(msgspec.Struct, frozen=True):
 class ShardState(Holdings):
     """One shard's share of a program, and one step per version. Not thread-safe: one owner at a time."""
 
-    def step(self, delivered: _Given, backfill: Mapping[str, _Given] | None = None) -> Step:
+    def step(
+        self,
+        delivered: _Given,
+        backfill: Mapping[str, _Given] | None = None,
+        on_first: Callable[[Step, Collection[str]], None] | None = None,
+    ) -> Step:
         """Add what was delivered for one version and say what changed; in place of deltas, why there are none.
 
         ``backfill``, after `migrate`: for each view that is new everything that its maps hold before the version.
+        ``on_first`` hears what has changed in the views that joins have nothing to do with, which are named, before the
+        joins are gone through.
         """
         step = Step({}, {})
         earlier = self._fill(backfill or {}, step)
@@ -75,12 +82,23 @@ class ShardState(Holdings):
                     deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
             except Exception as error:  # noqa: BLE001 (see reason_of)
                 broken[part] = reason_of(error)
-        self._react(deltas, broken, step)
-        for view in self._views:
-            if view.name not in self._failed:
-                self._update(view, _Version(changed, payloads, broken, earlier), step)
-            self._begun.add(view.name)
+        version = _Version(changed, payloads, broken, earlier)
+        for part, delta in sorted(deltas.items()):
+            if not self._joined[part]:
+                self._add(part, delta, step)
+        first = [view for view in self._views if not any(self._joined[p] for p in self._parts[view.name].values())]
+        self._update_all(first, version, step)
+        if on_first is not None and (step.changes or step.failed):
+            on_first(Step(dict(step.changes), dict(step.failed)), [view.name for view in first])
+        self._react({part: delta for part, delta in deltas.items() if self._joined[part]}, step)
+        self._update_all([view for view in self._views if view not in first], version, step)
         return step
+
+    def _update_all(self, views: Sequence[View], version: _Version, step: Step) -> None:
+        for view in views:
+            if view.name not in self._failed:
+                self._update(view, version, step)
+            self._begun.add(view.name)
 
     def _fill(self, backfill: Mapping[str, _Given], step: Step) -> dict[str, pa.Table]:
         """Bring new views to where they would be before the version; gives what they would have said by then.
@@ -125,7 +143,7 @@ class ShardState(Holdings):
             self._sets[part].fill(delta)
         return state.changes(begun=False)
 
-    def _react(self, deltas: Mapping[Part, Delta], broken: Mapping[Part, str], step: Step) -> None:
+    def _react(self, deltas: Mapping[Part, Delta], step: Step) -> None:
         """Let joins take in the deltas, map by map, and add each to its indexes in between."""
         for part, delta in sorted(deltas.items()):
             for turn in (0, 1):

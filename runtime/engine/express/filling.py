@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program
-from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
 from runtime.epochs.snapshots import consolidated
 from runtime.views.filling import columns_to_fill, new_views
 
@@ -39,6 +39,13 @@ class Filling:
 
     def read(self, old: Program, new: Program, epoch: int, before: Filled | None = None) -> Filled:
         """What fills the views of ``new`` that ``old`` has not, at an epoch; goes on from ``before`` where it can."""
+        try:
+            return self._read(old, new, epoch, before)
+        except EpochLogError:
+            # The log may have lost its beginning meanwhile: then a newer snapshot stands for it.
+            return self._read(old, new, epoch, None)
+
+    def _read(self, old: Program, new: Program, epoch: int, before: Filled | None) -> Filled:
         columns = columns_to_fill(new, new_views(old, new))
         tables: dict[str, pa.Table | None] = {}
         if before is not None and before.columns == columns and before.epoch <= epoch:

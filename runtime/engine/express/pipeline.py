@@ -42,9 +42,7 @@ class ExpressPipeline(Pipeline):
         del context
         deltas = cast("Sequence[Deltas]", inputs)
         self._closes = max(self._closes, deltas[-1].closes)
-        update = self._views.take(deltas)
-        if update is not None:
-            self._publish(update)
+        self._views.take(deltas, self._publish)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """Change over if the barrier has a control record; give the epoch that closes what it changed."""

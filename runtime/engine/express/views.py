@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -37,6 +37,8 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: Mapping[str, str]
     """View → why it ended with this version."""
+    views: Collection[str] | None = None
+    """The views that are at this version; None: all. The others follow with an update for the same messages."""
     program: Program | None = None
     """The lane's program from this version on, if it is not the one of the version before."""
 
@@ -69,8 +71,11 @@ class ExpressViews:
         """What is saved."""
         return self._state
 
-    def take(self, deltas: Sequence[Deltas]) -> Update | None:
-        """Step over deltas as if they were one; None if no view has changed or failed."""
+    def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
+        """Step over deltas as if they were one; what changes is published as soon as it is known.
+
+        Views without joins come first: they need not wait for what takes longest.
+        """
         tables: dict[str, list[pa.RecordBatch]] = {}
         for one in deltas:
             for name, batch in one.relations.items():
@@ -80,10 +85,23 @@ class ExpressViews:
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
         if not tables or not self._state.program.views:
-            return None
+            return
         whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
         found = deliveries_of(self._state.program, whole, 1)
-        return self._stepped(self._state.shard.step([(one.part, one.payload) for one in found]))
+        told = Step({}, {})
+
+        def on_first(step: Step, views: Collection[str]) -> None:
+            nonlocal told
+            told = step
+            publish(self._stepped(step, views))
+
+        step = self._state.shard.step([(one.part, one.payload) for one in found], on_first=on_first)
+        rest = Step(
+            {name: table for name, table in step.changes.items() if name not in told.changes},
+            {name: why for name, why in step.failed.items() if name not in told.failed},
+        )
+        if rest.changes or rest.failed or told.changes or told.failed:
+            publish(self._stepped(rest))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -100,7 +118,7 @@ class ExpressViews:
         self._step += 1
         changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
         failed = {name: why for name, why in self._failed.items() if name in names}
-        return Update(self._step, self._epoch, dict(self._cuts), changes, failed, new)
+        return Update(self._step, self._epoch, dict(self._cuts), changes, failed, program=new)
 
     def _fill(self, filled: Filled, names: Sequence[str]) -> None:
         tables = with_open_epoch(filled, self._open)
@@ -110,9 +128,7 @@ class ExpressViews:
             backfill[one.view].append((one.part, one.payload))
         self._stepped(self._state.shard.step([], backfill))
 
-    def _stepped(self, step: Step) -> Update | None:
-        if not step.changes and not step.failed:
-            return None
+    def _stepped(self, step: Step, views: Collection[str] | None = None) -> Update:
         self._step += 1
         self._state.dirty = True
         self._failed |= step.failed
@@ -121,7 +137,7 @@ class ExpressViews:
             held.append(table)
             if len(held) >= _MOST_TABLES:
                 held[:] = [self._added_up(name, held)]
-        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed)
+        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, views)
 
     def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
         columns = next(view.columns for view in self._state.program.views if view.name == name)
