@@ -68,14 +68,21 @@ class InputFormatter:
         with self._lock:
             self._streams[origin_id] = self._new(origin_id, offset, codec)
 
-    def format(self, raws: Sequence[RawBuffer], on_admitted: Callable[[], None] | None = None) -> Formatted:
+    def format(
+        self,
+        raws: Sequence[RawBuffer],
+        on_admitted: Callable[[], None] | None = None,
+        failed: list[FormatError] | None = None,
+    ) -> Formatted:
         """The batches that these buffers complete, and the buffers that are out of range, to be given again later.
 
         ``on_admitted`` is called once they are decoded and cut, before they are parsed: what has to happen in stream
         order is over then, and who has the buffers that follow need not wait.
 
         Raises `DuplicateSequenceError`, and `CodecError` where a buffer can be decoded in any order: then nothing has
-        changed. A codec's error in the middle of a stream is raised once what stands before it has come out.
+        changed. A codec's error in the middle of a stream is raised once what stands before it has come out. With a
+        list ``failed`` nothing of that is raised: the errors of the origins at fault come into the list, and the
+        buffers of the others are formatted.
         """
         again: list[RawBuffer] = []
         work: list[tuple[Stream, list[Unit]]] = []
@@ -85,10 +92,13 @@ class InputFormatter:
                     units = stream.units(mine, again)
                 except FormatError as error:
                     error.origin_id = stream.origin_id
-                    raise
+                    if failed is None:
+                        raise
+                    failed.append(error)
+                    continue
                 if units:
                     work.append((stream, units))
-            parts = self._admit(work)
+            parts = self._admit(work, failed)
         except Exception:
             for stream, units in work:
                 stream.put_back(units)
@@ -183,7 +193,7 @@ class InputFormatter:
             codec=codec,
         )
 
-    def _admit(self, work: list[tuple[Stream, list[Unit]]]) -> list[Parts]:
+    def _admit(self, work: list[tuple[Stream, list[Unit]]], failed: list[FormatError] | None = None) -> list[Parts]:
         """Phase 1: index outside of locks, then everything or nothing enters its stream."""
         index = self._indexer.index
         for _, units in work:
@@ -191,12 +201,20 @@ class InputFormatter:
                 if unit.index is None:
                     unit.index = index(unit.run)
         held: list[Stream] = []
+        sound: list[tuple[Stream, list[Unit]]] = []
         try:
             for stream, units in work:  # in order of origins, so that two calls never wait for each other
                 stream.lock.acquire()
                 held.append(stream)
-                stream.check(units)
-            return [(stream, stream.admit(units)) for stream, units in work]
+                try:
+                    stream.check(units)
+                except FormatError as error:
+                    if failed is None:
+                        raise
+                    failed.append(error)
+                else:
+                    sound.append((stream, units))
+            return [(stream, stream.admit(units)) for stream, units in sound]
         finally:
             for stream in held:
                 stream.lock.release()

@@ -6,7 +6,7 @@ import queue
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.plan import Pipeline
 from runtime.epochs import Cut, EpochLogReader, Footer
 from runtime.formats import RawBuffer
 from runtime.relations import Adaptor, BookStream, FeedAdaptor, Retention, TraceAdaptor
@@ -172,6 +173,18 @@ class ScriptListener(IngestListener):
     def __init__(self) -> None:
         self.outcomes: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.losses: list[str] = []
+        self.running = threading.Event()
+        self.failed_origins: list[tuple[int, str]] = []
+        self.failed_views: list[tuple[str, str]] = []
+
+    def on_running(self) -> None:
+        self.running.set()
+
+    def on_failed_origin(self, origin_id: int, reason: str) -> None:
+        self.failed_origins.append((origin_id, reason))
+
+    def on_failed_view(self, name: str, reason: str) -> None:
+        self.failed_views.append((name, reason))
 
     def on_finished(self) -> None:
         self.outcomes.put("finished")
@@ -201,7 +214,12 @@ class IngestLab:
     """A writer and an ingest over sources; `origins` are (source, adaptor's maker, read first)."""
 
     def __init__(
-        self, directory: Path, origins: Sequence[tuple[Source, Make] | tuple[Source, Make, bool]], **config: Any
+        self,
+        directory: Path,
+        origins: Sequence[tuple[Source, Make] | tuple[Source, Make, bool]],
+        *,
+        views: Mapping[str, Pipeline] | None = None,
+        **config: Any,
     ) -> None:
         self.footers: list[Footer] = []
         self.writer = EpochWriter(directory, lambda: 0, self.footers.append)
@@ -216,7 +234,13 @@ class IngestLab:
             adaptor = make(self.writer, cut)
             self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
         self.listener = ScriptListener()
-        self.ingest = Ingest(msgspec.convert(config, IngestConfig), self.writer, self.origins, self.listener)
+        sizes = msgspec.convert(config, IngestConfig)
+        self.ingest = Ingest(sizes, self.writer, self.origins, self.listener, views=views)
+
+    def start(self) -> None:
+        """Start, and wait until the sources that are read first are open."""
+        self.ingest.start()
+        assert self.listener.running.wait(WAIT_SECONDS)
 
     def run(self) -> str:
         """From start to the end; how it ended."""

@@ -1,24 +1,25 @@
-"""The ingest: from raw buffers to epochs.
+"""The ingest: one plan of the query engine that brings raw buffers into epochs.
 
 ```
-sources ──offer──▶ Admission ──▶ FormatStage ──▶ workers ──▶ Ingest ──▶ EpochWriter ──▶ epoch log
-                    bounded       a formatter,                Origin: order, adaptor, cut
-                    in bytes      coalescing
+inlet          formatting       applying                guard             sink, writer
+source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Applying ──Deltas─▶ views ──Sections─▶ EpochSink ──▶ epoch log
+             └─────Mark──────▶  a formatter,             cut point: order,    └─────Deltas────▶  EpochWriter
+                                coalescing               adaptor, cut                            on the barrier
 ```
+
+`Ingest` builds the plan and is its face; passing.py and deltas.py say what flows, malformed.py and deadletters.py keep
+what does not fit.
 """
 
-from runtime.engine.ingest.admission import Admission
+from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deltas import Deltas, Sections
-from runtime.engine.ingest.ingest import Ingest, IngestConfig, IngestListener
+from runtime.engine.ingest.ingest import Ingest
 from runtime.engine.ingest.origin import Origin, OriginCounters
-from runtime.engine.ingest.stage import FormatStage
 from runtime.engine.ingest.writer import EpochWriter, Recovered
 
 __all__ = [
-    "Admission",
     "Deltas",
     "EpochWriter",
-    "FormatStage",
     "Ingest",
     "IngestConfig",
     "IngestListener",

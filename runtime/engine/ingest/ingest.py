@@ -1,143 +1,141 @@
-"""The ingest: raw buffers in from any number of sources, epochs out.
+"""The ingest: raw buffers in from any number of sources, epochs out; one plan of the query engine.
 
 ```
-source ──offer──▶ Admission ──▶ FormatStage ──▶ worker: InputFormatter.format ──▶ arrived ──▶ who holds the apply lock:
-(reactor, file     (bytes)      (coalesces)      (any order, outside the lock)                InOrder → adaptor → writer
- thread)
+source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ view ──▶ EpochSink
+(reactor, file    a source   a formatter,   cut point     └────────▲
+ thread)          an origin  coalescing, ×n
 ```
 
-Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; workers run the rest. Everything behind
-`_apply_lock` belongs to the worker that holds it; `_lock` guards the counts and the list of what arrived.
+Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; the engine's workers run the rest. What belongs to
+whom is said by each pipeline.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-import msgspec
-
-from runtime.engine.errors import EngineError
-from runtime.engine.ingest._queue import TaskQueue
-from runtime.engine.ingest._workers import Workers
-from runtime.engine.ingest.admission import Admission
-from runtime.engine.ingest.origin import IN_ORDER_CAPACITY, Origin, OriginCounters
-from runtime.engine.ingest.stage import FormatStage
+from runtime.engine.barriers import BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.engine import EngineConfig, QueryEngine
+from runtime.engine.errors import BarrierError
+from runtime.engine.ingest.applying import Applying, ApplyingConfig
+from runtime.engine.ingest.config import IngestConfig, IngestListener
+from runtime.engine.ingest.formatting import Formatting
+from runtime.engine.ingest.guard import GuardedView
+from runtime.engine.ingest.inlet import Inlet
+from runtime.engine.ingest.origin import Origin, OriginCounters
+from runtime.engine.ingest.passing import MarkKind
+from runtime.engine.ingest.sink import EpochSink
 from runtime.engine.ingest.writer import EpochWriter
-from runtime.formats import DeadLetter, FormattedBatch, InputFormatter, Pushdown, RawBuffer, Schema
+from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
+from runtime.engine.plan import Node, Pipeline, Plan
+from runtime.engine.queue import TaskQueue
+from runtime.engine.workers import Crew
+from runtime.formats import InputFormatter, Pushdown, RawBuffer, Schema
 from runtime.sources import BufferSink
 
-__all__ = ["Ingest", "IngestConfig", "IngestListener"]
+__all__ = ["INGEST", "Ingest"]
 
+INGEST: Final = "ingest"
+"""The id of the query."""
 _JOIN_SECONDS: Final = 10.0
-_MOST_IN_FLIGHT: Final = IN_ORDER_CAPACITY // 2  # each may complete two batches that wait: a spanning tuple and a body
-
-
-class IngestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of the ingest."""
-
-    workers: int = 2
-    """Threads that format."""
-    admitted_bytes: int = 32 << 20
-    """Bytes of raw buffers, over all origins, between their sources and the epochs."""
-    in_flight_bytes: int = 16 << 20
-    """The same of one origin; bytes that have yet to be decoded count several times."""
-    in_flight: int = 1024
-    """Raw buffers of one origin that are queued, being formatted or waiting for an earlier one; at most 32768."""
-    epoch_messages: int = 0
-    """Close an epoch at exactly so many messages, or at the next place where it may be cut; 0 for no such limit."""
-    epoch_most_messages: int = 1_000_000
-    """Close an epoch at the first place behind so many messages, whatever the time."""
-
-    def __post_init__(self) -> None:
-        if self.workers < 1 or not 1 <= self.in_flight <= _MOST_IN_FLIGHT:
-            raise ValueError(
-                f"expected workers of at least 1 and in_flight from 1 to {_MOST_IN_FLIGHT}, "
-                f"was {self.workers} and {self.in_flight}"
-            )
-
-
-class IngestListener:
-    """What the owner of an ingest hears, on a worker's thread; override what matters."""
-
-    def on_finished(self) -> None:
-        """Every origin has ended and everything is in an epoch."""
-
-    def on_failed(self, reason: str) -> None:
-        """The ingest cannot go on; the last committed epoch stands."""
-
-    def on_lost(self, origin_id: int, reason: str) -> None:
-        """An origin's connection broke; the ingest has asked it to reconnect."""
+MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 
 
 class Ingest(BufferSink):
-    """Formats, orders, adapts and cuts; see the module."""
+    """Formats, orders, adapts and cuts; see the module. Every method may be called from any thread.
+
+    `_ended` belongs to who holds `_lock`, `_engine` is set by `start`; the rest is never changed.
+    """
 
     def __init__(
-        self, config: IngestConfig, writer: EpochWriter, origins: Mapping[int, Origin], listener: IngestListener
+        self,
+        config: IngestConfig,
+        writer: EpochWriter,
+        origins: Mapping[int, Origin],
+        listener: IngestListener,
+        *,
+        views: Mapping[str, Pipeline] | None = None,
+        statistics: StatisticsListener | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        workers: MakeWorkers | None = None,
     ) -> None:
-        self._config = config
+        """``views``, by name, take `Deltas` and give `Sections` on the barrier.
+
+        ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
+        """
         self._writer = writer
         self._origins = dict(origins)
         self._listener = listener
         self._lock = threading.Lock()
-        self._apply_lock = threading.Lock()
-        self._arrived: deque[Callable[[], None]] = deque()
-        self._barrier_wanted = False
         self._ended = False
-        self._queue = TaskQueue()
-        self._admission = Admission(config.admitted_bytes, config.in_flight_bytes, config.in_flight)
-        self._stages = self._shared_stages()
-        self._adaptors = list({id(o.adaptor): o.adaptor for o in self._origins.values()}.values())
-        self._workers = Workers(self._queue, config.workers, self._on_error)
+        has_first = any(origin.first for origin in self._origins.values())
+        self._inlets = {
+            origin_id: Inlet(origin, self, is_held=has_first and not origin.first)
+            for origin_id, origin in self._origins.items()
+        }
+        self._applying = Applying(
+            ApplyingConfig(
+                most_messages=config.epoch_messages or config.epoch_most_messages,
+                newest_epoch=lambda: writer.epoch,
+                on_failed_origin=listener.on_failed_origin,
+            ),
+            self._origins,
+            self._inlets,
+        )
+        self._sink = EpochSink(writer)
+        self.plan = Plan(INGEST)
+        self._build(config.workers, views or {})
+        sizes = EngineConfig(
+            workers=config.workers,
+            admitted=config.admitted,
+            admitted_size=config.admitted_bytes,
+            in_flight=config.in_flight,
+            in_flight_size=config.in_flight_bytes,
+        )
+        self._make_engine = partial(QueryEngine, sizes, _Status(self), statistics, now_s=now_s, workers=workers)
+        self._engine: QueryEngine | None = None
 
-    def _shared_stages(self) -> dict[int, FormatStage]:
+    def _build(self, workers: int, views: Mapping[str, Pipeline]) -> None:
         """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
-        shared: dict[tuple[Schema, Pushdown, int], FormatStage] = {}
-        stages: dict[int, FormatStage] = {}
-        for origin_id, origin in self._origins.items():
-            takes_turns = origin.is_compressed
-            key = origin.adaptor.schema, origin.pushdown, origin_id if takes_turns else -1
-            stage = shared.get(key)
-            if stage is None:
-                stage = shared[key] = FormatStage(
-                    InputFormatter(origin.adaptor.schema, origin.pushdown),
-                    self._queue,
-                    self._config.workers,
-                    self._formatted,
-                    lambda o: self._origins[o].name,
-                    takes_turns=takes_turns,
-                )
-            stages[origin_id] = stage
-            origin.attach(stage, self._admission)
-        return stages
+        shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
+        for origin in self._origins.values():
+            alone = origin.origin_id if origin.is_compressed else -1
+            shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), []).append(origin)
+        formatted: list[Node] = []
+        for number, ((schema, pushdown, alone), group) in enumerate(shared.items()):
+            formatting = Formatting(InputFormatter(schema, pushdown), workers, takes_turns=alone >= 0)
+            for origin in group:
+                origin.attach(formatting)
+            inputs = [self.plan.add_source(f"origin {o.name}", self._inlets[o.origin_id]) for o in group]
+            formatted.append(self.plan.add(f"format {number}", formatting, inputs))
+        applied = self.plan.add("apply", self._applying, formatted)
+        kept = [
+            self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), [applied])
+            for name, view in views.items()
+        ]
+        self.plan.add("epochs", self._sink, [applied, *kept])
 
     def start(self) -> None:
-        """Start the workers and open every source where its last epoch ended; tables before streams."""
-        self._workers.start()
-        waiting = [o for o in self._origins.values() if o.first]
-        for origin in waiting or self._origins.values():
-            origin.open(self)
+        """Start the engine and open every source where its last epoch ended; tables before streams. Once."""
+        self._engine = self._make_engine()
+        self._engine.start(self.plan)
 
     def stop(self) -> None:
-        """Close sources and workers; what no epoch holds is discarded and comes again after a restart."""
+        """Close sources and workers; what no epoch holds is discarded and comes again after a restart.
+
+        Not to be called by a worker, nor by a listener on one. Raises `EngineError` if a worker does not end.
+        """
         self._terminate()
-        self._admission.close()
-        for origin in self._origins.values():
-            origin.source.close()
-        self._queue.close()
-        if not self._workers.join(_JOIN_SECONDS):
-            raise EngineError(f"expected the workers to stop within {_JOIN_SECONDS} s, one still runs")
+        if self._engine is not None:
+            self._engine.shutdown(_JOIN_SECONDS)
 
     def request_barrier(self) -> None:
         """Close the epoch at the next place where it may be cut; nothing happens while it is empty."""
-        with self._lock:
-            if self._barrier_wanted or self._ended:
-                return
-            self._barrier_wanted = True
-        self._queue.put(lambda: self._apply(self._barrier))
+        self._request(None)
 
     def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
         """Close the epoch now, empty or not, with a control record in it.
@@ -145,168 +143,97 @@ class Ingest(BufferSink):
         ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first.
         """
 
-        def seal() -> None:
-            if not self._ended:
-                on_sealed(self._seal(record))
+        def done(future: BarrierFuture) -> None:
+            if future.outcome is BarrierOutcome.REACHED and future.barrier is not None:
+                on_sealed(self._sink.controlled(future.barrier))
 
-        self._queue.put(lambda: self._apply(seal))
+        future = self._request(record)
+        if future is not None:
+            future.when_done(done)
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether anything has been applied that no epoch holds yet."""
+        return self._applying.holds_any
 
     @property
     def backlog(self) -> int:
-        """Raw buffers and tasks that wait."""
-        return len(self._queue) + sum([len(stage) for stage in set(self._stages.values())])
+        """Raw buffers that wait, are being formatted, or wait for an earlier one."""
+        return sum([inlet.on_the_way for inlet in self._inlets.values()])
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of raw buffers between sources and epochs."""
-        return self._admission.bytes
+        return 0 if self._engine is None else self._engine.admission.size
+
+    @property
+    def barrier_durations(self) -> BarrierDurations:
+        """How long barriers took, from request to commit; those of the query that runs."""
+        counters = None if self._engine is None else self._engine.counters(INGEST)
+        return BarrierDurations() if counters is None else counters.barrier_durations
 
     def counters(self) -> dict[str, OriginCounters]:
         """What became of each origin's tuples so far, by name."""
         return {origin.name: origin.counters() for origin in self._origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
-        """Call this once everything that the origin's source has offered is formatted and accepted."""
-        self._admission.when_drained(origin_id, call)
+        """Call this once everything that the origin's source has offered is formatted and applied."""
+        self._inlets[origin_id].when_drained(call)
 
     # From sources
 
     def offer(self, raw: RawBuffer) -> bool:
         """See `BufferSink`."""
-        if not self._admission.enter(raw):
-            return False
-        self._stages[raw.origin_id].add(raw)
-        return True
+        return self._inlets[raw.origin_id].offer(raw)
 
     def end_of_stream(self, origin_id: int) -> None:
         """See `BufferSink`."""
-        origin = self._origins[origin_id]
-        self.when_drained(origin_id, lambda: self._queue.put(lambda: self._finish(origin)))
+        self._inlets[origin_id].end(MarkKind.ENDED)
 
     def failed(self, origin_id: int, reason: str) -> None:
         """See `BufferSink`."""
-        self._fail(f"origin {self._origins[origin_id].name}: {reason}")
+        self._inlets[origin_id].end(MarkKind.FAILED, reason)
 
     def lost(self, origin_id: int, reason: str) -> None:
         """See `BufferSink`."""
-        origin = self._origins[origin_id]
         self._listener.on_lost(origin_id, reason)
-        self.when_drained(origin_id, lambda: self._queue.put(lambda: self._apply(lambda: self._reconnect(origin))))
+        self._inlets[origin_id].end(MarkKind.LOST, reason)
 
-    # On workers
+    # From the engine
 
-    def _formatted(self, batches: list[FormattedBatch], raws: list[RawBuffer]) -> None:
-        """A task has formatted these buffers, and completed these batches of any origins."""
+    def _request(self, payload: object) -> BarrierFuture | None:
+        if self._engine is None:
+            return None
+        try:
+            return self._engine.request_barrier(INGEST, payload)
+        except BarrierError:  # behind the last input there is nothing that the end would not seal
+            return None
 
-        def accept() -> None:
-            by_origin: dict[int, list[FormattedBatch]] = {}
-            for batch in batches:
-                by_origin.setdefault(batch.origin_id, []).append(batch)
-            for origin_id, found in by_origin.items():
-                self._accept(self._origins[origin_id], found)
-            self._admission.leave(raws)
-
-        self._apply(accept)
-
-    def _finish(self, origin: Origin) -> None:
-        batches = self._stages[origin.origin_id].finish(origin.origin_id)
-        self._apply(lambda: self._end(origin, batches))
-
-    def _apply(self, step: Callable[[], None]) -> None:
-        """Run steps one at a time in the order in which they arrive; a worker that finds another at it leaves its own.
-
-        The step is left to the holder of the lock, so that the other workers go on formatting.
-        """
-        self._arrived.append(step)
-        while self._arrived and self._apply_lock.acquire(blocking=False):
-            try:
-                while self._arrived:
-                    self._arrived.popleft()()
-            except Exception as error:  # noqa: BLE001 (a state that is half changed must not go on, whatever the cause)
-                self._fail(f"{type(error).__name__}: {error}")
-            finally:
-                self._apply_lock.release()
-
-    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> bool:
-        """Behind the apply lock: what has become the next part of the stream goes into the epoch; False at its end."""
-        for batch in origin.in_order(batches):
-            if self._ended:
-                return False
-            origin.take(batch)
-            self._drain(origin)
-            if batch.failure is not None:
-                self._fail_at(origin, batch.failure)
-                return False
-        return True
-
-    def _drain(self, origin: Origin) -> None:
-        while (room := self._room()) and (part := origin.next_part(room)) is not None:
-            end_offset = part.row_ends[-1]
-            self._writer.set_aside(*origin.passed(end_offset))
-            self._writer.add(origin.adaptor.apply(part), part.rows.num_rows)
-            origin.applied(part, end_offset)
-            if self._full() and part.cuttable[-1]:
-                self._seal()
-
-    def _fail_at(self, origin: Origin, failure: DeadLetter) -> None:
-        """The policy is to fail: what stands before the malformed tuple is sealed, and nothing follows."""
-        if self._writer.is_open:
-            self._seal()
-        self._fail(f"origin {origin.name}: {origin.counted_on(failure)}")
-
-    def _room(self) -> int:
-        limit = self._config.epoch_messages or self._config.epoch_most_messages
-        return max(1, limit - self._writer.messages)
-
-    def _full(self) -> bool:
-        limit = self._config.epoch_messages or self._config.epoch_most_messages
-        return self._writer.messages >= limit
-
-    def _barrier(self) -> None:
-        with self._lock:
-            self._barrier_wanted = False
-        if self._writer.is_open and not self._ended:
-            self._seal()
-
-    def _seal(self, control: bytes = b"") -> int:
-        for adaptor in self._adaptors:
-            self._writer.add(adaptor.at_barrier(), 0)
-        return self._writer.seal({o.name: o.cut() for o in self._origins.values()}, control).to_epoch
-
-    def _end(self, origin: Origin, batches: list[FormattedBatch]) -> None:
-        if self._ended:
-            return
-        if not self._accept(origin, batches):
-            return
-        origin.end()
-        self._drain(origin)
-        self._writer.set_aside(*origin.cut_at_end())
-        if origin.first and all(o.ended for o in self._origins.values() if o.first):
-            for other in self._origins.values():
-                if not other.first:
-                    other.open_later(self)
-        if all(o.ended for o in self._origins.values()):
-            if self._writer.is_open or self._writer.epoch == 0:
-                self._seal()
-            if self._terminate():
-                self._listener.on_finished()
-
-    def _on_error(self, error: BaseException) -> None:
-        self._fail(str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}")
-
-    def _fail(self, reason: str) -> None:
-        if self._terminate():
+    def heard(self, status: QueryStatus, reason: str) -> None:
+        """The query has this status now."""
+        if status is QueryStatus.RUNNING:
+            self._listener.on_running()
+        elif status is QueryStatus.STOPPED and self._terminate():
+            self._listener.on_finished()
+        elif status is QueryStatus.FAILED and self._terminate():
+            for node in self.plan.nodes:
+                reason = reason.removeprefix(f"node {node.name}: ")
             self._listener.on_failed(reason)
 
     def _terminate(self) -> bool:
-        """Nothing is applied from now on; True for the one call that brought it about."""
+        """Nobody hears of the end from now on; True for the one call that brought it about."""
         with self._lock:
             ended, self._ended = self._ended, True
             return not ended
 
-    def _reconnect(self, origin: Origin) -> None:
-        if self._ended:
-            return
-        if not origin.source.replays:  # what no epoch holds yet would be forgotten
-            self._writer.set_aside(*origin.cut_at_end())
-        origin.reconnect()
+
+class _Status(StatusListener):
+    """Hands on what becomes of the one query."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+
+    def on_status(self, query_id: str, status: QueryStatus, reason: str) -> None:
+        """See `StatusListener`."""
+        del query_id
+        self._ingest.heard(status, reason)

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.engine.errors import EngineError
-from runtime.engine.ingest.admission import Admission
+from runtime.engine.ingest.formatting import CODEC_WEIGHT, Formatting
 from runtime.engine.ingest.malformed import MalformedTuples
-from runtime.engine.ingest.stage import FormatStage
 from runtime.epochs import Cut
 from runtime.formats import DeadLetter, FormattedBatch, InOrder, Malformed, Pushdown
 from runtime.relations import Adaptor, Prepared, RowEnds
@@ -23,7 +22,6 @@ __all__ = ["IN_ORDER_CAPACITY", "Origin", "OriginCounters"]
 _MOST_WAITING_ROWS: Final = 4_000_000
 IN_ORDER_CAPACITY: Final = 1 << 16
 """How many batches of one origin may wait for an earlier one."""
-_CODEC_WEIGHT: Final = 8  # compressed text decodes to some eight times as much
 _ALL: Final = Pushdown()
 
 
@@ -46,10 +44,16 @@ class OriginCounters(msgspec.Struct, frozen=True):
     """Size of the shredder's ring, in slots of 64 buffers."""
     held_bytes: int = 0
     """Bytes that wait in the formatter for the rest of their tuple."""
+    failure: str = ""
+    """Why the origin has failed, empty if it has not."""
 
 
 class Origin:
-    """What the ingest knows of one source; it belongs to the holder of the ingest's apply lock."""
+    """What the ingest knows of one source.
+
+    It belongs to the worker that runs the step which applies messages. Others call `open` and `defer`, before anything
+    of the origin has been applied, and read the counters, each of which is replaced as a whole.
+    """
 
     def __init__(
         self,
@@ -72,12 +76,12 @@ class Origin:
         self.first = first
         self.pushdown = pushdown
         self.ended = False
-        self._defer = defer or _at_once
+        self.failure = ""
+        self.defer = defer or _at_once
         self._start = start
         self._cut = Cut(start.session, max(0, start.sequence - 1), start.offset, start.tuples)
         self._tuples_before = start.tuples
-        self._stage: FormatStage | None = None
-        self._admission: Admission | None = None
+        self._formatting: Formatting | None = None
         self._order = InOrder(IN_ORDER_CAPACITY, offset=start.offset)
         self._waiting: pa.RecordBatch | None = None
         self._waiting_ends = RowEnds(())
@@ -93,36 +97,37 @@ class Origin:
         codec = self.source.codec_at(self._start)
         return codec is not None and codec.is_sequential
 
-    def attach(self, stage: FormatStage, admission: Admission) -> None:
-        """Where its buffers are formatted and admitted; once, before `open`."""
-        self._stage, self._admission = stage, admission
+    @property
+    def weight(self) -> int:
+        """What a byte of its buffers counts as."""
+        return 1 if self.source.codec_at(self._start) is None else CODEC_WEIGHT
+
+    def attach(self, formatting: Formatting) -> None:
+        """Where its buffers are formatted; once, before `open`."""
+        self._formatting = formatting
 
     def open(self, sink: BufferSink) -> None:
-        """Open the source where the last epoch ended."""
+        """Open the source where the last epoch ended, on the source's own thread; see `defer`."""
         self._begin(self._start)
         self.source.open(sink, self._start)
 
-    def open_later(self, sink: BufferSink) -> None:
-        """The same on the source's own thread."""
-        self._defer(lambda: self.open(sink))
-
     def _begin(self, position: Position) -> None:
         """Everybody hears that the stream begins at this position, with buffer 1."""
-        if self._stage is None or self._admission is None:
+        if self._formatting is None:
             raise EngineError(f"expected origin {self.name} to be attached to a formatter, was none")
         codec = self.source.codec_at(position)
-        self._stage.formatter.open(self.origin_id, offset=position.offset, codec=codec)
-        self._admission.open(self.origin_id, self.source.resume, 1 if codec is None else _CODEC_WEIGHT)
+        self._formatting.formatter.open(self.origin_id, offset=position.offset, codec=codec)
         self.adaptor.opened(position.sequence)
 
     def counters(self) -> OriginCounters:
         """What became of its tuples."""
-        if self._stage is None:
+        if self._formatting is None:
             return self._counted
-        formatter = self._stage.formatter.counters(self.origin_id)
+        formatter = self._formatting.formatter.counters(self.origin_id)
         return msgspec.structs.replace(
             self._counted,
-            repeats=self._stage.repeats(self.origin_id),
+            failure=self.failure,
+            repeats=self._formatting.repeats(self.origin_id),
             ring_slots=formatter.ring_slots,
             held_bytes=formatter.held_bytes,
         )
@@ -273,7 +278,7 @@ class Origin:
         self._forget_missing()
         self._end_offset = position.offset
         self._begin(position)
-        self._defer(lambda: again(position))
+        self.defer(lambda: again(position))
 
 
 def _at_once(call: Callable[[], None]) -> None:

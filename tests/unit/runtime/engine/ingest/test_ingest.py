@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -140,7 +141,7 @@ def test_tables_are_read_before_streams_open(tmp_path: Path) -> None:
 
     names, stream = ListSource(1, b"1,one\n2,two\n", [4], ends=False), ListSource(0, trace(5))
     lab = IngestLab(tmp_path, [(stream, trace_adaptor), (names, table, True)], epoch_messages=1)
-    lab.ingest.start()
+    lab.start()
     lab.settle()
     assert not stream.opened.is_set()
     lab.ingest.end_of_stream(1)
@@ -167,7 +168,7 @@ class Held(RowAdaptor):
     ("most", "config"),
     [(4, {"in_flight": 4}), (2, {"in_flight": 2}), (3, {"in_flight_bytes": 19}), (3, {"admitted_bytes": 19})],
 )
-def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, most: int, config: dict[str, int]) -> None:
+def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, most: int, config: dict[str, Any]) -> None:
     """With several workers too: what is formatted and not applied is bounded, in buffers and in bytes."""
     entered, go_on = threading.Event(), threading.Event()
     data = b"".join(b"%d\n" % n for n in range(1000, 1200))
@@ -188,7 +189,7 @@ def test_a_slow_adaptor_holds_the_source_back(tmp_path: Path, most: int, config:
         return went
 
     lab.ingest.offer = counted  # type: ignore[method-assign]
-    lab.ingest.start()
+    lab.start()
     assert entered.wait(WAIT_SECONDS)
     assert len(taken) <= most, "what is being applied counts"
     assert source.refusals > 0
@@ -208,7 +209,7 @@ def test_the_end_of_a_feed_ends_its_last_request(tmp_path: Path) -> None:
 def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     lab = IngestLab(tmp_path, [(ListSource(0, trace(20), range(10, 200, 10), ends=False), trace_adaptor)], workers=4)
-    lab.ingest.start()
+    lab.start()
     lab.close()
     lab.ingest.stop()
     assert threading.active_count() == before

@@ -14,9 +14,8 @@ import msgspec
 import pytest
 
 from runtime.compiler.program import Column, Relation
-from runtime.engine import EngineError
-from runtime.engine.ingest import EpochWriter, FormatStage
-from runtime.engine.ingest._queue import TaskQueue
+from runtime.engine.ingest import EpochWriter
+from runtime.engine.ingest.formatting import Formatting
 from runtime.epochs import Cut
 from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
@@ -42,6 +41,10 @@ def lines(start: int, stop: int) -> bytes:
     return b"".join([b"%d,row-%d\n" % (n, n) for n in range(start, stop)])
 
 
+def formatters(lab: IngestLab) -> list[Formatting]:
+    return [node.body for node in lab.ingest.plan.nodes if isinstance(node.body, Formatting)]
+
+
 def expected(*ranges: range) -> Counter[tuple[Any, ...]]:
     return Counter((n, f"row-{n}") for numbers in ranges for n in numbers)
 
@@ -55,7 +58,7 @@ def test_a_union_shares_a_formatter(tmp_path: Path) -> None:
         origins.append((ListSource(origin_id, data, range(3 + origin_id, len(data), 3 + origin_id)), numbers))
     lab = IngestLab(tmp_path, origins, epoch_messages=7)
     assert lab.run() == "finished"
-    assert len({id(stage) for stage in lab.ingest._stages.values()}) == 1
+    assert len(formatters(lab)) == 1
     assert relations(tmp_path)["n"] == expected(*ranges)
     assert [f.messages for f in footers(tmp_path)] == [7] * 42 + [6]
     assert {name: counters.tuples for name, counters in lab.ingest.counters().items()} == {
@@ -67,7 +70,7 @@ def test_other_policies_make_another_formatter(tmp_path: Path) -> None:
     sources = [ListSource(0, lines(0, 5)), ListSource(1, lines(5, 9)), ListSource(2, lines(9, 12))]
     lab = IngestLab(tmp_path, [(sources[0], numbers), (sources[1], failing), (sources[2], numbers)])
     assert lab.run() == "finished"
-    assert len({id(stage) for stage in lab.ingest._stages.values()}) == 2
+    assert len(formatters(lab)) == 2
     assert relations(tmp_path)["n"] == expected(range(12))
 
 
@@ -116,17 +119,17 @@ def test_a_stuck_worker_holds_its_origin_back_and_no_other(tmp_path: Path, monke
     stuck, go_on = threading.Event(), threading.Event()
     format_ = InputFormatter.format
 
-    def stick(self: InputFormatter, raws: Sequence[RawBuffer], on_admitted: Any = None) -> Formatted:
+    def stick(self: InputFormatter, raws: Sequence[RawBuffer], *more: Any) -> Formatted:
         if any(raw.origin_id == 0 and raw.sequence_number == 2 for raw in raws):
             stuck.set()
             assert go_on.wait(WAIT_SECONDS)
-        return format_(self, raws, on_admitted)
+        return format_(self, raws, *more)
 
     monkeypatch.setattr(InputFormatter, "format", stick)
     data = lines(0, 300)
     slow, other = ListSource(0, data, range(9, len(data), 9)), ListSource(1, lines(300, 900), range(11, 9000, 11))
     lab = IngestLab(tmp_path, [(slow, numbers), (other, failing)], workers=2, in_flight=10)
-    lab.ingest.start()
+    lab.start()
     assert stuck.wait(WAIT_SECONDS)
     drained = threading.Event()
     assert other.delivered.wait(WAIT_SECONDS)
@@ -225,11 +228,5 @@ def test_an_error_of_a_codec_names_the_origin_at_fault(tmp_path: Path) -> None:
     texts = [codec.encode_buffer(lines(0, 5)), b"no gzip", codec.encode_buffer(lines(5, 9))]
     lab = IngestLab(tmp_path, [(Packed(n, text), numbers) for n, text in enumerate(texts)], workers=1)
     assert lab.run().startswith("failed: origin origin-1: expected a gzip stream, was not one")
-    tasks = lab.ingest._stages[0]
-    raws = [RawBuffer(n, 2, texts[n], -1) for n in range(3)]
-    with pytest.raises(EngineError, match=r"^origin origin-1: expected a gzip stream"):
-        tasks._format(raws)
-    raws = [RawBuffer(n, 1, b"", -1) for n in (3, 4)]
-    tasks._format(raws[1:])
-    with pytest.raises(EngineError, match=r"^origin origin-4: expected each sequence number once"):
-        FormatStage(tasks.formatter, TaskQueue(), 1, lambda _b, _r: None, "origin-{}".format)._format(raws)
+    assert len(lab.listener.failed_origins) == 1
+    assert relations(tmp_path)["n"] == expected(range(9)), "the others are read to their ends"

@@ -78,9 +78,9 @@ def test_a_run_that_is_stopped_anywhere_goes_on(
     directory = tmp_path_factory.mktemp("run")
     for upto, barrier in sorted(stops):
         lab = IngestLab(directory, [(source(kind, cuts, upto=upto), make)], epoch_messages=6)
-        lab.ingest.start()
+        lab.start()
         lab.settle()
-        if barrier and lab.writer.is_open:
+        if barrier and lab.ingest.holds_any:
             sealed = threading.Event()
             lab.writer._on_epoch = lambda _footer, sealed=sealed: sealed.set()  # type: ignore[misc]
             lab.ingest.request_barrier()

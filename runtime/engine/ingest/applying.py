@@ -1,0 +1,201 @@
+"""The step that applies messages: order, adaptor, cut. The barriers of an ingest begin here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from runtime.engine.barriers import Barrier
+from runtime.engine.errors import EngineError
+from runtime.engine.ingest.inlet import Inlet
+from runtime.engine.ingest.opened import OpenEpoch
+from runtime.engine.ingest.origin import Origin
+from runtime.engine.ingest.passing import Completed, MarkKind
+from runtime.engine.plan import Context, Pipeline
+from runtime.formats import FormattedBatch
+
+__all__ = ["Applying", "ApplyingConfig"]
+
+_MOST_INPUTS: Final = 256
+_GO_ON: Final = "what an epoch's end has left"
+"""An input that the step gives itself."""
+
+
+class ApplyingConfig(msgspec.Struct, frozen=True):
+    """Where epochs end, and who hears what."""
+
+    most_messages: int
+    """Close an epoch at so many messages, or at the next place where it may be cut."""
+    newest_epoch: Callable[[], int]
+    """The newest epoch; asked while no barrier is under way."""
+    on_failed_origin: Callable[[int, str], None]
+    """An origin has failed, and others go on."""
+
+
+class Applying(Pipeline):
+    """Puts batches into the order of their streams, lets the adaptors make deltas of them, and cuts.
+
+    A barrier that is requested begins at once: between two calls every origin stands where it may be cut. One that a
+    count of messages asks for begins in the middle of what a formatter has completed; the rest follows when the barrier
+    has completed, and so does all that came meanwhile and waits.
+
+    An origin that fails, whether its source gives up, its bytes cannot be decoded or a malformed tuple is not allowed,
+    fails alone: what stands before is applied, the others go on to their ends, all of that is sealed, and then the
+    ingest fails with the reasons, for what it has read is not all. If no other is left it fails at once. What an
+    adaptor raises fails the ingest right there: its state may be half changed.
+
+    Everything here, origins and adaptors too, belongs to the worker that makes the call; there is one at a time.
+    """
+
+    is_cut_point = True
+    most_inputs = _MOST_INPUTS
+
+    def __init__(self, config: ApplyingConfig, origins: Mapping[int, Origin], inlets: Mapping[int, Inlet]) -> None:
+        self._config = config
+        self._origins = origins
+        self._inlets = inlets
+        self._adaptors = list({id(o.adaptor): o.adaptor for o in origins.values()}.values())
+        self._open = OpenEpoch()
+        self._work: deque[Iterator[None]] = deque()
+        self._left = len(origins)
+        self._first_left = sum([origin.first for origin in origins.values()])
+        self._failures: list[str] = []
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether the open epoch holds anything that a barrier would have to seal; may be looked at by others."""
+        return self._open.holds_any
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Apply what formatters have completed; at the end of an epoch the rest waits."""
+        self._work += [self._steps(each) for each in inputs if isinstance(each, Completed)]
+        while self._work:
+            is_over = next(self._work[0], self) is self
+            if is_over:
+                self._work.popleft()
+                if self._open.is_large:
+                    self._emit(context)
+                continue
+            self._close(context)
+            context.begin_barrier()
+            context.repeat([_GO_ON])
+            return
+        self._emit(context)
+
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """Cut here; an epoch that holds nothing is not closed, unless it is to have a control record."""
+        if self._open.holds_any or barrier.payload is not None:
+            self._close(context)
+        context.begin_barrier(barrier)
+
+    def end_of_input(self, port: int, context: Context) -> None:
+        """Every origin is over: what they brought is sealed; a stream without anything has one epoch as well."""
+        del port
+        if self._open.holds_any or (self._config.newest_epoch() == 0 and not self._failures):
+            self._close(context)
+            context.begin_barrier()
+
+    def stop(self, context: Context) -> None:
+        """Raises `EngineError` if an origin has failed and the others have ended."""
+        del context
+        if self._failures and not self._left:
+            raise EngineError("; ".join(self._failures))
+
+    def _emit(self, context: Context) -> None:
+        deltas = self._open.take()
+        if deltas is not None:
+            context.emit(deltas, size=deltas.messages)
+
+    def _close(self, context: Context) -> None:
+        for adaptor in self._adaptors:
+            self._open.add(adaptor.at_barrier(), 0)
+        cuts = {origin.name: origin.cut() for origin in self._origins.values()}
+        deltas = self._open.close(self._config.newest_epoch() + 1, cuts)
+        context.emit(deltas, size=deltas.messages)
+
+    # One input; each `yield` is a place where the epoch is full and ends
+
+    def _steps(self, completed: Completed) -> Iterator[None]:
+        by_origin: dict[int, list[FormattedBatch]] = {}
+        for batch in completed.batches:
+            by_origin.setdefault(batch.origin_id, []).append(batch)
+        for origin_id, batches in by_origin.items():
+            yield from self._accept(self._origins[origin_id], batches)
+        self._leave(completed)
+        for origin_id, reason in completed.failed:
+            self._origins[origin_id].failure = reason
+            self._inlets[origin_id].close_source()
+            self._inlets[origin_id].end(MarkKind.FAILED, reason)  # behind what stands before and is under way
+        for mark in completed.marks:
+            origin = self._origins[mark.origin_id]
+            if origin.ended:
+                continue
+            if mark.kind is MarkKind.ENDED:
+                yield from self._end(origin)
+            elif mark.kind is MarkKind.FAILED:
+                self._fail(origin, mark.reason)
+            elif not origin.failure:
+                self._reconnect(origin)
+
+    def _leave(self, completed: Completed) -> None:
+        """Its buffers are done with; sources may offer more by this call."""
+        raws = completed.raws
+        if not raws:
+            return
+        counts: dict[int, int] = {}
+        for raw in raws:
+            counts[raw.origin_id] = counts.get(raw.origin_id, 0) + 1
+        for origin_id, count in counts.items():
+            self._inlets[origin_id].left(count)
+
+    def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
+        """What has become the next part of the stream goes into the epoch."""
+        for batch in origin.in_order(batches):
+            if origin.ended:
+                return
+            origin.take(batch)
+            yield from self._drain(origin)
+            if batch.failure is not None:
+                self._fail(origin, str(origin.counted_on(batch.failure)))
+
+    def _drain(self, origin: Origin) -> Iterator[None]:
+        most = self._config.most_messages
+        while (part := origin.next_part(max(1, most - self._open.messages))) is not None:
+            end_offset = part.row_ends[-1]
+            self._open.set_aside(*origin.passed(end_offset))
+            self._open.add(origin.adaptor.apply(part), part.rows.num_rows)
+            origin.applied(part, end_offset)
+            self._open.moved(origin.name, origin.cut())
+            if self._open.messages >= most and part.cuttable[-1]:
+                yield
+
+    def _end(self, origin: Origin) -> Iterator[None]:
+        origin.end()
+        yield from self._drain(origin)
+        self._open.set_aside(*origin.cut_at_end())
+        self._over(origin)
+
+    def _fail(self, origin: Origin, reason: str) -> None:
+        origin.failure = reason
+        self._failures.append(f"origin {origin.name}: {reason}")
+        if self._left > 1:
+            self._config.on_failed_origin(origin.origin_id, reason)
+        self._over(origin)
+
+    def _over(self, origin: Origin) -> None:
+        origin.ended = True
+        self._left -= 1
+        self._inlets[origin.origin_id].end_of_stream()
+        if origin.first:
+            self._first_left -= 1
+            if not self._first_left:
+                for other in self._inlets.values():
+                    other.release()
+
+    def _reconnect(self, origin: Origin) -> None:
+        if not origin.source.replays:  # what no epoch holds yet would be forgotten
+            self._open.set_aside(*origin.cut_at_end())
+        origin.reconnect()

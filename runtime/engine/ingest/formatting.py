@@ -1,0 +1,124 @@
+"""A formatter's place in the plan."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from runtime.engine.ingest.passing import Completed, Mark, MarkKind
+from runtime.engine.plan import Context, Pipeline
+from runtime.formats import FormatError, Formatted, FormattedBatch, InputFormatter, RawBuffer
+
+__all__ = ["CODEC_WEIGHT", "Formatting"]
+
+CODEC_WEIGHT: Final = 8
+"""What a byte of compressed text counts as: it decodes to some eight times as much."""
+_CODEC_SHARE: Final = (
+    4  # a task's share of compressed bytes, in blocks: text decodes to some four to eight times as much
+)
+_MOST_BUFFERS: Final = 16_384
+
+
+class Formatting(Pipeline):
+    """One input formatter, for all origins that share it: those of a union. Runs on as many workers as there are.
+
+    A call takes up to the formatter's `block_bytes`, so that many small buffers are formatted as one; what comes while
+    all workers are busy waits and becomes a larger call. Buffers out of the formatter's range come again behind others.
+    An origin whose bytes cannot be decoded fails alone: what it brings from then on is dropped.
+
+    A stream that is compressed as a whole has a formatter of its own, which ``takes_turns``: a worker that decodes has
+    it for itself, and the next one decodes what follows while the first one parses. Otherwise one worker would decode
+    all that the others bring, and they would have nothing to do.
+
+    `_repeats` belongs to who holds `_lock`; an origin is put into `_failed` by any worker, and never taken out.
+    """
+
+    def __init__(self, formatter: InputFormatter, workers: int, *, takes_turns: bool = False) -> None:
+        self.formatter = formatter
+        self.concurrency = workers
+        self.takes_turns = takes_turns
+        self.most_inputs = _MOST_BUFFERS
+        self.most_size = formatter.block_bytes * CODEC_WEIGHT // _CODEC_SHARE if takes_turns else formatter.block_bytes
+        self._lock = threading.Lock()
+        self._repeats: Counter[int] = Counter()
+        self._failed: dict[int, str] = {}
+
+    def __str__(self) -> str:
+        return type(self.formatter.schema.format).__name__
+
+    def repeats(self, origin_id: int) -> int:
+        """How many buffers of an origin had to be repeated, over all its streams."""
+        return self._repeats[origin_id]
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """Format buffers together, and end the origins whose marks are among them."""
+        raws = [each for each in inputs if type(each) is RawBuffer]
+        marks = [each for each in inputs if type(each) is Mark] if len(raws) < len(inputs) else []
+        errors: list[FormatError] = []
+        batches: list[FormattedBatch] = []
+        if raws:
+            formatted = self._format(raws, context, errors)
+            batches = formatted.batches
+            if formatted.again:
+                raws = self._repeat(raws, formatted.again, context)
+        failed = self._at_fault(errors)
+        ends = tuple([self._end(mark, batches) for mark in marks])
+        if raws or batches or ends:
+            tuples = sum([batch.tuples for batch in batches])
+            context.emit(Completed(batches, raws, failed, ends), size=tuples)
+
+    def _at_fault(self, errors: list[FormatError]) -> tuple[tuple[int, str], ...]:
+        """Origins and reasons; from now on what they bring is dropped. Raises an error that is of no origin."""
+        failed: list[tuple[int, str]] = []
+        for error in errors:
+            if error.origin_id is None:
+                raise error
+            failed.append((error.origin_id, str(error)))
+            self._failed.setdefault(error.origin_id, str(error))
+        return tuple(failed)
+
+    def _end(self, mark: Mark, batches: list[FormattedBatch]) -> Mark:
+        """The end of a stream completes what waits for a delimiter; a stream that is not whole has failed instead."""
+        if mark.kind is not MarkKind.ENDED:
+            return mark
+        reason = self._failed.get(mark.origin_id)
+        if reason is None:
+            try:
+                batches += self.formatter.finish(mark.origin_id)
+            except FormatError as error:
+                reason = str(error)
+        return mark if reason is None else Mark(mark.origin_id, MarkKind.FAILED, reason)
+
+    def _format(self, raws: list[RawBuffer], context: Context, errors: list[FormatError]) -> Formatted:
+        sound = [raw for raw in raws if raw.origin_id not in self._failed] if self._failed else raws
+        if not sound:
+            return Formatted([], [])
+        formatted = self.formatter.format(sound, context.give_turn if self.takes_turns else None, errors)
+        if not errors:
+            return formatted
+        at_fault = {error.origin_id for error in errors}
+        batches = formatted.batches
+        for origin_id in at_fault:
+            batches += self._before_fault([raw for raw in sound if raw.origin_id == origin_id])
+        return Formatted(batches, [raw for raw in formatted.again if raw.origin_id not in at_fault])
+
+    def _before_fault(self, raws: list[RawBuffer]) -> list[FormattedBatch]:
+        """What an origin's buffers complete that stand before the one at fault, whatever was in one call with it."""
+        batches: list[FormattedBatch] = []
+        errors: list[FormatError] = []
+        for raw in sorted(raws, key=lambda each: each.sequence_number) if len(raws) > 1 else ():
+            formatted = self.formatter.format([raw], None, errors)
+            if errors or formatted.again:
+                break
+            batches += formatted.batches
+        return batches
+
+    def _repeat(self, raws: list[RawBuffer], again: list[RawBuffer], context: Context) -> list[RawBuffer]:
+        """Have those come again; gives the others."""
+        context.repeat(again)
+        with self._lock:
+            self._repeats.update([raw.origin_id for raw in again])
+        kept = {id(raw) for raw in again}
+        return [raw for raw in raws if id(raw) not in kept]

@@ -1,0 +1,73 @@
+"""A view's pipeline inside an ingest: whatever it raises, the ingest goes on without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from runtime.engine.barriers import Barrier
+from runtime.engine.ingest.deltas import Deltas, Sections
+from runtime.engine.plan import Context, Pipeline
+
+__all__ = ["GuardedView"]
+
+
+class GuardedView(Pipeline):
+    """Hands everything on to a view's pipeline until that raises, and from then on drops what comes.
+
+    The epoch in which it has failed says so, by the name ``express/failed/NAME`` in its segment's attributes. Belongs
+    to the worker that makes the call; a view takes one call at a time.
+    """
+
+    def __init__(self, name: str, view: Pipeline, on_failed: Callable[[str, str], None]) -> None:
+        """``on_failed`` hears the view's name and the reason, once, on a worker."""
+        self._name = name
+        self._view = view
+        self._on_failed = on_failed
+        self._reason = ""
+        self._is_told = False
+        self._closes = -1
+        self.most_inputs = view.most_inputs
+        self.most_size = view.most_size
+
+    def __str__(self) -> str:
+        return str(self._view) if type(self._view).__str__ is not object.__str__ else type(self._view).__name__
+
+    def start(self, context: Context) -> None:
+        """See `Pipeline`."""
+        self._guard(lambda: self._view.start(context))
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """See `Pipeline`."""
+        last = inputs[-1]
+        if isinstance(last, Deltas):
+            self._closes = max(self._closes, last.closes)
+        self._guard(lambda: self._view.execute(inputs, context))
+
+    def end_of_input(self, port: int, context: Context) -> None:
+        """See `Pipeline`."""
+        self._guard(lambda: self._view.end_of_input(port, context))
+
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """See `Pipeline`."""
+        self._guard(lambda: self._view.start_drain(barrier, context))
+        if self._reason and not self._is_told and self._closes >= 0:
+            self._is_told = True
+            context.emit(Sections(self._closes, {}, {f"express/failed/{self._name}": self._reason}))
+        self._closes = -1
+
+    def stop(self, context: Context) -> None:
+        """See `Pipeline`."""
+        self._guard(lambda: self._view.stop(context))
+
+    def discard(self) -> None:
+        """See `Pipeline`."""
+        self._guard(self._view.discard)
+
+    def _guard(self, call: Callable[[], None]) -> None:
+        if self._reason:
+            return
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 (whatever a view raises, messages go on)
+            self._reason = f"{type(error).__name__}: {error}"
+            self._on_failed(self._name, self._reason)
