@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -66,6 +67,7 @@ def _settings(config: SparkConfig, directory: Path) -> dict[str, str]:
         "spark.sql.streaming.pollingDelay": "1ms",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.stateStore.maintenanceInterval": "15s",  # when state of batches past these is removed
         "spark.sql.streaming.numRecentProgressUpdates": "100",
         "spark.sql.streaming.metricsEnabled": "false",
         **config.settings,
@@ -119,6 +121,7 @@ def start_session(
     except JavaNotFoundError as error:
         raise SparkLaneError(str(error)) from None
     directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "scratch", ignore_errors=True)  # of a JVM that could not tidy up
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
