@@ -109,37 +109,47 @@ class HashAggregation(Operator):
         self._kept = KeptCells(self._cells, name, space) if keep else None
         self.keeps = "the cells of every group" if keep else ""
         self._held: list[pa.RecordBatch] = []
-        self._waiting = 0  # rows in all of them but the first, which was merged already
-        self._drained = False
+        self._waiting = 0  # rows in all of them but the first, whose groups are merged
+        self._has_given = False  # in this epoch
+        self._was_drained = False
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        if batch.num_rows:
-            cells = self._cells.grouped(batch)
-            self._held.append(cells)
+        if not batch.num_rows:
+            return iter(())
+        cells = self._cells.grouped(batch)
+        self._held.append(cells)
+        if len(self._held) > 1:
             self._waiting += cells.num_rows
             if self._waiting > max(_LEAST_MERGED, self._held[0].num_rows):
                 self._merge()
+        self._check_room()
         return iter(())
 
     def drain_input(self, port: int = 0) -> Batches:
+        if not self._held:
+            return iter(())
         if len(self._held) > 1:
             self._merge()
-        if not self._held:
-            if self._cells.keys:
-                return iter(())
-            self._held = [self._cells.of_nothing()]
         (cells,) = self._held
-        self._held, self._waiting, self._drained = [], 0, True
-        if self._kept is not None:
-            cells = self._kept.merged(cells)
-        return (self._cells.results(part) for part in pieces(cells, self.most_rows))
+        self._held, self._waiting = [], 0
+        return self._given_out(cells)
 
     def start_drain(self) -> Batches:
-        return self.drain_input()
+        given = self.drain_input()
+        if not self._cells.keys and not self._has_given:
+            given = self._given_out(self._cells.of_nothing())
+        self._has_given, self._was_drained = False, True
+        return given
 
     def end_of_input(self, port: int = 0) -> Batches:
         """The end right behind a barrier is no epoch of its own."""
-        return iter(()) if self._drained and not self._held else self.drain_input()
+        return self.drain_input() if self._held or self._was_drained else self.start_drain()
+
+    def _given_out(self, cells: pa.RecordBatch) -> Batches:
+        self._has_given = True
+        if self._kept is not None:
+            cells = self._kept.merged(cells)
+        return (self._cells.results(part) for part in pieces(cells, self.most_rows))
 
     def held_rows(self) -> int:
         return sum(cells.num_rows for cells in self._held)
@@ -147,7 +157,11 @@ class HashAggregation(Operator):
     def _merge(self) -> None:
         self._held = [self._cells.merged(concat(self._held, self._cells.schema))]
         self._waiting = 0
+        self._check_room()
+
+    def _check_room(self) -> None:
         groups = self._held[0].num_rows
         if groups > self._most_held:
-            raise HeldTooMuchError(f"expected at most {self._most_held} groups in an epoch, was {groups}: "
-                                   f"there is no spilling")  # fmt: skip
+            raise HeldTooMuchError(
+                f"expected at most {self._most_held} groups in an epoch, was {groups}: there is no spilling"
+            )

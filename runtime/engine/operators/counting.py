@@ -19,7 +19,8 @@ class Counter:
     """
 
     def __init__(self, name: str, space: ObjectSpace | None) -> None:
-        self._table = (space or ObjectSpace(MemoryStore())).table(name, 1, ["count"])
+        space = ObjectSpace(MemoryStore()) if space is None else space
+        self._table = space.table(name, 1, ["count"])
         self._key = np.zeros((1, 1), np.int64)
         slot = self._table.lookup(self._key)
         self._kept = self.value = int(self._table.get(slot)[0, 0]) if slot[0] >= 0 else 0

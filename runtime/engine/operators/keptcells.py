@@ -25,7 +25,7 @@ class KeyedRows:
     """
 
     def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace | None) -> None:
-        space = space or ObjectSpace(MemoryStore())
+        space = ObjectSpace(MemoryStore()) if space is None else space
         self.schema = schema
         """Its first columns are the key."""
         self._columns = [_state_column(field) for field in schema]

@@ -75,7 +75,7 @@ class MergeJoin(Operator):
         if self.drops_input(port):
             return
         side.push(batch)
-        if sum(each.rows for each in self._sides) >= self._least_rows:
+        if sum(each.rows for each in self._sides) >= self._least_rows or self._has_passed(port):
             yield from self._advance()
         side.check_room()
 
@@ -100,6 +100,11 @@ class MergeJoin(Operator):
 
     def held_rows(self) -> int:
         return sum(side.rows for side in self._sides)
+
+    def _has_passed(self, port: int) -> bool:
+        """Whether this input is past the last key of the other one, which is done but waits for its matches."""
+        side, other = self._sides[port], self._sides[1 - port]
+        return bool(other.is_done and other.rows and side.last and other.last and side.last > other.last)
 
     def _advance(self) -> Batches:
         """Join all rows whose keys neither input can have any more."""
