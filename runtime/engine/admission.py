@@ -26,7 +26,7 @@ class Ticket:
 class Window:
     """What is on its way of one source, in the order in which it came; belongs to the admission's lock."""
 
-    __slots__ = ("is_granted", "is_refused", "on_drained", "resume", "size", "tickets")
+    __slots__ = ("is_gone", "is_granted", "is_refused", "on_drained", "resume", "size", "tickets")
 
     def __init__(self, resume: Callable[[], None]) -> None:
         self.resume = resume
@@ -36,6 +36,8 @@ class Window:
         """Its own bounds have held the source back."""
         self.is_granted = False
         """It waited for room in all, was told to come, and has not come yet."""
+        self.is_gone = False
+        """Its source does not come any more."""
         self.on_drained: Callable[[], None] | None = None
 
 
@@ -58,6 +60,7 @@ class Admission:
         self._lock = threading.Lock()
         self._inputs = 0
         self._size = 0
+        self._windows: set[Window] = set()  # those whose source may come, or of which something is on its way
         self._refused: dict[Window, int] = {}  # those that the whole held back, in order, and how much each wants
 
     @property
@@ -72,11 +75,16 @@ class Admission:
 
     def open(self, resume: Callable[[], None]) -> Window:
         """A source begins; ``resume`` is called on a worker when there is room after a refusal."""
-        return Window(resume)
+        window = Window(resume)
+        with self._lock:
+            self._windows.add(window)
+        return window
 
     def enter(self, window: Window, size: int, count: int = 1) -> Ticket | None:
         """Admit an input, as so many items; None if there is no room, and the source is told when there is."""
         with self._lock:
+            if window.is_gone:
+                return None
             if window.tickets and (
                 len(window.tickets) >= self._source_inputs or window.size + size > self._source_size
             ):
@@ -128,9 +136,10 @@ class Admission:
         """The source does not come any more; what is on its way stays so."""
         calls: list[Callable[[], None]] = []
         with self._lock:
-            window.is_refused = False
+            window.is_gone, window.is_refused, window.is_granted = True, False, False
             self._refused.pop(window, None)
             self._grant(calls)
+            self._forget(window)
         for call in calls:
             call()
 
@@ -174,6 +183,11 @@ class Admission:
         if window.on_drained is not None and not tickets:
             calls.append(window.on_drained)
             window.on_drained = None
+        self._forget(window)
+
+    def _forget(self, window: Window) -> None:
+        if window.is_gone and not window.tickets:
+            self._windows.discard(window)
 
     def _grant(self, calls: list[Callable[[], None]]) -> None:
         """Those that wait for room in all, as far as there is some now; one always finds room."""
@@ -189,16 +203,17 @@ class Admission:
             window.is_granted = True
             calls.append(window.resume)
 
-    def _check(self, windows: Sequence[Window]) -> None:
-        """Assert the invariants, given all windows that are or were open."""
+    def check(self) -> None:
+        """Assert the invariants."""
         with self._lock:
+            windows = self._windows
             assert self._inputs == sum(len(window.tickets) for window in windows)
             assert self._size == sum(window.size for window in windows)
-            assert self._inputs <= max(1, self._most_inputs)
+            assert self._inputs <= self._most_inputs
             for window in windows:
                 assert window.size == sum(ticket.size for ticket in window.tickets)
                 assert len(window.tickets) <= self._source_inputs
                 assert not window.tickets or window.tickets[0].window is window, "the oldest one has left"
-            for window in self._refused:
-                assert window in windows
-                assert self._inputs or any(w.is_granted for w in windows), "a source waits for room that is there"
+            assert windows.issuperset(self._refused)
+            if self._refused and not self._inputs:
+                assert any(window.is_granted for window in windows), "sources wait for room that is there"

@@ -165,6 +165,7 @@ class QueryEngine:
     def check(self) -> None:
         """Assert the invariants; for tests that run one task at a time."""
         assert not self.faults
+        self.admission.check()
         with self._lock:
             queries = list(self._queries.values())
         for query in queries:

@@ -138,7 +138,8 @@ class Pipeline(ABC):
     """Barriers begin here, and not at the sources before it: it knows where its input may be cut.
 
     For each barrier `start_drain` is called, as soon as no other call is under way and whatever input waits; the
-    pipeline calls `Context.begin_barrier` there or in a later call, or without being asked. See `Plan`.
+    pipeline calls `Context.begin_barrier` there or in a later call, or without being asked. Of several cut points in a
+    plan each begins it there: input that one waits for may never come while another rests. See `Plan`.
     """
 
     def start(self, context: Context) -> None:  # noqa: B027 (many have nothing to set up)

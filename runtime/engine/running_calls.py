@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.engine.errors import EngineError
+from runtime.engine.errors import BarrierError, EngineError
 from runtime.engine.listeners import (
     PipelineStarted,
     PipelineStopped,
@@ -54,6 +54,8 @@ def perform(node: RunningNode, call: Call) -> None:
         else:
             assert call.barrier is not None
             node.pipeline.start_drain(call.barrier, context)
+            if node.is_one_of_cut_points and context.begun is None:
+                raise BarrierError("expected a cut point that is one of several to begin barriers in start_drain")
     except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
         query.node_failed(node.name, error)
         query.admission.leave([entry[3] for entry in call.entries if entry[3] is not None])

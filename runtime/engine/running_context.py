@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from runtime.engine.admission import Ticket
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
 from runtime.engine.inbox import Entry
@@ -117,17 +118,25 @@ class RunningContext(Context):
             again: list[Entry] = []
             later: list[tuple[float, Entry]] = []
         else:
-            held = {id(entry[1]): entry for entry in entries}
-            kept = {id(item) for item in self.repeated} | {id(item) for _, item in self.later}
-            fresh = len([item for item in self.repeated if id(item) not in held])
-            fresh += len([item for _, item in self.later if id(item) not in held])
-            tickets = [entry[3] for entry in entries if entry[3] is not None and id(entry[1]) not in kept]
-            ticket = node.query.admission.share(tickets, count + fresh)
-            port = self.port
-            again = [held.get(id(item)) or (port, item, 1, ticket) for item in self.repeated]
-            later = [(due_s, held.get(id(item)) or (port, item, 1, ticket)) for due_s, item in self.later]
+            ticket, again, later = self._again(entries, count)
         if count:
             for number, edge in enumerate(edges):
                 port = edge.port
                 edge.node.accept([(port, i, size, ticket) for to, i, size in emitted if to is None or to == number])
         return again, later
+
+    def _again(
+        self, entries: Sequence[Entry], count: int
+    ) -> tuple[Ticket | None, list[Entry], list[tuple[float, Entry]]]:
+        """The ticket of what was emitted, and what comes again: with its own ticket, or if it is new, with that one."""
+        executed: dict[int, list[Entry]] = {}  # by identity; one item may be among the inputs twice
+        for entry in entries:
+            executed.setdefault(id(entry[1]), []).append(entry)
+        wanted = [(0.0, item) for item in self.repeated] + self.later
+        found = [executed[id(item)].pop() if executed.get(id(item)) else None for _, item in wanted]
+        tickets = [entry[3] for each in executed.values() for entry in each if entry[3] is not None]
+        ticket = self._node.query.admission.share(tickets, count + found.count(None))
+        all_again = [entry or (self.port, item, 1, ticket) for entry, (_, item) in zip(found, wanted, strict=True)]
+        many = len(self.repeated)
+        later = [(due_s, entry) for entry, (due_s, _) in zip(all_again[many:], self.later, strict=True)]
+        return ticket, all_again[:many], later

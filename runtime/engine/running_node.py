@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.engine.barriers import Barrier
+from runtime.engine.gate import Edge, Gate
 from runtime.engine.inbox import Entry, Inbox
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
@@ -18,22 +19,7 @@ from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, Work
 if TYPE_CHECKING:
     from runtime.engine.running_query import RunningQuery
 
-__all__ = ["Edge", "RunningNode"]
-
-
-class Edge:
-    """What a source or a node holds of a successor: the way to it, and a reference that keeps it from ending.
-
-    `passed` belongs to the consumer's lock, the rest is never changed.
-    """
-
-    __slots__ = ("node", "passed", "port", "reference")
-
-    def __init__(self, node: RunningNode, port: int) -> None:
-        self.node = node
-        self.port = port
-        self.reference = node.referred(port)
-        self.passed = 0  # the last barrier that the producer passed on
+__all__ = ["RunningNode"]
 
 
 class RunningNode:
@@ -52,6 +38,7 @@ class RunningNode:
         termination: CallbackReference,
         *,
         is_behind: bool,
+        is_one_of_cut_points: bool,
     ) -> None:
         assert isinstance(node.body, Pipeline)
         self.query = query
@@ -63,6 +50,8 @@ class RunningNode:
         """Whether only sources feed it."""
         self.is_behind = is_behind
         """Whether barriers pass it, or begin behind it."""
+        self.is_one_of_cut_points = is_one_of_cut_points
+        """Whether it is a cut point and there are others: they must not wait for input, see `Pipeline.is_cut_point`."""
         self.contexts: list[RunningContext] = []
         """Those that no call has at the moment; a list's ends are safe to share."""
         self._concurrency = node.body.concurrency
@@ -73,8 +62,7 @@ class RunningNode:
         self._lock = threading.Lock()
         self._termination = termination
         self._owner, self._first_reference = callback(self._unreferenced)
-        self._open: dict[int, int] = {}  # by port: producers that have not ended
-        self._open_edges = 0
+        self._gate = Gate(is_cut_point=node.is_cut_point)
         self._inbox = Inbox(node.body.most_inputs, node.body.most_size, is_parallel=self._concurrency > 1)
         self._planned = 0  # tasks that have not come yet
         self._running = 0  # calls under way
@@ -85,10 +73,6 @@ class RunningNode:
         self._is_over = False  # disposed of, or about to end: takes nothing any more
         self._has_ended = False
         self._parked: CallbackReference | None = None  # the last reference, while something waits
-        self._barrier: Barrier | None = None
-        self._tokens = 0  # open producers that have passed it on
-        self._is_asked = False  # of a cut point: `start_drain` was called for the barrier
-        self._is_resting = False  # of a cut point: the barrier has begun
         self.finished_inputs = 0
         """Inputs that were executed, without barriers and ends of ports."""
 
@@ -96,8 +80,7 @@ class RunningNode:
 
     def referred(self, port: int) -> CallbackReference:
         """One more producer at a port, before the query starts: its reference."""
-        self._open[port] = self._open.get(port, 0) + 1
-        self._open_edges += 1
+        self._gate.add(port)
         return self._first_reference.copy()
 
     def built(self) -> None:
@@ -124,23 +107,17 @@ class RunningNode:
         with self._lock:
             if self._is_over or self.query.barrier is not barrier:
                 return
-            edge.passed = barrier.number
-            self._barrier = barrier
-            self._tokens += 1
+            self._gate.passed(edge, barrier)
             planned = self._due()
         self._plan(planned)
 
     def producer_ended(self, edge: Edge) -> None:
         """A producer has emitted all that it ever will, and gives up its reference."""
         with self._lock:
-            self._open_edges -= 1
-            self._open[edge.port] -= 1
-            if self._barrier is not None and edge.passed == self._barrier.number:
-                self._tokens -= 1
-            if not (self._open[edge.port] or self._is_stopping or self._is_over):
+            if self._gate.end(edge) and not (self._is_stopping or self._is_over):
                 self._inbox.add_end(edge.port)
             planned = self._due()
-            is_last = not self._open_edges
+            is_last = not self._gate.open
         self._plan(planned)
         if is_last:
             self.query.queue.put(PendingPipelineStopTask(self, edge.reference))
@@ -153,20 +130,19 @@ class RunningNode:
         """Of a cut point: a barrier was requested."""
         with self._lock:
             if not self._is_over:
-                self._barrier, self._is_asked = barrier, False
+                self._gate.want(barrier)
             planned = self._due()
         self._plan(planned)
 
     def barrier_begun(self, barrier: Barrier) -> None:
         """Of a cut point: it begins the barrier within the call that is under way."""
         with self._lock:
-            self._barrier, self._is_asked = barrier, True
+            self._gate.begun(barrier)
 
     def barrier_over(self) -> None:
         """The barrier has completed, or was aborted."""
         with self._lock:
-            self._barrier, self._tokens = None, 0
-            self._is_asked = self._is_resting = False
+            self._gate.over()
             planned = self._due()
             parked = self._unpark()
         self._plan(planned)
@@ -176,7 +152,7 @@ class RunningNode:
 
     def _due(self) -> int:
         """How many more tasks are needed; counts them as planned."""
-        if self._is_over or self._is_exclusive or self._is_resting:
+        if self._is_over or self._is_exclusive or self._gate.is_resting:
             return 0
         most = self._concurrency - self._running - self._planned
         if most <= 0:
@@ -196,11 +172,7 @@ class RunningNode:
         return not (self._running or self._inbox.has_repeats)
 
     def _is_drain_due(self) -> bool:
-        if self._barrier is None:
-            return False
-        if self.is_cut_point:
-            return not (self._is_asked or self._running)
-        return 0 < self._tokens == self._open_edges and not self._inbox and self._is_alone()
+        return self._gate.is_due(is_running=bool(self._running), is_empty=not len(self._inbox))
 
     def _plan(self, count: int) -> None:
         for _ in range(count):
@@ -221,11 +193,11 @@ class RunningNode:
         return call
 
     def _next_call(self) -> Call | None:
-        if self._is_over or self._is_exclusive or self._is_resting or self._running >= self._concurrency:
+        if self._is_over or self._is_exclusive or self._gate.is_resting or self._running >= self._concurrency:
             return None
         if self._is_drain_due():
-            self._is_asked = True
-            return Call(self, DRAIN, -1, self._barrier)
+            self._gate.is_asked = self.is_cut_point
+            return Call(self, DRAIN, -1, self._gate.barrier)
         inbox = self._inbox
         if inbox.is_at_end:
             return Call(self, END, inbox.take_end()) if self._is_alone() else None
@@ -266,7 +238,7 @@ class RunningNode:
                 self._is_turn_taken = False
             executed = len(call.entries) - len(again) - len(later)
             self.finished_inputs += max(0, executed)
-            self._settle_barrier(call)
+            self._gate.called(call.barrier)
             is_over = self._is_over
             if not is_over:
                 if again or later:
@@ -285,14 +257,6 @@ class RunningNode:
                 self.query.queue.put_at(WorkTask(self._weak, is_wake=True), due_s)
         if is_ending:
             self._end()
-
-    def _settle_barrier(self, call: Call) -> None:
-        if call.barrier is None or self._barrier is not call.barrier:
-            return
-        if self.is_cut_point:
-            self._is_resting = True
-        else:
-            self._barrier, self._tokens = None, 0
 
     # Beginning and end
 
@@ -324,7 +288,7 @@ class RunningNode:
 
     def _unpark(self) -> CallbackReference | None:
         """The last reference, if it can be given up now."""
-        if self._parked is None or self._running or self._planned or self._is_resting:
+        if self._parked is None or self._running or self._planned or self._gate.is_resting:
             return None
         if len(self._inbox) and not self._is_over:
             return None
@@ -399,15 +363,14 @@ class RunningNode:
             assert 0 <= self._running <= self._concurrency
             assert self._planned >= 0
             assert self._is_over or self._planned + self._running <= self._concurrency
-            assert self._open_edges == sum(self._open.values())
-            assert 0 <= self._tokens <= self._open_edges
-            assert not self._is_resting or self.is_cut_point
+            self._gate.check()
             assert not (self._is_exclusive and self._running != 1)
             assert not (self._has_ended and (self._running or len(self._inbox) or not self._is_over))
-            if not (self._is_over or self._is_resting or self._planned or self._running or self._is_turn_taken):
-                assert not self._inbox, "inputs wait and no task is planned"
+            if not (self._is_over or self._gate.is_resting or self._planned or self._running or self._is_turn_taken):
+                is_waiting = self._inbox.is_at_end and self._inbox.has_repeats
+                assert is_waiting or not self._inbox, "inputs wait and no task is planned"
                 assert not self._is_drain_due(), "the drain is due and no task is planned"
-            assert not (self._parked is not None and self._open_edges)
+            assert self._parked is None or not self._gate.open
 
 
 def _release(reference: CallbackReference | None) -> None:

@@ -13,6 +13,7 @@ from runtime.engine.admission import Admission
 from runtime.engine.barriers import Barrier, BarrierCycle, BarrierDurations, BarrierFuture, BarrierOutcome
 from runtime.engine.cuts import BarrierPlaces
 from runtime.engine.errors import BarrierError
+from runtime.engine.gate import Edge
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (
     QueryFailed,
@@ -26,7 +27,7 @@ from runtime.engine.plan import Plan, Source
 from runtime.engine.publishing import Publisher
 from runtime.engine.queue import TaskQueue
 from runtime.engine.running_calls import said
-from runtime.engine.running_node import Edge, RunningNode
+from runtime.engine.running_node import RunningNode
 from runtime.engine.running_source import RunningSource
 from runtime.engine.tasks import StartPipelineTask, TaskCallbacks
 
@@ -132,8 +133,14 @@ class RunningQuery:
                 begins = node.index in self._places.sources
                 sources.append(RunningSource(self, node, edges, termination.copy(), begins_barriers=begins))
             else:
-                is_behind = node.index in self._places.behind
-                running[node.index] = RunningNode(self, node, edges, termination.copy(), is_behind=is_behind)
+                running[node.index] = RunningNode(
+                    self,
+                    node,
+                    edges,
+                    termination.copy(),
+                    is_behind=node.index in self._places.behind,
+                    is_one_of_cut_points=node.is_cut_point and len(self._places.cut_points) > 1,
+                )
         for each in running.values():
             each.built()
         self._nodes = dict.fromkeys(reversed(running.values()))
@@ -142,9 +149,9 @@ class RunningQuery:
     def _all_started(self, opening: CallbackReference) -> None:
         """All pipelines are started: open the sources. The query does not end before it has said that it runs."""
         with opening:
-            for source in list(self._sources):
-                if self._state is not _State.STARTING:
-                    break
+            with self._lock:
+                sources = list(self._sources)
+            for source in sources:
                 source.open()
             with self._lock:
                 is_running = self._state is _State.STARTING
@@ -203,12 +210,14 @@ class RunningQuery:
 
     def _close_sources(self, sources: list[RunningSource], before: _State) -> None:
         """Have workers close them; those that are not open yet are never opened."""
-        if self._setup is not None:
-            self._setup.release()
+        with self._lock:
+            setup, opening = self._setup, self._opening
+        if setup is not None:
+            setup.release()
         for source in sources:
             source.request_stop()
-        if before is _State.STARTING and self._opening is not None:
-            self._opening.release()
+        if before is _State.STARTING and opening is not None:
+            opening.release()
 
     def _terminated(self) -> None:
         """Nothing of it is left."""

@@ -14,7 +14,7 @@ from runtime.engine.running_calls import said
 from runtime.engine.tasks import FailSourceTask, StopSourceTask
 
 if TYPE_CHECKING:
-    from runtime.engine.running_node import Edge
+    from runtime.engine.gate import Edge
     from runtime.engine.running_query import RunningQuery
 
 __all__ = ["RunningSource"]
@@ -159,7 +159,7 @@ class RunningSource(Emitter):
     def open(self) -> None:
         """Open the source, unless the query has ended."""
         with self._changed:
-            if self._state is not _State.NEW:
+            if self._state is not _State.NEW or self._is_silent:
                 return
             self._state = _State.OPENING
         try:

@@ -1,0 +1,109 @@
+"""Where barriers come to a pipeline: its producers, and which of them have passed the barrier on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.engine.barriers import Barrier
+
+if TYPE_CHECKING:
+    from runtime.engine.running_node import RunningNode
+
+__all__ = ["Edge", "Gate"]
+
+
+class Edge:
+    """What a source or a node holds of a successor: the way to it, and a reference that keeps it from ending.
+
+    `passed` belongs to the consumer's lock, the rest is never changed.
+    """
+
+    __slots__ = ("node", "passed", "port", "reference")
+
+    def __init__(self, node: RunningNode, port: int) -> None:
+        self.node = node
+        self.port = port
+        self.reference = node.referred(port)
+        self.passed = 0
+        """The last barrier that the producer passed on."""
+
+
+class Gate:
+    """Belongs to its node, which calls everything with its lock held.
+
+    A pipeline drains when every producer that has not ended has passed the barrier on; none of them emits anything
+    before the barrier is over, so what stands in front of it is what waits. A cut point asks no producer: its
+    `start_drain` is called once for each barrier, and it rests from when it begins the barrier until that is over.
+    """
+
+    __slots__ = ("barrier", "is_asked", "is_cut_point", "is_resting", "open", "open_ports", "tokens")
+
+    def __init__(self, *, is_cut_point: bool) -> None:
+        self.is_cut_point = is_cut_point
+        self.open = 0
+        """Producers that have not ended."""
+        self.open_ports: dict[int, int] = {}
+        """The same by port."""
+        self.barrier: Barrier | None = None
+        self.tokens = 0
+        """Open producers that have passed it on."""
+        self.is_asked = False
+        """Of a cut point: the call of `start_drain` was taken."""
+        self.is_resting = False
+        """Of a cut point: the barrier has begun."""
+
+    def add(self, port: int) -> None:
+        """One more producer."""
+        self.open += 1
+        self.open_ports[port] = self.open_ports.get(port, 0) + 1
+
+    def end(self, edge: Edge) -> bool:
+        """A producer has ended; whether it was the last one of its port."""
+        self.open -= 1
+        self.open_ports[edge.port] -= 1
+        if self.barrier is not None and edge.passed == self.barrier.number:
+            self.tokens -= 1
+        return not self.open_ports[edge.port]
+
+    def passed(self, edge: Edge, barrier: Barrier) -> None:
+        """A producer has passed the barrier on."""
+        edge.passed = barrier.number
+        self.barrier = barrier
+        self.tokens += 1
+
+    def want(self, barrier: Barrier) -> None:
+        """Of a cut point: the barrier was requested."""
+        self.barrier, self.is_asked = barrier, False
+
+    def begun(self, barrier: Barrier) -> None:
+        """Of a cut point: it begins the barrier within the call that is under way."""
+        self.barrier, self.is_asked = barrier, True
+
+    def called(self, barrier: Barrier | None) -> None:
+        """A call has returned that has drained for this barrier, or begun it."""
+        if barrier is None or self.barrier is not barrier:
+            return
+        if self.is_cut_point:
+            self.is_resting = True
+        else:
+            self.barrier, self.tokens = None, 0
+
+    def over(self) -> None:
+        """The barrier has completed, or was aborted."""
+        self.barrier, self.tokens = None, 0
+        self.is_asked = self.is_resting = False
+
+    def is_due(self, *, is_running: bool, is_empty: bool) -> bool:
+        """Whether `start_drain` should be called now."""
+        if self.barrier is None or is_running:
+            return False
+        if self.is_cut_point:
+            return not self.is_asked
+        return 0 < self.tokens == self.open and is_empty
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.open == sum(self.open_ports.values())
+        assert 0 <= self.tokens <= self.open
+        assert self.is_cut_point or not (self.is_resting or self.is_asked)
+        assert self.barrier is not None or not (self.tokens or self.is_resting)

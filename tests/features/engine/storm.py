@@ -1,0 +1,372 @@
+"""Random interleavings of everything that may happen to queries, on a stepper, with what must hold after each step.
+
+Every item carries the number of barriers that its query had completed when it was taken. Whatever the plan, a pipeline
+that executes it must have drained as often, neither more nor less: that is the consistent cut. Behind a cut point,
+which begins barriers itself, items carry how many it has begun.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from runtime.engine.barriers import Barrier, BarrierFuture
+from runtime.engine.errors import BarrierError
+from runtime.engine.listeners import QueryStatus
+from runtime.engine.plan import Context, Node
+from tests.harness import Broken, ControlledPipeline, Harness, QueryBuilder
+
+__all__ = ["storm"]
+
+BEFORE_CUT = -1
+
+
+class Item(msgspec.Struct, frozen=True):
+    """An input of a source, by its number."""
+
+    source: str
+    number: int
+    epoch: int
+    """How many barriers are before it; of an item that has yet to come to its cut point: BEFORE_CUT."""
+
+
+class Checked(ControlledPipeline):
+    """Gives items on, at once or at the next barrier, or has them come again first; asserts what holds for each."""
+
+    def configure(self, chance: random.Random, query: StormyQuery) -> Checked:
+        """What it does is drawn from here."""
+        self._chance = chance
+        self._query = query
+        self._is_stateful = chance.random() < 0.3
+        self._repeats = 0.3 if chance.random() < 0.3 else 0.0
+        self._delays = self.concurrency > 1 and chance.random() < 0.2
+        self._cuts_unasked = 0.1 if chance.random() < 0.4 else 0.0
+        self.exchanges = chance.random() < 0.3
+        self.takes_turns = chance.random() < 0.3
+        self._wanted: Barrier | None = None
+        self._has_repeated = False
+        return self
+
+    def execute(self, inputs: Sequence[object], context: Context) -> None:
+        """See `Pipeline`."""
+        assert self.is_running, f"{self.name}: called before its start or after its end"
+        assert context.port not in self.ended_ports or self._has_repeated, f"{self.name}: input behind the end"
+        assert 1 <= len(inputs) <= self.most_inputs
+        self.calls += 1
+        if self.takes_turns and self._chance.random() < 0.5:
+            context.give_turn()
+        for place, each in enumerate(inputs):
+            if self._chance.random() < self._repeats:
+                self._has_repeated = True
+                rest = inputs[place:] if self.concurrency == 1 else [each]
+                context.repeat(rest, 1.0 if self._delays and self._chance.random() < 0.5 else 0.0)
+                if self.concurrency == 1:
+                    break
+            else:
+                self._take(each, context)
+        if self.calls == self.fails_on_call:
+            raise Broken(f"call {self.calls}")
+        if self.is_cut_point and (self._wanted or self._chance.random() < self._cuts_unasked):
+            self._cut(context)
+
+    def end_of_input(self, port: int, context: Context) -> None:
+        """See `Pipeline`."""
+        assert self.is_running
+        assert port not in self.ended_ports
+        super().end_of_input(port, context)
+        if self.is_cut_point and self._chance.random() < self._cuts_unasked:
+            self._cut(context)
+
+    def start_drain(self, barrier: Barrier, context: Context) -> None:
+        """See `Pipeline`."""
+        assert self.is_running
+        assert not self.drained or self.drained[-1][0].number < barrier.number
+        if not self.is_cut_point:
+            super().start_drain(barrier, context)
+            return
+        self._wanted = barrier
+        if self._chance.random() < 0.7 or self._query.cut_points > 1:
+            self._cut(context)
+
+    def _cut(self, context: Context) -> None:
+        self._emit_held(context)
+        barrier = context.begin_barrier(self._wanted)
+        self._wanted = None
+        self.drained.append((barrier, len(self.received)))
+
+    def _take(self, item: object, context: Context) -> None:
+        assert isinstance(item, Item)
+        if item.epoch != BEFORE_CUT and not self._query.is_stopped:
+            assert item.epoch == len(self.drained), f"{self.name}: {item} behind {len(self.drained)} drains"
+        self.received.append(item)
+        if self.is_cut_point:
+            item = msgspec.structs.replace(item, epoch=len(self.drained))
+        if self._is_stateful:
+            self._held.append(item)
+        else:
+            self._give(item, context)
+
+    def _emit_held(self, context: Context) -> None:
+        held, self._held = self._held, []
+        for each in held:
+            self._give(each, context)
+
+    def _give(self, item: object, context: Context) -> None:
+        assert isinstance(item, Item)
+        successor = item.number % context.successors if self.exchanges and context.successors else None
+        context.emit(item, successor)
+
+
+class StormyQuery:
+    """A query of a random plan, and what it should come to."""
+
+    def __init__(self, harness: Harness, query_id: str, chance: random.Random) -> None:
+        self.harness = harness
+        self.chance = chance
+        self.builder: QueryBuilder = harness.query(query_id)
+        self.is_stopped = False
+        """It was asked to: from then on items may be skipped and barriers cut short."""
+        self.is_accepted = False
+        """The engine has taken it: its id was free."""
+        self.futures: list[BarrierFuture] = []
+        self._numbers: Counter[str] = Counter()
+        self._ended: set[str] = set()
+        self.cut_points = 0
+        self._build()
+
+    @property
+    def query_id(self) -> str:
+        """Its id."""
+        return self.builder.query_id
+
+    def _build(self) -> None:
+        chance, builder = self.chance, self.builder
+        has_cuts = chance.random() < 0.4
+        before: list[Node] = []  # what leads to a cut point
+        behind: list[Node] = []
+        for n in range(chance.randint(1, 3)):
+            is_before = has_cuts and (n == 0 or chance.random() < 0.7)
+            (before if is_before else behind).append(self._source(f"source {n}", BEFORE_CUT if is_before else 0))
+        if has_cuts:
+            for n in range(chance.randint(0, 2)):
+                before.append(self._pipeline(f"before {n}", self._some(before)))
+            open_ends = [node for node in before if not node.successors]
+            cuts = chance.randint(1, min(2, len(open_ends)))
+            self.cut_points = cuts
+            behind += [self._pipeline(f"cut {n}", open_ends[n::cuts], is_cut_point=True) for n in range(cuts)]
+        for n in range(chance.randint(1, 5)):
+            behind.append(self._pipeline(f"pipeline {n}", self._some(behind)))
+        loose = [node for node in behind if not node.inputs and not node.successors]
+        if loose:
+            self._pipeline("last", [(node, chance.randint(0, 1)) for node in loose])
+        for source in builder.sources.values():
+            source.fails_on_open = "open" if chance.random() < 0.02 else ""
+            source.fails_on_close = "close" if chance.random() < 0.02 else ""
+        for pipeline in builder.pipelines.values():
+            pipeline.fails_on_start = "start" if chance.random() < 0.01 else ""
+            pipeline.fails_on_stop = "stop" if chance.random() < 0.01 else ""
+            pipeline.fails_on_discard = "discard" if chance.random() < 0.05 else ""
+            pipeline.fails_on_call = chance.randint(1, 20) if chance.random() < 0.03 else 0
+            pipeline.fails_on_drain = chance.randint(1, 5) if chance.random() < 0.03 else 0
+
+    def _some(self, nodes: list[Node]) -> list[tuple[Node, int]]:
+        chosen = self.chance.sample(nodes, min(len(nodes), self.chance.randint(1, 3)))
+        return [(node, self.chance.randint(0, 1)) for node in chosen]
+
+    def _source(self, name: str, epoch: int) -> Node:
+        node = self.builder.source(name)
+        if epoch != BEFORE_CUT:
+            self.builder.sources[name].on_accepted = self._stamped
+        return node
+
+    def _stamped(self, item: object) -> object:
+        counters = self.harness.engine.counters(self.query_id)
+        assert isinstance(item, Item)
+        return item if counters is None else msgspec.structs.replace(item, epoch=counters.barriers)
+
+    def _pipeline(self, name: str, inputs: Sequence[Node | tuple[Node, int]], *, is_cut_point: bool = False) -> Node:
+        chance = self.chance
+        concurrency = 1 if is_cut_point else chance.choice([1, 1, 2, 3])
+        pipeline = Checked(name, self.harness.watch, concurrency=concurrency, most_inputs=chance.choice([1, 2, 10]))
+        pipeline.is_cut_point = is_cut_point
+        return self.builder.own(name, pipeline.configure(chance, self), inputs)
+
+    # What happens to it
+
+    def inject(self) -> None:
+        """A few inputs at one of the sources."""
+        source = self.chance.choice(list(self.builder.sources.values()))
+        if source.name in self._ended:
+            return
+        for _ in range(self.chance.randint(1, 8)):
+            self._numbers[source.name] += 1
+            source.inject(Item(source.name, self._numbers[source.name], BEFORE_CUT), size=self.chance.randint(1, 40))
+
+    def end(self) -> None:
+        """A source ends."""
+        self._end(self.chance.choice(list(self.builder.sources)))
+
+    def _end(self, name: str) -> None:
+        if name not in self._ended:
+            self._ended.add(name)
+            self.builder.sources[name].inject_end()
+
+    def end_all(self) -> None:
+        """All sources end."""
+        for name in self.builder.sources:
+            self._end(name)
+
+    def fail(self) -> None:
+        """A source fails, if it is open."""
+        source = self.chance.choice(list(self.builder.sources.values()))
+        if source.is_open:
+            source.inject_error("failed")
+
+    def request_barrier(self) -> None:
+        """Someone wants a barrier."""
+        try:
+            future = self.harness.engine.request_barrier(self.query_id, self.chance.choice([None, None, "payload"]))
+        except BarrierError as error:
+            assert "end of all sources" in str(error)  # noqa: PT017 (one of two outcomes)
+        else:
+            self.futures.append(future)
+
+    # What must hold at its end
+
+    def check_end(self) -> None:
+        """Assert what its status promises."""
+        if not self.is_accepted:
+            return
+        sources, pipelines = self.builder.sources.values(), self.builder.pipelines.values()
+        for source in sources:
+            assert source.closes == int(source.opens > 0 and not source.fails_on_open), source.name
+        for pipeline in pipelines:
+            assert not pipeline.is_running, f"{pipeline.name} still runs"
+            assert pipeline.stops + pipeline.discards <= 1
+        assert all(future.outcome is not None for future in self.futures)
+        status = self.harness.status.of(self.query_id)[-1]
+        if status is QueryStatus.STOPPED and not self.is_stopped:
+            self._check_flow()
+        elif status is QueryStatus.FAILED:
+            assert self.harness.status.reasons[self.query_id].startswith(("source ", "node "))
+
+    def _check_flow(self) -> None:
+        """It ran to its end: everything that was taken went all the way, once on each way, and in order."""
+        given: dict[str, list[Counter[tuple[str, int]]]] = {}
+        is_ordered: dict[str, bool] = {}
+        for node in self.builder.plan.nodes:
+            many = len(node.successors)
+            if not node.inputs:
+                assert not self.builder.sources[node.name].waiting
+                taken = Counter(_key(item) for item in self.builder.sources[node.name].taken)
+                given[node.name], is_ordered[node.name] = [taken] * many, True
+                continue
+            pipeline = self.builder.pipelines[node.name]
+            assert isinstance(pipeline, Checked)
+            assert pipeline.stops == 1
+            assert sorted(pipeline.ended_ports) == sorted({edge.port for edge in node.inputs})
+            expected: Counter[tuple[str, int]] = Counter()
+            for edge in {id(edge.node): edge.node for edge in node.inputs}.values():
+                for place, successor in enumerate(edge.successors):
+                    expected += given[edge.name][place] if successor.node is node else Counter()
+            received = [_key(item) for item in pipeline.received]
+            assert Counter(received) == expected, f"{node.name} of {self.builder.plan}"
+            is_ordered[node.name] = (
+                pipeline.concurrency == 1 and len(node.inputs) == 1 and is_ordered[node.inputs[0].node.name]
+            )
+            if is_ordered[node.name]:
+                for source in self.builder.sources:
+                    numbers = [number for name, number in received if name == source]
+                    assert numbers == sorted(numbers), f"{node.name}: {source} out of order"
+            parts = [Counter({k: n for k, n in expected.items() if k[1] % many == s}) for s in range(many)]
+            given[node.name] = parts if pipeline.exchanges else [expected] * many
+
+
+def _key(item: object) -> tuple[str, int]:
+    assert isinstance(item, Item)
+    return item.source, item.number
+
+
+def storm(seed: int, events: int) -> Counter[str]:
+    """So many events in an order that the seed says; raises AssertionError. Gives how many there were of each kind."""
+    chance = random.Random(seed)
+    harness = Harness(
+        seed=chance.getrandbits(32),
+        workers=chance.randint(1, 4),
+        admitted=chance.choice([5, 20, 1000]),
+        admitted_size=chance.choice([50, 500, 100_000]),
+        in_flight=chance.choice([1, 4, 64]),
+        in_flight_size=chance.choice([30, 300, 100_000]),
+    )
+    queries: list[StormyQuery] = []
+    live: dict[str, StormyQuery] = {}
+    counts: Counter[str] = Counter()
+    kinds = {"step": 40, "inject": 15, "barrier": 6, "end": 1, "fail": 0.1, "stop": 0.3, "start": 1, "clock": 2}
+    stepper = harness.stepper
+    assert stepper is not None
+    for number in range(events):
+        kind = "start" if not number else chance.choices(list(kinds), list(kinds.values()))[0]
+        counts[kind] += 1
+        some = chance.choice(queries) if queries else None
+        if kind == "step":
+            for _ in range(chance.randint(1, 20)):
+                stepper.step()
+                harness.check()
+        elif kind == "start":
+            query = StormyQuery(harness, f"query {chance.randint(0, 4)}", chance)
+            before = live.get(query.query_id)
+            query.is_accepted = before is None or _has_ended(harness, before)
+            harness.start(query.builder)
+            if query.is_accepted:
+                if before is not None:
+                    _check_ended(before)
+                live[query.query_id] = query
+                queries = list(live.values())
+        elif kind == "clock":
+            harness.clock.advance(0.7)
+        elif some is not None:
+            _happen(harness, kind, some)
+        harness.check()
+    counts["steps"] = stepper.steps
+    if chance.random() < 0.5:
+        for query in queries:
+            query.end_all()
+        while stepper.step() or harness.engine.queue.next_deadline_s is not None:
+            harness.check()
+            harness.clock.advance(0.01)
+        for query in queries:
+            assert _has_ended(harness, query), f"{query.query_id} has not ended"
+    else:
+        for query in queries:
+            query.is_stopped = query.is_stopped or not _has_ended(harness, query)
+    harness.shutdown()
+    for query in queries:
+        query.check_end()
+    for query_id in live:
+        counts[harness.status.of(query_id)[-1].value] += 1
+    return counts
+
+
+def _has_ended(harness: Harness, query: StormyQuery) -> bool:
+    return harness.engine.counters(query.query_id) is None
+
+
+def _check_ended(query: StormyQuery) -> None:
+    query.check_end()
+
+
+def _happen(harness: Harness, kind: str, query: StormyQuery) -> None:
+    if kind == "inject":
+        query.inject()
+    elif kind == "end":
+        query.end()
+    elif kind == "fail":
+        query.fail()
+    elif kind == "barrier":
+        query.request_barrier()
+    else:
+        query.is_stopped = True
+        harness.stop(query.query_id)
