@@ -34,6 +34,14 @@ def edits_of(store: UnreliableStore) -> dict[tuple[str, int], Any]:
     """The last commit's edits: (table, key) → value, None for a delete; each place may be written once."""
     places = [(edit.table, edit.key) for edit in store.edits]
     assert len(set(places)) == len(places), "a place is written twice in one commit"
-    return {
-        (edit.table, edit.key): None if edit.data is None else msgspec.msgpack.decode(edit.data) for edit in store.edits
-    }
+    return {place: _value(edit.data) for place, edit in zip(places, store.edits, strict=True)}
+
+
+def _value(data: bytes | None) -> Any:
+    """What was written, where that is MessagePack; runs are not."""
+    if data is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(data)
+    except msgspec.DecodeError:
+        return data

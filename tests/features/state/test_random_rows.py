@@ -121,6 +121,6 @@ def test_row_07_random_operations_crashes_and_failed_commits_leave_what_python_h
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
