@@ -4,7 +4,7 @@
 
 ``GET /v1/status``, ``/v1/views``, ``/v1/views/NAME``, ``/v1/views/NAME/explain`` and the endless
 ``/v1/changes?views=a,b``; see `deltabook.wire.results` for its frames. ``POST /v1/views`` and ``DELETE /v1/views/NAME``
-change the catalogue; see `deltabook.wire.catalogue`.
+change the catalogue; see `deltabook.wire.catalogue`. ``GET /metrics`` is for a Prometheus.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from runtime.compiler import explain
 from runtime.service.control import Control
 from runtime.service.hub import Hub
 from runtime.service.materialised import json_rows
+from runtime.service.metrics import RuntimeMetrics
 from runtime.service.subscription import Listener, Subscription
 
 __all__ = ["results_site"]
@@ -211,7 +212,17 @@ def _changes(hub: Hub, request: Request) -> bytes | int:
     return NOT_DONE_YET
 
 
-def results_site(hub: Hub, status: Callable[[], dict[str, Any]], control: Control | None = None) -> Site:
+def _metrics(metrics: RuntimeMetrics, request: Request) -> bytes:
+    text, content_type = metrics.answer(request.getHeader("accept") or "")
+    return _reply(request, 200, text, content_type)
+
+
+def results_site(
+    hub: Hub,
+    status: Callable[[], dict[str, Any]],
+    control: Control | None = None,
+    metrics: RuntimeMetrics | None = None,
+) -> Site:
     """The service's site; requests and answers are limited in size. Without ``control`` the views stay as they are."""
     root: Any = _Unknown()
     version: Any = _Unknown()
@@ -219,6 +230,8 @@ def results_site(hub: Hub, status: Callable[[], dict[str, Any]], control: Contro
     version.putChild(b"status", _Leaf(lambda r: _reply(r, 200, _JSON.encode(status()))))
     version.putChild(b"views", _Views(hub, control))
     version.putChild(b"changes", _Leaf(lambda r: _changes(hub, r)))
+    if metrics is not None:
+        root.putChild(b"metrics", _Leaf(lambda r: _metrics(metrics, r)))
     site = Site(root, timeout=None)
     site.displayTracebacks = False
     return site

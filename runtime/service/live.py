@@ -22,7 +22,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program, lane_program
+from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, Program, decode_program, lane_program
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
@@ -35,6 +35,8 @@ from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
+from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
+from runtime.service.rundirectory import left_as_found
 from runtime.service.sparkhost import SparkHost
 from runtime.service.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Gate, Position
@@ -99,29 +101,20 @@ class LiveRuntime(IngestListener):
         self._log = Logger()
         self._freshness = Freshness(_STALE_SECONDS)
         self._upkeep: Upkeep | None = None
-        self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
-        try:
-            self._express = ExpressLane(self._writer, config.directory, self._on_update)
-            begin_feed(self._writer, config.protocol, str(config.directory))
-            begun_with = begin_catalogue(
-                self._writer,
-                selects,
-                MARKET_RELATIONS,
-                mode=config.mode,
-                most_views=config.most_views,
-                where=str(config.directory),
-                first=self._express.first,
-            )
-            self._runs_spark = self._is_spark_wanted()
-        except BaseException:
-            self._writer.close()
-            raise
+        with left_as_found(config.directory):
+            self._check_port()
+            self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
+            try:
+                begun_with = self._begin(selects)
+            except BaseException:
+                self._writer.close()
+                raise
         self._results = ResultLog(config.directory / "results")
         for reason in self._results.torn:
             self._log.error("passed over: {reason}", reason=reason)
         self.hub = Hub(begun_with, time.time_ns)
         fullresults.restore(self.hub, self._results)
-        self._express.begin(self.hub)
+        pipeline = self._express.begin(self.hub)
         checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
             config.upkeep,
@@ -141,7 +134,11 @@ class LiveRuntime(IngestListener):
         wanted, defer = columns_read(self._adaptor), reactor.callFromThread
         self._gate = Gate(self._source)
         self._origin = Origin(_ORIGIN, _NAME, self._gate, self._adaptor, start, pushdown=wanted, defer=defer)
-        self._ingest = Ingest(config.ingest, self._writer, {_ORIGIN: self._origin}, self)
+        origins, kept = {_ORIGIN: self._origin}, {"express": pipeline}
+        engine = EngineMetrics()
+        self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=engine)
+        engine.barriers = lambda: self._ingest.barrier_durations
+        self._metrics = RuntimeMetrics(engine, self.figures)
         self.catalogue = Catalogue(
             reactor,
             decode_program(self._writer.control),
@@ -160,10 +157,27 @@ class LiveRuntime(IngestListener):
         self._port: Any = None
         self._sealed = self._writer.epoch
         self._lag_ms: float | None = None
-        self._rate = _Rate()
+        self._rate = Rate()
         self._stopping = False
         self._ingesting = False
         self._starting: Deferred[Any] | None = None
+
+    def _begin(self, selects: Sequence[NamedSelect]) -> Program:
+        """What a new directory is begun with, or goes on with; raises `ServiceError` where the two differ."""
+        config, where = self._config, str(self._config.directory)
+        self._express = ExpressLane(self._writer, config.directory, self._on_update)
+        begin_feed(self._writer, config.protocol, where)
+        begun_with = begin_catalogue(
+            self._writer,
+            selects,
+            MARKET_RELATIONS,
+            mode=config.mode,
+            most_views=config.most_views,
+            where=where,
+            first=self._express.first,
+        )
+        self._runs_spark = self._is_spark_wanted()
+        return begun_with
 
     def _is_spark_wanted(self) -> bool:
         """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
@@ -183,7 +197,6 @@ class LiveRuntime(IngestListener):
 
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
-        self._check_port()
         if self._runs_spark:
             self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
             self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
@@ -241,14 +254,18 @@ class LiveRuntime(IngestListener):
         }
 
     def status(self) -> dict[str, Any]:
-        """The same with what became of the tuples of each origin, for ``/v1/status``."""
-        return {**self.figures(), "origins": self._ingest.counters()}
+        """The same with what became of the tuples of each origin and what the engine does, for ``/v1/status``."""
+        return {**self.figures(), "origins": self._ingest.counters(), "engine": self._metrics.engine.figures()}
 
     # From workers and Spark's threads
 
     def on_failed(self, reason: str) -> None:
         """See `IngestListener`."""
         self._reactor.callFromThread(self._fail, reason)
+
+    def on_failed_view(self, name: str, reason: str) -> None:
+        """See `IngestListener`."""
+        self._log.error("lane {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
     def on_lost(self, origin_id: int, reason: str) -> None:
         """See `IngestListener`."""
@@ -289,7 +306,7 @@ class LiveRuntime(IngestListener):
             raise ServiceError("stopped while it was starting")
         self._port = self._reactor.listenTCP(
             self._config.http_port,
-            results_site(self.hub, self.status, Control(self.hub, self.catalogue)),
+            results_site(self.hub, self.status, Control(self.hub, self.catalogue), self._metrics),
             interface=self._config.interface,
         )
         for lane in self._lanes:
@@ -369,18 +386,3 @@ class LiveRuntime(IngestListener):
             parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
-
-
-class _Rate:
-    """Messages a second between two looks."""
-
-    def __init__(self) -> None:
-        self._count, self._at = 0, 0.0
-        self._last = 0.0
-
-    def per_second(self, count: int, now: float) -> float:
-        elapsed = now - self._at
-        if elapsed >= 0.5:
-            self._last = (count - self._count) / elapsed if self._at else 0.0
-            self._count, self._at = count, now
-        return self._last

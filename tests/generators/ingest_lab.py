@@ -15,6 +15,7 @@ import msgspec
 
 from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.listeners import StatisticsListener
 from runtime.engine.plan import Pipeline
 from runtime.epochs import Cut, EpochLogReader, Footer
 from runtime.formats import RawBuffer
@@ -219,6 +220,7 @@ class IngestLab:
         origins: Sequence[tuple[Source, Make] | tuple[Source, Make, bool]],
         *,
         views: Mapping[str, Pipeline] | None = None,
+        statistics: StatisticsListener | None = None,
         **config: Any,
     ) -> None:
         self.footers: list[Footer] = []
@@ -235,7 +237,7 @@ class IngestLab:
             self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
         self.listener = ScriptListener()
         sizes = msgspec.convert(config, IngestConfig)
-        self.ingest = Ingest(sizes, self.writer, self.origins, self.listener, views=views)
+        self.ingest = Ingest(sizes, self.writer, self.origins, self.listener, views=views, statistics=statistics)
 
     def start(self) -> None:
         """Start, and wait until the sources that are read first are open."""

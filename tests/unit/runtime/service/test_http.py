@@ -20,6 +20,7 @@ from runtime.epochs import Footer
 from runtime.service.control import Control
 from runtime.service.http import results_site
 from runtime.service.hub import Hub
+from runtime.service.metrics import RuntimeMetrics
 from tests.unit.runtime.service.test_catalogue import Lab
 
 R = Relation("r", (Column("a", "int64"), Column("s", "string", nullable=True)))
@@ -31,9 +32,15 @@ PROGRAM = compile_program(
 class Browser:
     """Sends requests to the site over a transport in memory."""
 
-    def __init__(self, hub: Hub, control: Control | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        control: Control | None = None,
+        host: str = "127.0.0.1",
+        metrics: RuntimeMetrics | None = None,
+    ) -> None:
         self._host = host
-        self._site = results_site(hub, lambda: {"epoch": hub.version, "lag_ms": None}, control)
+        self._site = results_site(hub, lambda: {"epoch": hub.version, "lag_ms": None}, control, metrics)
 
     def connect(self) -> tuple[Any, Any]:
         site: Any = self._site

@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from twisted.internet.error import CannotListenError
 from twisted.internet.task import Clock
 
 from deltabook.wire.results import FrameDecoder
 from runtime.compiler import NamedSelect
 from runtime.engine.ingest import OriginCounters
 from runtime.epochs import Footer
+from runtime.service.errors import ServiceError
 from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.metrics import EngineFigures
 from runtime.service.subscription import Listener
 from runtime.sources import Position
 
@@ -86,4 +89,26 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     figures, status = runtime.figures(), msgspec.to_builtins(runtime.status())
     assert (figures["nulled_values"], figures["waiting_bytes"]) == (0, 0)
     assert status.pop("origins") == {"feed": msgspec.to_builtins(OriginCounters())}
+    assert status.pop("engine") == msgspec.to_builtins(EngineFigures())
     assert status.keys() == figures.keys()
+
+
+class Taken(Reactor):
+    """On a machine whose ports are all taken."""
+
+    def listenTCP(self, port: int, factory: Any, interface: str = "") -> Any:
+        raise CannotListenError(interface, port, OSError("in use"))  # type: ignore[no-untyped-call, unused-ignore]
+
+
+@pytest.mark.parametrize(
+    ("port", "said"), [(7, "expected a free port, was 127.0.0.1:7"), (0, "expected at most 1 view")]
+)
+def test_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, port: int, said: str) -> None:
+    """So that another try is not taken for a restart of what was begun."""
+    reactor: Any = Taken()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    directory = tmp_path / "runs" / "one"
+    config = LiveConfig(directory=directory, feed=("127.0.0.1", 1), http_port=port, most_views=1)
+    views = [*VIEWS, NamedSelect("more", "SELECT SUM(volume) AS v FROM asks")]
+    with pytest.raises(ServiceError, match=said):
+        LiveRuntime(reactor, config, views, lambda _: None)
+    assert list(tmp_path.iterdir()) == []

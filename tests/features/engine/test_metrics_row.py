@@ -1,0 +1,84 @@
+"""Statistics feed the metrics endpoint, and the engine knows nothing of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import runtime.engine
+from runtime.engine.barriers import BarrierDurations
+from runtime.engine.listeners import Event, StatisticsListener
+from runtime.service.metrics import EngineMetrics, RuntimeMetrics
+from tests.generators.ingest_lab import IngestLab, ListSource, footers, relations, trace, trace_adaptor
+
+
+def samples(metrics: EngineMetrics) -> dict[tuple[str, str], float]:
+    """What a monitor reads, by name and pipeline."""
+    text, _ = RuntimeMetrics(metrics, dict).answer("")
+    return {
+        (sample.name, sample.labels.get("pipeline", "")): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_row_18_events_answer_how_much_is_done_and_where_the_time_goes(tmp_path: Path, workers: int) -> None:
+    """Queries, tasks, tuples and time by pipeline, of an ingest with nothing malformed."""
+    data = trace(300)
+    source = ListSource(0, data, range(70, len(data), 70))
+    durations: list[BarrierDurations] = []
+    metrics = EngineMetrics(lambda: durations[-1] if durations else BarrierDurations())
+    seen_running: list[int] = []
+
+    class Watching(EngineMetrics):
+        def on_event(self, event: Event) -> None:
+            metrics.on_event(event)
+            seen_running.append(metrics.figures().queries_running)
+            durations.append(lab.ingest.barrier_durations)
+
+    lab = IngestLab(tmp_path, [(source, trace_adaptor)], statistics=Watching(), workers=workers, epoch_messages=50)
+    assert lab.run() == "finished"
+    found = samples(metrics)
+    assert max(seen_running) == 1
+    assert found["deltabook_engine_queries_running", ""] == 0
+    assert found["deltabook_engine_queries_failed_total", ""] == 0
+    assert found["deltabook_engine_inputs_total", "format 0"] == len(range(70, len(data), 70)) + 2, "and the end"
+    assert found["deltabook_engine_tuples_total", "format 0"] == 300
+    assert found["deltabook_engine_tuples_total", "apply"] <= 300, "some are emitted as barriers begin, between tasks"
+    for pipeline in ("format 0", "apply", "epochs"):
+        assert found["deltabook_engine_tasks_total", pipeline] >= 1
+        assert found["deltabook_engine_task_seconds_total", pipeline] > 0
+    assert metrics.figures().busiest in {"format 0", "apply", "epochs"}
+    assert max(each.count for each in durations) in {len(footers(tmp_path)) - 1, len(footers(tmp_path))}
+
+
+def test_row_18_a_listener_that_raises_hurts_nothing(tmp_path: Path) -> None:
+    class Raising(StatisticsListener):
+        def on_event(self, event: Event) -> None:
+            raise ArithmeticError(type(event).__name__)
+
+    lab = IngestLab(tmp_path / "raising", [(ListSource(0, trace(40)), trace_adaptor)], statistics=Raising())
+    assert lab.run() == "finished"
+    IngestLab(tmp_path / "none", [(ListSource(0, trace(40)), trace_adaptor)]).run()
+    assert relations(tmp_path / "raising") == relations(tmp_path / "none")
+
+
+def imported() -> Iterator[tuple[str, str]]:
+    """Whatever a module of the engine imports."""
+    for path in Path(runtime.engine.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[Any] = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            yield from ((path.name, str(name)) for name in names)
+
+
+def test_row_18_the_engine_knows_nothing_of_the_endpoint() -> None:
+    found = list(imported())
+    assert len(found) > 100
+    assert [each for each in found if "prometheus" in each[1] or each[1].startswith("runtime.service")] == []

@@ -1,0 +1,121 @@
+"""What a monitor reads: the engine's events added up by pipeline, and the runtime's figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from runtime.engine.barriers import BarrierDurations
+from runtime.engine.listeners import (
+    Event,
+    QueryFailed,
+    QueryStarted,
+    QueryStopped,
+    TaskCompleted,
+    TaskEmitted,
+    TaskExpired,
+    TaskStarted,
+)
+from runtime.service.hub import Hub
+from runtime.service.metrics import EngineFigures, EngineMetrics, Rate, RuntimeMetrics
+from tests.unit.runtime.service.test_http import PROGRAM, Browser
+
+EVENTS: list[Event] = [
+    QueryStarted("ingest", 0.0),
+    QueryStarted("other", 0.0),
+    TaskStarted("ingest", 0.0, "format", 0, 3, 300),
+    TaskEmitted("ingest", 0.5, "format", 1, 40),
+    TaskCompleted("ingest", 0.5, "format", 0, 3, 300, 0.5),
+    TaskCompleted("ingest", 0.75, "format", 1, 2, 200, 0.25),
+    TaskCompleted("ingest", 1.0, "apply", 1, 1, 40, 0.125),
+    TaskExpired("other", 1.0, "late", 7),
+    QueryFailed("other", 1.0, "a cause"),
+]
+DURATIONS = BarrierDurations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
+
+
+def told(*events: Event) -> EngineMetrics:
+    metrics = EngineMetrics(lambda: DURATIONS)
+    for event in events:
+        metrics.on_event(event)
+    return metrics
+
+
+def samples(metrics: EngineMetrics, figures: dict[str, Any]) -> dict[tuple[str, ...], float]:
+    """By name and label values, as a monitor reads them."""
+    text, content_type = RuntimeMetrics(metrics, lambda: figures).answer("")
+    assert content_type.startswith("text/plain")
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        assert family.documentation
+        for sample in family.samples:  # labels in the order of their names: pipeline, query
+            key = (sample.name, *[value for _, value in sorted(sample.labels.items())])
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def test_events_are_added_up_by_pipeline() -> None:
+    found = samples(told(*EVENTS), {})
+    assert found["deltabook_engine_queries_running",] == 1
+    assert found["deltabook_engine_queries_failed_total",] == 1
+    assert found["deltabook_engine_tasks_total", "format", "ingest"] == 2
+    assert found["deltabook_engine_tasks_total", "apply", "ingest"] == 1
+    assert found["deltabook_engine_task_seconds_total", "format", "ingest"] == 0.75
+    assert found["deltabook_engine_inputs_total", "format", "ingest"] == 5
+    assert found["deltabook_engine_tuples_total", "format", "ingest"] == 40
+    assert found["deltabook_engine_expired_inputs_total", "late", "other"] == 7
+
+
+def test_barriers_are_a_histogram_of_seconds() -> None:
+    found = samples(told(), {})
+    buckets = {key[1]: value for key, value in found.items() if key[0] == "deltabook_engine_barrier_seconds_bucket"}
+    assert list(buckets.values()) == [0, 0, 98, 98, 98, 98, 100, 100]
+    assert float(list(buckets)[2]) == pytest.approx(4e-6)
+    assert list(buckets)[-1] == "+Inf"
+
+
+def test_figures_that_are_not_known_are_left_out() -> None:
+    found = samples(told(), {"epoch": 7, "messages": 12, "dead_letters": 2, "lag_ms": None, "nothing_known": 1})
+    own = {key[0]: value for key, value in found.items() if "engine" not in key[0]}
+    assert own == {"deltabook_epoch": 7, "deltabook_messages_total": 12, "deltabook_dead_letters_total": 2}
+
+
+def test_a_status_answer_has_the_moments_figures() -> None:
+    assert told(*EVENTS, QueryStopped("ingest", 2.0)).figures() == EngineFigures(
+        queries_running=0,
+        queries_failed=1,
+        tasks=3,
+        expired_inputs=7,
+        busiest="format",
+        barriers=100,
+        barrier_p50_us=4,
+        barrier_p99_us=64,
+    )
+    assert EngineMetrics().figures() == EngineFigures()
+
+
+def test_a_monitor_that_asks_for_another_format_gets_it() -> None:
+    text, content_type = RuntimeMetrics(told(*EVENTS), dict).answer("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+def test_the_service_answers_a_monitor() -> None:
+    """Without metrics there is no such path."""
+    hub = Hub(PROGRAM, lambda: 0)
+    browser = Browser(hub, metrics=RuntimeMetrics(told(*EVENTS), lambda: {"epoch": 3}))
+    status, headers, body = browser.get("/metrics")
+    assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
+    assert b"\ndeltabook_epoch 3.0\n" in body
+    assert Browser(hub).get("/metrics")[0] == 404
+
+
+def test_a_rate_is_told_between_two_looks() -> None:
+    rate = Rate()
+    assert rate.per_second(100, 10.0) == 0.0, "nothing to compare with"
+    assert rate.per_second(400, 12.0) == 150.0
+    assert rate.per_second(500, 12.1) == 150.0, "too soon"
+    assert rate.per_second(400, 14.0) == 0.0
