@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from runtime.engine.errors import PlanError
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from runtime.engine.barriers import Barrier
 
 __all__ = ["Context", "Emitter", "Input", "Node", "Pipeline", "Plan", "Source"]
+
+_MOST_FEEDERS: Final = 8
+"""Names in a line of a printed plan."""
 
 
 class Emitter(Protocol):
@@ -207,6 +210,7 @@ class Plan:
         self.query_id = query_id
         self.nodes: list[Node] = []
         """In an order in which every node follows what feeds it."""
+        self._names: set[str] = set()
 
     def add_source(self, name: str, source: Source) -> Node:
         """A source under a name of its own; raises PlanError if the name is taken."""
@@ -238,19 +242,24 @@ class Plan:
         return node
 
     def _add(self, name: str, body: Source | Pipeline, inputs: tuple[Input, ...]) -> Node:
-        if any(node.name == name for node in self.nodes):
+        if name in self._names:
             raise PlanError(f"expected names that differ in plan {self.query_id}, was {name} twice")
         node = Node(len(self.nodes), name, body, inputs)
         self.nodes.append(node)
+        self._names.add(name)
         return node
 
     def __str__(self) -> str:
-        """The plan, a line a node, indented by its distance from the sources."""
+        """The plan, a line a node, indented by its distance from the sources; of many that feed a node the first."""
         lines = [f"plan {self.query_id}"]
         depth: dict[int, int] = {}
         for node in self.nodes:
             depth[node.index] = max((depth[edge.node.index] + 1 for edge in node.inputs), default=0)
-            fed = ", ".join(edge.node.name + (f" at {edge.port}" if edge.port else "") for edge in node.inputs)
+            feeders = [
+                edge.node.name + (f" at {edge.port}" if edge.port else "") for edge in node.inputs[:_MOST_FEEDERS]
+            ]
+            more = len(node.inputs) - len(feeders)
+            fed = ", ".join(feeders) + (f" and {more} more" if more else "")
             lines.append("  " * (depth[node.index] + 1) + _title(node) + (f" ◀── {fed}" if fed else ""))
         return "\n".join(lines)
 
