@@ -62,7 +62,7 @@ class _Run:
             directory=options.dir,
             feed=("127.0.0.1", options.port),
             epoch_ms=options.epoch_ms,
-            ingest=IngestConfig(),
+            ingest=IngestConfig(workers=options.workers),
             runs_spark=False,
         )
         selects = [NamedSelect(v, read_script(query_path(v)).selects[0].sql, lane="express") for v in VIEWS]
@@ -125,6 +125,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, required=True, help="of the feed")
     parser.add_argument("--warm", type=int, required=True, help="messages before the start")
     parser.add_argument("--messages", type=int, required=True, help="messages from then on")
+    parser.add_argument("--workers", type=int, required=True, help="of the ingest")
     parser.add_argument("--epoch-ms", type=int, required=True, help="between barriers")
     parser.add_argument("--heard", type=Path, required=True, help="where what was heard is written")
     return _Run(parser.parse_args(arguments)).run()

@@ -21,6 +21,7 @@ from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.feeds import FeedProtocol
 from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.pace import quicken
 from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.config import SparkConfig
 
@@ -124,6 +125,7 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 @click.option(
     "--disk-limit-megabytes", type=click.IntRange(1), default=64_000, help="Size of --dir at which the feed is paused."
 )
+@click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
@@ -150,11 +152,14 @@ def command(
     retain_epochs: int,
     retain_megabytes: int,
     disk_limit_megabytes: int,
+    workers: int | None,
     mode: Literal["sql", "dbtoaster"],
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
     """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results."""
+    # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
+    most_workers = workers or (1 if express and not views else 2)
     config = LiveConfig(
         directory=directory,
         feed=_address(feed, "--feed"),
@@ -163,7 +168,7 @@ def command(
         http_port=http_port,
         epoch_ms=epoch_ms,
         mode=mode,
-        ingest=IngestConfig(epoch_messages=epoch_messages),
+        ingest=IngestConfig(workers=most_workers, epoch_messages=epoch_messages),
         spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=max_epochs_per_batch),
         upkeep=UpkeepConfig(
             snapshots=SnapshotConfig(snapshot_epochs, snapshot_megabytes, snapshot_results),
@@ -204,7 +209,11 @@ class _Process:
         if self._exit_with_stdin:
             InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
         started: Deferred[int] = maybeDeferred(self._runtime.start)
-        started.addCallbacks(lambda port: self._reporter.ready({"http": port}), self._failed_to_start)
+        started.addCallbacks(self._ready, self._failed_to_start)
+
+    def _ready(self, port: int) -> None:
+        quicken()
+        self._reporter.ready({"http": port})
 
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)

@@ -29,6 +29,7 @@ CONTENT_TYPE: Final = "application/vnd.deltabook.frames"
 FRAME_LIMIT_BYTES: Final = 256 * 1024 * 1024
 WEIGHT: Final = "weight"
 _PREFIX: Final = struct.Struct("!II")
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class FrameError(ValueError):
@@ -75,10 +76,9 @@ def encode_frame(header: FrameHeader, rows: pa.Table | None = None) -> bytes:
     head = _header_encoder.encode(header)
     body = b""
     if rows is not None:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        body = sink.getvalue().to_pybytes()
+        # The stream by hand, as a writer for it takes twice as long as all the rest of a small frame.
+        messages = [rows.schema.serialize(), *(batch.serialize() for batch in rows.to_batches() if batch.num_rows)]
+        body = b"".join([*(message.to_pybytes() for message in messages), _END_OF_STREAM])
     return _PREFIX.pack(len(head), len(body)) + head + body
 
 
