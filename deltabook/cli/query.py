@@ -62,6 +62,9 @@ _data_dir = click.option(
 _timeout = click.option(
     "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until it is published."
 )
+_lane = click.option(
+    "--lane", type=click.Choice(["spark", "express"]), help="What keeps the views; else each says it, or it is Spark."
+)
 _results = click.option("--results", metavar="HOST:PORT", help="A running runtime's results service.")
 
 
@@ -100,6 +103,7 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
 @click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
+@_lane
 @click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
 def run(
     files: tuple[Path, ...],
@@ -111,6 +115,7 @@ def run(
     epoch_messages: int,
     every_epoch: bool,
     workers: int,
+    lane: Lane | None,
     directory: Path | None,
 ) -> None:
     """Run the streams that the scripts declare to their end and print the result of each SELECT."""
@@ -119,6 +124,8 @@ def run(
     from runtime.spark.session import SparkConfig
 
     selects, streams = _read(files, data_dir)
+    if lane is not None:
+        selects = [replace(select, lane=lane) for select in selects]
     if not selects:
         raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
     if not streams:
@@ -191,11 +198,6 @@ def _print_result(
         console.width = _WIDEST
     console.print(Text(f"{name} ({view_class}, epoch {epoch})"))
     console.print(table)
-
-
-_lane = click.option(
-    "--lane", type=click.Choice(["spark", "express"]), help="What keeps the views; else each says it, or it is Spark."
-)
 
 
 @command.command("add")

@@ -44,20 +44,21 @@ class ExpressLane:
         views.begin(lane_program(program, "express"))
         return views.close()
 
-    def begin(self, hub: Hub) -> ExpressPipeline:
-        """Go on where the newest epoch ended, and show the hub what there is."""
+    def begin(self, hub: Hub | None = None) -> ExpressPipeline:
+        """Go on where the newest epoch ended, and show a hub what there is."""
         views = self._views()
         program = lane_program(decode_program(self._writer.control), "express")
         if self._state.program != program:
             views.begin(program)  # a directory from before there were lanes
         state = self._state
-        hub.begin_express(
-            program,
-            {name: result.rows() for name, result in state.results.items() if name not in state.failed},
-            state.failed,
-            self._writer.epoch,
-            self._writer.recovered.cuts if self._writer.recovered else {},
-        )
+        if hub is not None:
+            hub.begin_express(
+                program,
+                {name: result.rows() for name, result in state.results.items() if name not in state.failed},
+                state.failed,
+                self._writer.epoch,
+                self._writer.recovered.cuts if self._writer.recovered else {},
+            )
         self.pipeline = ExpressPipeline(views, self._publish)
         return self.pipeline
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program
-from runtime.compiler.program import Column, Program, encode_program
+from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program, lane_program
+from runtime.compiler.program import Column, Program, View, encode_program
 from runtime.engine import EngineError
+from runtime.engine.express import ExpressPipeline
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin, OriginCounters
-from runtime.epochs import Footer, ResultLog
+from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.service.errors import ServiceError
+from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_origins
@@ -106,9 +108,31 @@ class ScriptRun:
         ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
-        views = {view.name: MaterialisedView(view.columns) for view in self.program.views}
-        versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         last = self._ingest()
+        yield from self._express_results(last, every_epoch=every_epoch)
+        spark = lane_program(self.program, "spark").views
+        if spark:
+            yield from self._spark_results({view.name: view for view in spark}, last, every_epoch, on_starting)
+
+    def _express_results(self, last: int, *, every_epoch: bool) -> Iterator[Result]:
+        """The express lane's views, as the epochs have them."""
+        program = lane_program(self.program, "express")
+        views = {view.name: MaterialisedView(view.columns) for view in program.views}
+        log = EpochLogReader(self._directory / "epochs")
+        for epoch in range(last + 1) if views else ():
+            segment = log.read(epoch)
+            for name, view in views.items():
+                if (reason := segment.footer.attributes.get(f"failed/{name}")) is not None:
+                    raise ServiceError(f"view {name} failed at epoch {epoch}: {reason}")
+                view.apply(segment.rows(f"view/{name}"), epoch)
+            if epoch and (every_epoch or epoch == last):
+                yield from (self._result(name, view) for name, view in views.items())
+
+    def _spark_results(
+        self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
+    ) -> Iterator[Result]:
+        views = {name: MaterialisedView(view.columns) for name, view in kept.items()}
+        versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         session = start_session(self._spark_config, self._directory / "spark", on_starting=on_starting)
         results = ResultLog(self._directory / "results")
         lane = SparkLane(
@@ -139,10 +163,10 @@ class ScriptRun:
         """Bring everything in; gives the last epoch."""
         footers: list[Footer] = []
         with left_as_found(self._directory):
-            writer, origins = self._begin(footers)
+            writer, origins, pipeline = self._begin(footers)
         try:
             listener = _Listener()
-            ingest = Ingest(self._ingest_config, writer, origins, listener)
+            ingest = Ingest(self._ingest_config, writer, origins, listener, views={"express": pipeline})
             ingest.start()
             try:
                 reason = listener.outcome.get()
@@ -167,12 +191,15 @@ class ScriptRun:
         finally:
             writer.close()
 
-    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin]]:
-        """The writer behind the epoch that holds the program, and the origins; raises `ServiceError`."""
+    def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
+        """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append)
         try:
+            express = ExpressLane(writer, self._directory, lambda update: None)
+            writer.add_sections(express.first(self.program))
             writer.seal({}, control=encode_program(self.program))
-            return writer, script_origins(self._streams, writer, columns_read(self.program, self._streams))
+            origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))
+            return writer, origins, express.begin()
         except BaseException:
             writer.close()
             raise
