@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.engine.barriers import measure_barriers
 from bench.engine.express import measure_express
+from bench.engine.state import measure_state
 from bench.engine.tasks import measure_tasks
 from bench.report import Record
 
@@ -12,4 +13,4 @@ __all__ = ["run"]
 
 def run(quick: bool) -> list[Record]:
     """All parts, one after another."""
-    return [*measure_tasks(quick), *measure_barriers(quick), *measure_express(quick)]
+    return [*measure_tasks(quick), *measure_barriers(quick), *measure_state(quick), *measure_express(quick)]
