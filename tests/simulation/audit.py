@@ -6,13 +6,13 @@ import random
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program, decode_program
 from runtime.epochs import Cut, EpochLogReader, Footer, Segment, SnapshotDirectory, read_segment
+from runtime.epochs.snapshots import VIEW_SECTION
 from runtime.relations import Retention
 from runtime.service.hub import Hub
 from tests.generators.programs import normal
@@ -22,11 +22,10 @@ from tests.simulation.faults import Faults
 from tests.simulation.market import SESSION, Market
 from tests.simulation.process import RUN
 from tests.simulation.trace import Trace
-from tests.simulation.views import VIEWS
+from tests.simulation.views import ANSWERS
 
-__all__ = ["Audit", "AuditError"]
+__all__ = ["Audit", "AuditError", "add_rows", "difference"]
 
-_ANSWERS: Final = {view.select.name: view.answer for view in VIEWS}
 _EPOCHS, _RESULTS = RUN / "epochs", RUN / "results"
 
 
@@ -44,6 +43,7 @@ class Audit:
         self._snapshots = SnapshotDirectory(RUN / "snapshots", self._disk)
         self._market = market
         self._table = table
+        self._retention = retention
         self._book = Book(market.messages, retention)
         self._result_book = Book(market.messages, retention)
         self._relations: dict[str, Counter[Row]] = {}
@@ -53,12 +53,15 @@ class Audit:
         """By epoch: the feed's sequence and the table's offset."""
         self._programs: dict[int, Program] = {}
         self._results: dict[str, Counter[Row]] = {}
+        self._express_results: dict[str, Counter[Row]] = {}
         self._history: dict[int, dict[str, Counter[Row]]] = {}
         """By version: every view's rows."""
         self._seen = (0, 0)
         self.epochs = 0
         self.messages = 0
         self.version = 0
+        self.promised = 0
+        """The newest version that the runtime takes for durable."""
         self.versions = 0
         self.fulls = 0
 
@@ -103,22 +106,44 @@ class Audit:
             self._programs[epoch] = decode_program(footer.control)
         self._add(segment)
         self._book.advance(feed.sequence)
-        expected = self._book.relations() | {"brokers": Counter(self._brokers(table.offset).items())}
+        expected = self._book.relations() | {"brokers": Counter(self.brokers(table.offset).items())}
         for name, held in expected.items():
             found = self._relations.get(name, Counter())
             if found != held:
-                raise AuditError(f"relation {name} at epoch {epoch}: {_difference(found, held)}")
+                raise AuditError(f"relation {name} at epoch {epoch}: {difference(found, held)}")
+        self._express(segment)
         self.epochs += 1
         self.messages += footer.messages
 
+    def _express(self, segment: Segment) -> None:
+        """The sections of the express lane, which are committed with the epoch."""
+        epoch = self.epochs
+        program = self._programs[max(self._programs)]
+        names = {view.name for view in program.views if view.lane == "express"} if epoch else set()
+        self._express_results = {name: self._express_results.get(name, Counter()) for name in names}
+        for section in segment.footer.sections:
+            if section.name.startswith(VIEW_SECTION):
+                add_rows(self._express_results[section.name.removeprefix(VIEW_SECTION)], segment.rows(section.name))
+        self._failed(segment.footer)
+        brokers = self.brokers(self._cuts[epoch][1])
+        for name, found in self._express_results.items():
+            expected = ANSWERS[name](self._book, brokers)
+            if found != expected:
+                raise AuditError(f"section of {name} at epoch {epoch}: {difference(found, expected)}")
+
     def _add(self, segment: Segment) -> None:
         for section in segment.footer.sections:
-            if section.name.startswith("view/"):
+            if section.name.startswith(VIEW_SECTION):
                 continue
             held = self._relations.setdefault(section.name, Counter())
-            _add_rows(held, segment.rows(section.name))
+            add_rows(held, segment.rows(section.name))
 
-    def _brokers(self, offset: int) -> dict[int, str]:
+    def cut(self, epoch: int) -> tuple[int, int] | None:
+        """The feed's sequence and the table's offset at the end of an epoch; None if nobody has seen it."""
+        return self._cuts[epoch] if epoch < len(self._cuts) else None
+
+    def brokers(self, offset: int) -> dict[int, str]:
+        """The table as far as it was read."""
         lines = self._table[:offset].decode().splitlines()
         return {int(number): name for number, name in (line.split(",") for line in lines)}
 
@@ -131,21 +156,21 @@ class Audit:
         self._sums[name] = zlib.crc32(self._disk.read(segment.path))
         self._failed(footer)
         program = self._programs[max(epoch for epoch in self._programs if epoch <= footer.from_epoch + 1)]
-        names = {view.name for view in program.views}
+        names = {view.name for view in program.views if view.lane == "spark"}
         self._results = {name: held for name, held in self._results.items() if name in names}
         for section in footer.sections:
             if section.name not in names:
                 raise AuditError(f"expected changes of {sorted(names)} in {name}, was {section.name}")
-            _add_rows(self._results.setdefault(section.name, Counter()), segment.rows(section.name))
+            add_rows(self._results.setdefault(section.name, Counter()), segment.rows(section.name))
         self.version = footer.to_epoch
         self.versions += 1
         sequence, offset = self._cuts[self.version]
         self._result_book.advance(sequence)
-        brokers = self._brokers(offset)
+        brokers = self.brokers(offset)
         for view in sorted(names):
-            expected, found = _ANSWERS[view](self._result_book, brokers), self._results.get(view, Counter())
+            expected, found = ANSWERS[view](self._result_book, brokers), self._results.get(view, Counter())
             if found != expected:
-                raise AuditError(f"view {view} at version {self.version}: {_difference(found, expected)}")
+                raise AuditError(f"view {view} at version {self.version}: {difference(found, expected)}")
         self._history[self.version] = {view: Counter(self._results.get(view, ())) for view in names}
 
     def _full(self, name: str) -> None:
@@ -161,9 +186,9 @@ class Audit:
         for view, held in expected.items():
             found: Counter[Row] = Counter()
             if segment.rows(view) is not None:
-                _add_rows(found, segment.rows(view))
+                add_rows(found, segment.rows(view))
             if found != held:
-                raise AuditError(f"full result of {view} at {segment.footer.to_epoch}: {_difference(found, held)}")
+                raise AuditError(f"full result of {view} at {segment.footer.to_epoch}: {difference(found, held)}")
 
     def _failed(self, footer: Footer) -> None:
         failed = {key: text for key, text in footer.attributes.items() if key.startswith("failed/")}
@@ -174,7 +199,8 @@ class Audit:
         """A process has recovered: what was visible before is there, byte for byte, and nothing else."""
         self.look()
         first = self._first()
-        hidden = [name for path in (_EPOCHS, _RESULTS) for name in self._disk.names(path) if name[0] == "."]
+        hidden = [n for n in self._disk.names(_EPOCHS) if n[0] == "." and n.endswith(".segment")]
+        hidden += [n for n in self._disk.names(_RESULTS) if n[0] == "."]
         if hidden:
             raise AuditError(f"expected nothing left of what was not committed, was {hidden}")
         for epoch in range(first, self.epochs):
@@ -182,9 +208,25 @@ class Audit:
         names = [name for name in self._disk.names(_RESULTS) if name[0].isdigit()]
         for name in names:
             self._unchanged(_RESULTS / name)
-        newest = max((int(name.partition(".")[0].rpartition("-")[2]) for name in names), default=0)
+        newest = self._newest_result()
         if newest != self.version:
             raise AuditError(f"expected version {self.version} as the newest result, was {newest} of {names}")
+        self.promised = self.version
+
+    def _newest_result(self) -> int:
+        names = [name for name in self._disk.names(_RESULTS) if name[0].isdigit()]
+        return max((int(name.partition(".")[0].rpartition("-")[2]) for name in names), default=0)
+
+    def crashed(self) -> None:
+        """A result that could be seen may be gone, unless somebody was told that it is there for good."""
+        newest = self._newest_result()
+        if newest < self.promised:
+            raise AuditError(f"expected version {self.promised} to survive, was {newest}")
+        if newest < self.version:
+            self.version = newest
+            self._results = {name: Counter(held) for name, held in self._history.get(newest, {}).items()}
+            self._result_book = Book(self._market.messages, self._retention)
+            self._result_book.advance(self._cuts[newest][0] if newest else 0)
 
     def _first(self) -> int:
         """The first epoch that is left; what is before it stands in a snapshot right there."""
@@ -196,8 +238,10 @@ class Audit:
     def hub(self, hub: Hub) -> None:
         """What a hub says of every view at its version."""
         for view in hub.views:
+            if view.lane != "spark":
+                continue
             found: Counter[Row] = Counter()
-            _add_rows(found, hub.result(view.name).rows())
+            add_rows(found, hub.result(view.name).rows())
             if found != self._history[hub.version].get(view.name):
                 raise AuditError(f"hub's {view.name} at version {hub.version}: was {found}")
 
@@ -234,7 +278,7 @@ class Audit:
             raise AuditError(f"expected dead letters {expected}, was {found}")
 
 
-def _add_rows(held: Counter[Row], table: pa.Table | None) -> None:
+def add_rows(held: Counter[Row], table: pa.Table | None) -> None:
     assert table is not None
     for *values, weight in zip(*(column.to_pylist() for column in table.columns), strict=True):
         row = normal(values)
@@ -243,7 +287,7 @@ def _add_rows(held: Counter[Row], table: pa.Table | None) -> None:
             del held[row]
 
 
-def _difference(found: Counter[Row], expected: Counter[Row]) -> str:
+def difference(found: Counter[Row], expected: Counter[Row]) -> str:
     missing = {row: count - found[row] for row, count in expected.items() if count != found[row]}
     extra = {row: count for row, count in found.items() if row not in expected}
     return f"missing {missing}, not expected {extra}"

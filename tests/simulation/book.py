@@ -44,8 +44,8 @@ class Book:
         self.asks: dict[int, Order] = {}
         self.trades: list[Row] = []
 
-    def advance(self, sequence: int) -> None:
-        """Take in the messages up to this one; an epoch ends there."""
+    def advance(self, sequence: int, *, expires: bool = True) -> None:
+        """Take in the messages up to this one; trades expire where an epoch ends."""
         if sequence < self.sequence:
             raise AssertionError(f"expected a cut at {self.sequence} or behind it, was {sequence}")
         for number in range(self.sequence, sequence):
@@ -55,7 +55,8 @@ class Book:
             else:
                 self._take(message)
         self.sequence = sequence
-        self._expire()
+        if expires:
+            self._expire()
 
     def _take(self, message: FeedMessage) -> None:
         number, action = message.order_id, message.action

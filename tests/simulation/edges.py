@@ -9,12 +9,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from runtime.compiler import compile_program, extend_program
-from runtime.engine import engine
-from runtime.engine.ingest import ingest
 from runtime.epochs import Disk, EpochLogReader, ResultLog, SnapshotDirectory, read_segment
-from runtime.service import catalogue, upkeep
+from runtime.service import catalogue, expresslane, upkeep
 from runtime.spark import backfill, lane, source
-from tests.simulation.crews import Crews
 from tests.simulation.memo import Memo
 from tests.simulation.threads import Threads
 
@@ -25,7 +22,7 @@ _extended = Memo(extend_program)
 
 
 @contextmanager
-def simulated_edges(disk: Disk, threads: Threads, crews: Crews, used_bytes: Callable[[Path], int]) -> Iterator[None]:
+def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], int]) -> Iterator[None]:
     """As long as it lasts, all parts of the runtime use this disk, threads are the world's, nothing is compiled twice.
 
     ``used_bytes`` is how large the runtime finds a directory.
@@ -41,12 +38,7 @@ def simulated_edges(disk: Disk, threads: Threads, crews: Crews, used_bytes: Call
         for module in (source, upkeep):
             stack.enter_context(patch.object(module, "EpochLogReader", partial(EpochLogReader, disk=disk)))
             stack.enter_context(patch.object(module, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
-        stack.enter_context(patch.object(engine, "Workers", crews))
-        if hasattr(ingest, "Workers"):
-            stack.enter_context(patch.object(ingest, "Workers", crews))
-            stack.enter_context(
-                patch.object(ingest.TaskQueue, "take_now", lambda q: q.take() if len(q) else None, create=True)
-            )
+        stack.enter_context(patch.object(expresslane, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
         stack.enter_context(patch.object(upkeep, "threading", threads))
         stack.enter_context(patch.object(upkeep, "used_bytes", used_bytes))
         stack.enter_context(patch.object(source, "ResultLog", Results))

@@ -10,12 +10,14 @@ import msgspec
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from runtime.compiler import NamedSelect, Program, SqlError, decode_program
+from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import Retention, RowAdaptor, row_schema
 from runtime.service import fullresults
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.errors import ServiceError
+from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import FeedProtocol, begin_feed, make_adaptor
 from runtime.service.hub import Hub
 from runtime.service.upkeep import Upkeep, UpkeepConfig
@@ -64,7 +66,10 @@ class Process(IngestListener):
         self.failure: str | None = None
         """Why it cannot go on."""
         self.is_started = False
-        self.published: list[Published] = []
+        self.is_degraded = False
+        """A source has failed, and the others go on."""
+        self.on_update: Callable[[Update], None] = lambda _: None
+        """Hears of every version of the express lane once the hub has it."""
         self.writer = EpochWriter(RUN, self._now_ns, self._on_epoch, store=machine.store(), disk=machine.disk)
         try:
             self._begin(config)
@@ -74,13 +79,21 @@ class Process(IngestListener):
 
     def _begin(self, config: ProcessConfig) -> None:
         machine, writer = self._machine, self.writer
+        self.express = ExpressLane(writer, RUN, self._on_update)
         begin_feed(writer, FeedProtocol(), str(RUN))
         begun_with = begin_catalogue(
-            writer, config.selects, RELATIONS, mode="sql", most_views=_MOST_VIEWS, where=str(RUN)
+            writer,
+            config.selects,
+            RELATIONS,
+            mode="sql",
+            most_views=_MOST_VIEWS,
+            where=str(RUN),
+            first=self.express.first,
         )
         self.results = ResultLog(RUN / "results", machine.disk)
         self.hub = Hub(begun_with, self._now_ns)
         fullresults.restore(self.hub, self.results)
+        express = self.express.begin(self.hub)
         self.upkeep = Upkeep(
             config.upkeep,
             RUN,
@@ -97,7 +110,15 @@ class Process(IngestListener):
             _TABLE: self._origin(_TABLE, "brokers", cuts),
             _FEED: self._origin(_FEED, "feed", cuts),
         }
-        self.ingest = Ingest(config.ingest, writer, self.origins, self)
+        self.ingest = Ingest(
+            config.ingest,
+            writer,
+            self.origins,
+            self,
+            views={"express": express},
+            now_s=self.reactor.seconds,
+            workers=machine.crews,
+        )
         self.catalogue = Catalogue(
             self.reactor,
             decode_program(writer.control),
@@ -105,6 +126,7 @@ class Process(IngestListener):
             seal=self.ingest.seal_control,
             in_thread=self._in_thread,
             most_views=_MOST_VIEWS,
+            prepare=self.express.prepare,
         )
         self.spark = SimulatedSpark(
             machine.checkpoint,
@@ -129,12 +151,27 @@ class Process(IngestListener):
         self.is_started = True
         self.ingest.start()
 
+    def check(self) -> None:
+        """Assert the engine's invariants."""
+        engine = self.ingest._engine
+        if engine is not None:
+            engine.check()
+
     def stop(self) -> None:
         """An orderly end: what no epoch holds comes again."""
         if self.is_started:
             self.ingest.stop()
+            self._check_ended()
         self.upkeep.stop()
         self.writer.close()
+
+    def _check_ended(self) -> None:
+        engine = self.ingest._engine
+        assert engine is not None
+        assert not engine.faults, "expected no task to raise"
+        assert not engine._queries, "expected every query to have ended"
+        assert not len(engine.queue), "expected no task to be left"
+        assert not engine.admission.size, "expected nothing to be on its way"
 
     def change(self, selects: tuple[NamedSelect, ...] = (), drop: str = "") -> None:
         """Ask for views to be added, or for one to go."""
@@ -159,6 +196,15 @@ class Process(IngestListener):
     def on_failed(self, reason: str) -> None:
         self._fail(reason)
 
+    def on_failed_origin(self, origin_id: int, reason: str) -> None:
+        self._trace.say("origin {} fails: {}", origin_id, reason)
+        self.is_degraded = True
+        if self._machine.chance.random() < 0.5:
+            self._fail(reason)
+
+    def on_failed_view(self, name: str, reason: str) -> None:
+        self._fail(f"view {name}: {reason}")
+
     def on_lost(self, origin_id: int, reason: str) -> None:
         self._trace.say("origin {} lost: {}", origin_id, reason)
 
@@ -179,8 +225,19 @@ class Process(IngestListener):
             self.upkeep.sealed(footer)
 
     def _on_published(self, published: Published) -> None:
+        self.reactor.callFromThread(self._published, published)
+
+    def _published(self, published: Published) -> None:
         self._trace.say("version {} published", published.to_epoch)
         self.hub.publish(published.footer, published.changes, published.failed, published.program)
+
+    def _on_update(self, update: Update) -> None:
+        self.reactor.callFromThread(self._updated, update)
+
+    def _updated(self, update: Update) -> None:
+        self._trace.say("express: step {} behind epoch {}", update.step, update.epoch)
+        self.hub.publish_express(update)
+        self.on_update(update)
 
     def _now_ns(self) -> int:
         return int(self.reactor.seconds() * 1e9)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Final
 
 import msgspec
 
+from runtime.compiler import Lane
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.relations import Retention
@@ -19,13 +21,17 @@ from tests.simulation.views import VIEWS, SimulatedView
 __all__ = ["Shape"]
 
 _LIVELY: Final = {
-    "boot": 2.0, "task": 30.0, "network": 20.0, "time": 4.0, "market": 6.0, "barrier": 2.5, "spark": 8.0, "file": 8.0,
+    "boot": 2.0, "task": 30.0, "network": 20.0, "time": 4.0, "market": 6.0, "barrier": 1.5, "spark": 8.0, "file": 8.0,
     "upkeep": 2.0,
 }  # fmt: skip
 _FAULTS: Final = {
     "crash": 0.25, "arm": 1.0, "error": 0.3, "full": 0.25, "stop": 0.3, "cut": 0.8, "down": 0.2, "session": 0.15,
     "spoil": 0.2, "catalogue": 0.6,
 }  # fmt: skip
+
+
+def _in_lane(view: SimulatedView, lane: Lane) -> SimulatedView:
+    return msgspec.structs.replace(view, select=dataclasses.replace(view.select, lane=lane))
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -59,6 +65,8 @@ class Shape(msgspec.Struct, frozen=True):
         dear = [view for view in VIEWS if view.is_dear]
         views = chance.sample(cheap, 3) + ([chance.choice(dear)] if chance.random() < 0.1 else [])
         count = chance.choice((1, 1, 2))
+        fast = chance.choice((0.0, 0.5, 0.5, 1.0))
+        views = [_in_lane(view, "express" if chance.random() < fast else "spark") for view in views]
         table = "".join(f"{n},{chance.choice(('north', 'south'))}\n" for n in range(1, chance.randint(0, 4) + 1))
         return cls(
             market=MarketShape(malformed=chance.choice((0.0, 0.0, 0.05))),

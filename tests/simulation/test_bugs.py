@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.bugs import BUGS, ROOT, Bug, find_bugs
+from tests.mutations.running import ROOT
+from tests.simulation.bugs import BUGS, Bug, find_bugs
 
 FEW = "an epoch is published before it is committed", "the cut of one origin is not kept"
 

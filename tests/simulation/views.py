@@ -11,7 +11,7 @@ import msgspec
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Relation
 from tests.simulation.book import Book, Order, Row
 
-__all__ = ["BROKERS", "RELATIONS", "VIEWS", "SimulatedView"]
+__all__ = ["ANSWERS", "BROKERS", "RELATIONS", "VIEWS", "SimulatedView"]
 
 BROKERS: Final = Relation("brokers", (Column("id", "int64"), Column("name", "string")))
 """A table of reference data that ends before the feed is opened."""
@@ -156,3 +156,6 @@ VIEWS: Final = (
     _view("middle", "SELECT symbol, MEDIAN(price) AS m FROM bids GROUP BY symbol", _median, is_dear=True),
 )
 """All of them."""
+
+ANSWERS: Final = {view.select.name: view.answer for view in VIEWS}
+"""What each must say, by name."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.simulation.audit import Audit, AuditError
 from tests.simulation.edges import simulated_edges
+from tests.simulation.express import ExpressAudit
 from tests.simulation.faults import CrashError
 from tests.simulation.machine import Machine
 from tests.simulation.market import SESSION, Market
@@ -51,12 +52,13 @@ class World:
         self._weights = list(accumulate(self.shape.weights.values()))
         self._back_at = -1
         self._hub_seen = 0
+        self._express: list[ExpressAudit] = []
 
     def run(self) -> None:
         """From nothing to the end; raises what is wrong."""
         machine, scale = self.machine, self.shape.byte_scale
         used = lambda path: machine.platter.bytes_under(path) * scale  # noqa: E731
-        with simulated_edges(machine.disk, machine.threads, machine.crews, used):
+        with simulated_edges(machine.disk, machine.threads, used):
             for _ in range(self.shape.steps):
                 self._step()
             self._calm_down()
@@ -72,6 +74,7 @@ class World:
         """How often what has happened."""
         audit = self.audit
         seen = {"messages": audit.messages, "epochs": audit.epochs, "versions": audit.versions, "fulls": audit.fulls}
+        seen["express versions"] = sum(express.updates for express in self._express)
         return self.counts + Counter(seen)
 
     def _step(self) -> None:
@@ -87,6 +90,8 @@ class World:
         except CrashError:
             self._crashed()
         self.audit.look()
+        if self.process is not None and self.process.results.latest() == self.audit.version:
+            self.audit.promised = self.audit.version
         self._look_at_hub()
         process = self.process
         if process is not None and process.failure is not None:
@@ -103,7 +108,9 @@ class World:
         self._hub_seen = 0
         if process is not None:
             self.now_s = process.reactor.seconds()
+        self.audit.look()
         self.machine.kill(powers_off=self.chance.random() < self.shape.power_share)
+        self.audit.crashed()
 
     def _stop(self, why: str) -> None:
         assert self.process is not None
@@ -143,11 +150,20 @@ class World:
             return True
         self.audit.reopened()
         self._look_at_hub()
+        express = ExpressAudit(self.audit, self.market, self.shape.process.retention, self.process.hub)
+        self.process.on_update = express.take
+        self._express.append(express)
         self.process.start()
         return True
 
     def _do_task(self) -> bool:
-        return self.machine.crews.step()
+        if not self.machine.crews.step():
+            return False
+        for _ in range(self.chance.choice((0, 2, 15))):
+            self.machine.crews.step()
+        if self.process is not None and self.chance.random() < 0.2:
+            self.process.check()
+        return True
 
     def _do_network(self) -> bool:
         if self.process is None:
@@ -329,8 +345,14 @@ class World:
         self.is_calm = True
         self.faults.calm()
         self._restore()
+        if self.process is not None and self.process.is_degraded:
+            self._stop("stopped, as a source has failed")
         kept = {"boot", "task", "network", "time", "market", "barrier", "spark", "file", "upkeep"}
-        weights = {name: max(weight, 1.0) for name, weight in self.shape.weights.items() if name in kept}
+        weights = {
+            name: 1.0 if name == "barrier" else max(weight, 2.0)
+            for name, weight in self.shape.weights.items()
+            if name in kept
+        }
         self._acts = [getattr(self, f"_do_{name}") for name in weights]
         self._weights = list(accumulate(weights.values()))
 
