@@ -137,6 +137,7 @@ class Admission:
         calls: list[Callable[[], None]] = []
         with self._lock:
             window.is_gone, window.is_refused, window.is_granted = True, False, False
+            window.resume = _nothing  # nothing of the source is kept
             self._refused.pop(window, None)
             self._grant(calls)
             self._forget(window)
@@ -217,3 +218,7 @@ class Admission:
             assert windows.issuperset(self._refused)
             if self._refused and not self._inputs:
                 assert any(window.is_granted for window in windows), "sources wait for room that is there"
+
+
+def _nothing() -> None:
+    """How a source that has gone is told that there is room."""

@@ -29,7 +29,7 @@ def barrier_places(plan: Plan) -> BarrierPlaces:
     most: dict[int, int] = {}
     for node in reversed(plan.nodes):
         own = int(node.is_cut_point)
-        ahead = [edge.node.index for edge in node.successors]
+        ahead = [index for index, _ in node.successors]
         fewest[node.index] = own + min([fewest[i] for i in ahead], default=0)
         most[node.index] = own + max([most[i] for i in ahead], default=0)
     sources = [node for node in plan.nodes if isinstance(node.body, Source)]

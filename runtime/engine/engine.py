@@ -107,11 +107,11 @@ class QueryEngine:
 
     def stop(self, query_id: str) -> None:
         """Stop a query: what its pipelines have begun goes all the way; does nothing but say so if there is none."""
-        self.queue.put(StopQueryTask(partial(self._stop, query_id)))
-
-    def _stop(self, query_id: str) -> None:
         with self._lock:
             query = self._queries.get(query_id)
+        self.queue.put(StopQueryTask(partial(self._stop, query_id, query)))
+
+    def _stop(self, query_id: str, query: RunningQuery | None) -> None:
         if query is None:
             self._publisher.ignored(query_id, "stop", "no query has this id")
         elif not query.stop():

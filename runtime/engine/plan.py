@@ -185,8 +185,11 @@ class Node:
         self.name = name
         self.body = body
         self.inputs = inputs
-        self.successors: list[Input] = []
-        """Who takes what it emits, in the order in which they were added, and on which of their ports."""
+        self.successors: list[tuple[int, int]] = []
+        """Who takes what it emits, by index in the plan, and on which port, in the order in which they were added.
+
+        Not by reference: nothing in a plan goes round in a circle, so that nothing of it outlives its last user.
+        """
 
     @property
     def is_cut_point(self) -> bool:
@@ -238,7 +241,7 @@ class Plan:
             raise PlanError(f"expected a concurrency of 1 at cut point {name}, was {pipeline.concurrency}")
         node = self._add(name, pipeline, edges)
         for edge in edges:
-            edge.node.successors.append(Input(node, edge.port))
+            edge.node.successors.append((node.index, edge.port))
         return node
 
     def _add(self, name: str, body: Source | Pipeline, inputs: tuple[Input, ...]) -> Node:

@@ -128,7 +128,7 @@ class RunningQuery:
         running: dict[int, RunningNode] = {}
         sources: list[RunningSource] = []
         for node in reversed(plan.nodes):
-            edges = [Edge(running[each.node.index], each.port) for each in node.successors]
+            edges = [Edge(running[index], port) for index, port in node.successors]
             if isinstance(node.body, Source):
                 begins = node.index in self._places.sources
                 sources.append(RunningSource(self, node, edges, termination.copy(), begins_barriers=begins))

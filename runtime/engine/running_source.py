@@ -47,7 +47,7 @@ class RunningSource(Emitter):
         self.query = query
         self.name = node.name
         self.begins_barriers = begins_barriers
-        self._source = node.body
+        self._source: Source | None = node.body  # until it has ended
         self._changed = threading.Condition(threading.Lock())
         self._edges = tuple(edges)
         self._termination = termination
@@ -113,12 +113,13 @@ class RunningSource(Emitter):
     def _on_room(self) -> None:
         """There is room again."""
         with self._changed:
-            if self._is_silent or self._has_ended:
+            source = self._source
+            if source is None or self._is_silent or self._has_ended:
                 return
             self._resumes += 1
             self._changed.notify_all()
         try:
-            self._source.resume()
+            source.resume()
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
             self.query.fail(f"source {self.name}: {said(error)}")
 
@@ -159,11 +160,12 @@ class RunningSource(Emitter):
     def open(self) -> None:
         """Open the source, unless the query has ended."""
         with self._changed:
-            if self._state is not _State.NEW or self._is_silent:
+            source = self._source
+            if source is None or self._state is not _State.NEW or self._is_silent:
                 return
             self._state = _State.OPENING
         try:
-            self._source.open(self)
+            source.open(self)
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
             with self._changed:
                 self._state = _State.CLOSED
@@ -213,14 +215,16 @@ class RunningSource(Emitter):
         return True
 
     def _close(self) -> None:
+        source = self._source
+        assert source is not None, "a source that is closed has not ended before"
         try:
-            self._source.close()
+            source.close()
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
             self.query.fail(f"source {self.name}: {said(error)}")
         self._end()
 
     def _end(self) -> None:
-        edges, self._edges = self._edges, ()
+        edges, self._edges, self._source = self._edges, (), None
         for edge in edges:
             edge.node.producer_ended(edge)
         self.query.source_ended(self)

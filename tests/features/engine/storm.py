@@ -270,8 +270,8 @@ class StormyQuery:
             assert sorted(pipeline.ended_ports) == sorted({edge.port for edge in node.inputs})
             expected: Counter[tuple[str, int]] = Counter()
             for edge in {id(edge.node): edge.node for edge in node.inputs}.values():
-                for place, successor in enumerate(edge.successors):
-                    expected += given[edge.name][place] if successor.node is node else Counter()
+                for place, (successor, _) in enumerate(edge.successors):
+                    expected += given[edge.name][place] if successor == node.index else Counter()
             received = [_key(item) for item in pipeline.received]
             assert Counter(received) == expected, f"{node.name} of {self.builder.plan}"
             is_ordered[node.name] = (

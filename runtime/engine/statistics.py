@@ -1,0 +1,187 @@
+"""Figures made of the engine's events: how many queries run, tasks and tuples a second, what takes the most time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import msgspec
+
+from runtime.engine.listeners import (
+    Event,
+    QueryFailed,
+    QueryStarted,
+    QueryStopped,
+    StatisticsListener,
+    TaskCompleted,
+    TaskEmitted,
+    TaskExpired,
+)
+
+__all__ = ["Figures", "NodeFigures", "Statistics"]
+
+_SLOTS: Final = 16
+
+
+class NodeFigures(msgspec.Struct, frozen=True):
+    """What a node has done since its query began."""
+
+    query_id: str
+    """The query."""
+    node: str
+    """The node."""
+    tasks: int = 0
+    """Calls of `Pipeline.execute`."""
+    inputs: int = 0
+    """Inputs that they took."""
+    size: int = 0
+    """Their sizes, added up: tuples, or bytes where its input is raw."""
+    emitted: int = 0
+    """Tuples that it emitted."""
+    expired: int = 0
+    """Inputs that were skipped."""
+    busy_s: float = 0.0
+    """Seconds that its tasks took, added up."""
+    longest_s: float = 0.0
+    """Seconds that the longest one took."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The engine at a moment."""
+
+    running: int
+    """Queries that run."""
+    started: int
+    """Queries that have run or do."""
+    stopped: int
+    """Those that have stopped."""
+    failed: int
+    """Queries that have failed, those included that never ran."""
+    tasks: int
+    """Tasks of all queries so far."""
+    tuples: int
+    """Tuples that their pipelines have emitted so far."""
+    expired: int
+    """Inputs that were skipped so far."""
+    tasks_per_s: float
+    """Over the window."""
+    tuples_per_s: float
+    """Over the window."""
+    busiest: NodeFigures | None
+    """The node of a running query whose tasks took the most time; None if there is none."""
+    nodes: tuple[NodeFigures, ...]
+    """The nodes of running queries, and of those that have begun to run."""
+
+
+class _Rate:
+    """How much happened within the last window: a ring of slots, each a part of it; of the listener's lock."""
+
+    def __init__(self, window_s: float) -> None:
+        self._slot_s = window_s / _SLOTS
+        self._slots = [0] * _SLOTS
+        self._newest = 0
+
+    def add(self, time_s: float, count: int) -> None:
+        self._turn(int(time_s / self._slot_s))
+        slot = int(time_s / self._slot_s)
+        if slot > self._newest - _SLOTS:
+            self._slots[slot % _SLOTS] += count
+
+    def per_s(self, now_s: float) -> float:
+        self._turn(int(now_s / self._slot_s))
+        return sum(self._slots) / (self._slot_s * _SLOTS)
+
+    def _turn(self, slot: int) -> None:
+        for each in range(max(self._newest + 1, slot - _SLOTS + 1), slot + 1):
+            self._slots[each % _SLOTS] = 0
+        self._newest = max(self._newest, slot)
+
+
+class Statistics(StatisticsListener):
+    """Makes figures out of events; everything belongs to who holds its lock.
+
+    It is bounded by the nodes of queries that run, and of at most ``most_queries``: what is kept of a query goes with
+    its end.
+    """
+
+    def __init__(self, window_s: float = 4.0, most_queries: int = 1000) -> None:
+        """Rates are over the last ``window_s``."""
+        self._lock = threading.Lock()
+        self._most_queries = most_queries
+        self._nodes: dict[str, dict[str, NodeFigures]] = {}
+        self._running: set[str] = set()
+        self._counts = {QueryStarted: 0, QueryStopped: 0, QueryFailed: 0}
+        self._tasks = self._tuples = self._expired = 0
+        self._task_rate, self._tuple_rate = _Rate(window_s), _Rate(window_s)
+
+    def on_event(self, event: Event) -> None:
+        """See `StatisticsListener`."""
+        with self._lock:
+            if isinstance(event, TaskCompleted):
+                self._tasks += 1
+                self._task_rate.add(event.time_s, 1)
+                self._completed(event)
+            elif isinstance(event, TaskEmitted):
+                self._tuples += event.size
+                self._tuple_rate.add(event.time_s, event.size)
+                node = self._node(event.query_id, event.node)
+                if node is not None:
+                    self._keep(msgspec.structs.replace(node, emitted=node.emitted + event.size))
+            elif isinstance(event, TaskExpired):
+                self._expired += event.inputs
+                node = self._nodes.get(event.query_id, {}).get(event.node)  # may come after the query's end
+                if node is not None:
+                    self._keep(msgspec.structs.replace(node, expired=node.expired + event.inputs))
+            elif isinstance(event, QueryStarted):
+                self._counts[QueryStarted] += 1
+                self._running.add(event.query_id)
+            elif isinstance(event, QueryStopped | QueryFailed):
+                self._counts[type(event)] += 1
+                self._running.discard(event.query_id)
+                self._nodes.pop(event.query_id, None)
+
+    def _completed(self, event: TaskCompleted) -> None:
+        node = self._node(event.query_id, event.node)
+        if node is not None:
+            self._keep(
+                NodeFigures(
+                    event.query_id,
+                    event.node,
+                    node.tasks + 1,
+                    node.inputs + event.inputs,
+                    node.size + event.size,
+                    node.emitted,
+                    node.expired,
+                    node.busy_s + event.duration_s,
+                    max(node.longest_s, event.duration_s),
+                )
+            )
+
+    def _node(self, query_id: str, node: str) -> NodeFigures | None:
+        nodes = self._nodes.get(query_id)
+        if nodes is None:
+            if len(self._nodes) >= self._most_queries:
+                return None
+            nodes = self._nodes[query_id] = {}
+        return nodes.get(node) or NodeFigures(query_id, node)
+
+    def _keep(self, node: NodeFigures) -> None:
+        self._nodes[node.query_id][node.node] = node
+
+    def figures(self, now_s: float) -> Figures:
+        """The figures at this time of the engine's clock."""
+        with self._lock:
+            nodes = tuple(node for each in self._nodes.values() for node in each.values())
+            return Figures(
+                running=len(self._running),
+                started=self._counts[QueryStarted],
+                stopped=self._counts[QueryStopped],
+                failed=self._counts[QueryFailed],
+                tasks=self._tasks,
+                tuples=self._tuples,
+                expired=self._expired,
+                tasks_per_s=self._task_rate.per_s(now_s),
+                tuples_per_s=self._tuple_rate.per_s(now_s),
+                busiest=max(nodes, key=lambda node: node.busy_s, default=None),
+                nodes=nodes,
+            )
