@@ -84,7 +84,10 @@ class ExpressViews:
             self._epoch = max(self._epoch, one.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
+        closes = deltas[-1].closes >= 0
         if not tables or not self._state.program.views:
+            if closes or self._state.program.views:
+                publish(self._stepped(Step({}, {})))  # nothing has changed, up to here
             return
         whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
         found = deliveries_of(self._state.program, whole, 1)
@@ -100,8 +103,7 @@ class ExpressViews:
             {name: table for name, table in step.changes.items() if name not in told.changes},
             {name: why for name, why in step.failed.items() if name not in told.failed},
         )
-        if rest.changes or rest.failed or told.changes or told.failed:
-            publish(self._stepped(rest))
+        publish(self._stepped(rest))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -130,7 +132,6 @@ class ExpressViews:
 
     def _stepped(self, step: Step, views: Collection[str] | None = None) -> Update:
         self._step += 1
-        self._state.dirty = True
         self._failed |= step.failed
         for name, table in step.changes.items():
             held = self._changes.setdefault(name, [])
@@ -154,7 +155,7 @@ class ExpressViews:
                 batches[f"view/{name}"] = tuple(whole.combine_chunks().to_batches())
                 self._state.add(name, whole)
         attributes = {f"failed/{name}": reason for name, reason in self._failed.items()}
-        if self._open or batches:
+        if self._state.program.views and (self._open or batches):
             self._state.dirty = True
         self._changes, self._failed, self._open = {}, {}, {}
         return Sections(self._epoch, batches, attributes)

@@ -1,0 +1,124 @@
+"""The lanes say the same: on Spark and in the express lane, version by version; the latter also through a kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from decimal import Decimal
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queries import QUERIES_DIR, query_path
+from runtime.compiler import read_script
+from runtime.epochs import EpochLogReader
+from tests.generators.traces import trace
+from tests.integration._oracle import Replayed
+from tests.integration._processes import Results, Running, as_rows, exchange, feed
+from tests.integration.test_query_run import query_run, write_trace
+
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "5"))
+FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
+OTHERS = {
+    "top": "SELECT price, SUM(volume) AS v FROM bids GROUP BY price ORDER BY price DESC LIMIT 3",
+    "far": "SELECT b.broker_id, MAX(b.price) AS best FROM bids b GROUP BY b.broker_id HAVING COUNT(*) > 2",
+    "lone": "SELECT a.id FROM asks a WHERE NOT EXISTS (SELECT 1 FROM bids b WHERE b.price = a.price)",
+}
+LIVE = ("best_quote", "book_depth", "vwap_book", "broker_volume")
+
+
+def both_lanes() -> str:
+    """Every query as two views."""
+    queries = {name: read_script(query_path(name)).selects[0].sql for name in FINANCE} | OTHERS
+    views = [
+        f"CREATE VIEW {name}_{lane} TBLPROPERTIES ('lane' = '{lane}') AS {sql};"
+        for name, sql in queries.items()
+        for lane in ("spark", "express")
+    ]
+    return "\n".join([f"INCLUDE '{QUERIES_DIR / 'finance_schema.sql'}';", *views])
+
+
+@pytest.mark.spark
+@pytest.mark.process
+@pytest.mark.timeout(600)
+def test_both_lanes_say_the_same_at_every_epoch(tmp_path: Path) -> None:
+    write_trace(tmp_path, trace(SEED, 600))
+    script = tmp_path / "both.sql"
+    script.write_text(both_lanes())
+    done = query_run(script, "--data-dir", tmp_path, "--json", "--epoch-messages", "60", "--every-epoch")
+    assert done.returncode == 0, done.stderr
+    found: dict[tuple[str, int, str], Counter[tuple[Any, ...]]] = {}
+    for line in done.stdout.splitlines():
+        said = json.loads(line, parse_float=Decimal)
+        name, _, lane = said["query"].rpartition("_")
+        found[name, said["epoch"], lane] = Counter(tuple(row) for row in said["rows"])
+    versions = {(name, epoch) for name, epoch, _ in found}
+    assert len(versions) == (len(FINANCE) + len(OTHERS)) * 10
+    for name, epoch in versions:
+        assert found[name, epoch, "spark"] == found[name, epoch, "express"], f"{name} at epoch {epoch}"
+    assert all(any(rows for (one, _, _), rows in found.items() if one == name) for name in (*FINANCE, *OTHERS))
+
+
+def express(directory: Path, feed_port: int, names: tuple[str, ...]) -> Running:
+    """A runtime without Spark."""
+    files = ",".join(str(query_path(name)) for name in names)
+    where = ["--feed", f"127.0.0.1:{feed_port}", "--dir", str(directory), *(["--express", files] if names else [])]
+    return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", "--exit-with-stdin")
+
+
+def added_up(directory: Path, name: str) -> Counter[tuple[Any, ...]]:
+    """What the epochs' sections of a view add up to."""
+    log = EpochLogReader(directory / "epochs")
+    held: Counter[tuple[Any, ...]] = Counter()
+    for epoch in range(log.latest() + 1):
+        table = log.read(epoch).rows(f"view/{name}")
+        if table is not None:
+            at = table.schema.get_field_index("weight")
+            turned = table.set_column(at, "weight", [[-weight for weight in table["weight"].to_pylist()]])
+            held = held + as_rows(table) - as_rows(turned)
+    return held
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+def test_the_express_lane_without_spark_goes_on_after_a_kill(tmp_path: Path) -> None:
+    """A view that was added to it while it ran too."""
+    chance = random.Random(SEED)
+    lines = trace(SEED, 1500, gap_ms=4)
+    file, held = tmp_path / "trace.csv", tmp_path / "runtime"
+    file.write_text("\n".join(lines) + "\n")
+    messages = Replayed().trace(lines, "TRACE").messages
+    replay = ["--replay", str(file), "--replay-mode", "as-recorded", "--symbol", "TRACE", "--start-on", "1"]
+    with exchange(tmp_path / "exchange", *replay, "--speed", "1") as market:
+        port = market.ready().ports["text"]
+        with express(held, port, LIVE[:3]) as engine:
+            engine.wait_for("express_epoch", chance.randint(3, 8))
+            engine.kill()
+        with express(held, port, ()) as engine:
+            engine.ready()
+            service = Results(engine)
+            status, answer = add(engine, {"name": LIVE[3], "sql": query_path(LIVE[3]).read_text(), "lane": "express"})
+            assert (status, json.loads(answer)["views"][0]["lane"]) == (200, "express")
+            assert [(view["name"], view["lane"]) for view in service.get("views")] == [(n, "express") for n in LIVE]
+            status, answer = add(engine, {"name": "slow", "sql": "SELECT COUNT(*) AS n FROM bids"})
+            assert (status, "started without Spark" in answer) == (400, True)
+            engine.wait_for("feed_sequence", messages)
+            answers = Replayed().feed(feed(port, messages)).answers(map(query_path, LIVE))
+            assert service.covering(LIVE, messages).rows == answers
+            engine.close_input()
+            engine.finish()
+    for name in LIVE:
+        assert added_up(held, name) == answers[name], name
+    assert not (held / "spark").exists()
+
+
+def add(engine: Running, view: dict[str, str]) -> tuple[int, str]:
+    """Add a view; the answer."""
+    connection = HTTPConnection("127.0.0.1", engine.ready().ports["http"], timeout=60)
+    connection.request("POST", "/v1/views", json.dumps({"views": [view]}))
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
