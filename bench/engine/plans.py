@@ -47,6 +47,11 @@ class Counted(PassOn):
         self._awaited = 0
         self._came = threading.Event()
 
+    @property
+    def passed(self) -> int:
+        """Items so far."""
+        return self._passed
+
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Count and pass on."""
         super().execute(inputs, context)
