@@ -60,7 +60,7 @@ class Codec:
         try:
             value = _decode(data)
             return value if self._is_plain else self._typed(value)
-        except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError) as error:
+        except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise CorruptStateError(f"object {self._name}: expected a value, was {data[:40]!r}: {error}") from None
 
     def _typed(self, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,42 +20,8 @@ from runtime.state import (
     PersistedValue,
     SqliteStore,
     StateError,
-    Store,
 )
-
-
-class BrokenDiskError(RuntimeError):
-    """What a store raises."""
-
-
-class FailingStore(Store):
-    """A store whose next commits fail, and which counts the bytes of the others."""
-
-    def __init__(self, inner: Store) -> None:
-        self.inner = inner
-        self.failures = 0
-        self.edits: list[Edit] = []
-
-    def commit(self, edits: Sequence[Edit]) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise BrokenDiskError
-        self.inner.commit(edits)
-        self.edits = list(edits)
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes of the last commit."""
-        return sum(len(e.data or b"") for e in self.edits)
-
-    def get(self, table: str, key: int) -> bytes | None:
-        return self.inner.get(table, key)
-
-    def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
-        return self.inner.scan(table)
-
-    def close(self) -> None:
-        self.inner.close()
+from tests.generators.stores import BrokenDiskError, UnreliableStore
 
 
 def contents(table: KeyedTable) -> dict[int, int]:
@@ -69,7 +34,7 @@ class SpaceMachine(RuleBasedStateMachine):
 
     @initialize(sqlite=st.booleans())
     def start(self, sqlite: bool) -> None:
-        self.store = FailingStore(SqliteStore(Path(":memory:")) if sqlite else MemoryStore())
+        self.store = UnreliableStore(SqliteStore(Path(":memory:")) if sqlite else MemoryStore())
         self.committed: tuple[dict[int, int], list[str], bytes | None] = ({}, [], None)
         self.open()
 
@@ -104,7 +69,7 @@ class SpaceMachine(RuleBasedStateMachine):
 
     @rule(failures=st.integers(0, 2), more=st.sets(st.integers(0, 9), max_size=3))
     def commit(self, failures: int, more: set[int]) -> None:
-        self.store.failures = failures
+        self.store.failures = ["lost"] * failures
         for _ in range(failures):
             with pytest.raises(BrokenDiskError):
                 self.space.commit()
@@ -137,9 +102,9 @@ TestSpace = SpaceMachine.TestCase
 TestSpace.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 
 
-def filled(rows: int) -> tuple[FailingStore, ObjectSpace, KeyedTable]:
+def filled(rows: int) -> tuple[UnreliableStore, ObjectSpace, KeyedTable]:
     """A committed table of so many rows."""
-    store = FailingStore(MemoryStore())
+    store = UnreliableStore(MemoryStore())
     space = ObjectSpace(store)
     table = space.table("orders", 1, ["a", "b"])
     table.put(np.arange(rows)[:, None], np.zeros((2, rows), np.int64))
