@@ -14,7 +14,7 @@ from runtime.service.upkeep import used_bytes
 from tests.integration._oracle import Replayed
 from tests.integration._processes import as_rows
 
-__all__ = ["Held"]
+__all__ = ["Held", "Rows"]
 
 Rows = Counter[tuple[Any, ...]]
 
@@ -22,10 +22,18 @@ Rows = Counter[tuple[Any, ...]]
 class Held:
     """A run directory that is looked at after every kill; the oracle moves on with it."""
 
-    def __init__(self, directory: Path, views: Sequence[Path], told: Callable[[int, int], list[FeedMessage]]) -> None:
-        """``told`` gives the feed's messages from a number up to another."""
+    def __init__(
+        self,
+        directory: Path,
+        views: Sequence[Path],
+        express: Sequence[Path],
+        told: Callable[[int, int], list[FeedMessage]],
+    ) -> None:
+        """``express`` are views of that lane, ``told`` gives the feed's messages from a number up to another."""
         self._directory = directory
-        self._views = list(views)
+        self._views, self._express = list(views), list(express)
+        self._express_rows: dict[str, Rows] = {view.stem: Counter() for view in express}
+        self._express_at = -1
         self._told = told
         self._oracle = Replayed()
         self.cuts: dict[int, int] = {}
@@ -36,10 +44,18 @@ class Held:
         """Compare everything that is held; gives the last message of the newest epoch."""
         newest = self._check_epochs()
         versions = self._versions()
-        after = [epoch for epoch in versions if self.cuts.get(epoch, 0) > self._oracle.messages]
-        for epoch in sorted({*chance.sample(after, min(2, len(after))), *after[-1:]}):
+        chosen = self._chosen(list(versions), chance)
+        log = EpochLogReader(self._directory / "epochs")
+        # The express lane's changes are in the epochs themselves: all of them are needed for the rows of one.
+        chosen_express = self._chosen(range(log.latest() + 1), chance) if self._express and not log.first() else set()
+        for epoch in sorted(chosen | chosen_express):
             self._advance(self.cuts[epoch])
-            assert versions[epoch]() == self._oracle.answers(self._views), f"version {epoch}"
+            answers = self.answers()
+            if epoch in chosen:
+                assert versions[epoch]() == {view.stem: answers[view.stem] for view in self._views}, f"version {epoch}"
+            if epoch in chosen_express:
+                rows = self._express_until(log, epoch)
+                assert rows == {view.stem: answers[view.stem] for view in self._express}, f"express, epoch {epoch}"
             self.checked += 1
         if newest >= self._oracle.messages:
             self._advance(newest)
@@ -49,7 +65,23 @@ class Held:
 
     def answers(self) -> dict[str, Rows]:
         """What the views are after the messages that were looked at last."""
-        return self._oracle.answers(self._views)
+        return self._oracle.answers([*self._views, *self._express])
+
+    def _chosen(self, epochs: Sequence[int], chance: random.Random) -> set[int]:
+        """Two at random, and the newest, of those that are ahead of the oracle."""
+        after = [epoch for epoch in epochs if self.cuts.get(epoch, 0) > self._oracle.messages]
+        return {*chance.sample(after, min(2, len(after))), *after[-1:]}
+
+    def _express_until(self, log: EpochLogReader, epoch: int) -> dict[str, Rows]:
+        for one in range(self._express_at + 1, epoch + 1):
+            segment = log.read(one)
+            for name, weights in self._express_rows.items():
+                if (table := segment.rows(f"view/{name}")) is not None:
+                    for row, weight in _weighted(table):
+                        weights[row] += weight
+                assert min(weights.values(), default=0) >= 0, f"{name} at {one} lacks rows that are removed"
+        self._express_at = epoch
+        return {name: +weights for name, weights in self._express_rows.items()}
 
     def _advance(self, sequence: int) -> None:
         if sequence > self._oracle.messages:
