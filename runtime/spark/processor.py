@@ -12,6 +12,7 @@ chain belongs to the program that the head names.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ class _Link(msgspec.Struct, frozen=True, array_like=True):
     number: int
     nonce: str
     size: int
+    crc32: int | None = None
+    """Of its bytes; None in the state of an earlier release."""
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
@@ -105,7 +108,14 @@ class ShardProcessor(StatefulProcessor):
 
     def _read_head(self, program: int) -> _Head:
         held = self._head.get() if self._head.exists() else None
-        return _Head(0, program, ()) if held is None else msgspec.msgpack.decode(bytes(held[0]), type=_Head)
+        if held is None:
+            return _Head(0, program, ())
+        try:
+            return msgspec.msgpack.decode(bytes(held[0]), type=_Head)
+        except msgspec.DecodeError as error:
+            raise SparkLaneError(
+                f"expected the head of a shard's state, was {bytes(held[0])[:40]!r}: {error}"
+            ) from None
 
     def _resident(self, shard_id: int, head: _Head) -> _Resident:
         held = _residents.pop((self._directory, shard_id), None)
@@ -123,7 +133,14 @@ class ShardProcessor(StatefulProcessor):
 
     def _read_run(self, link: _Link) -> bytes:
         pages = [self._pages.getValue((link.number, page)) for page in range(-(-link.size // _PAGE_BYTES))]
-        return b"".join(bytes(page[0]) for page in pages if page is not None)
+        run = b"".join(bytes(page[0]) for page in pages if page is not None)
+        found = zlib.crc32(run)
+        if len(run) != link.size or link.crc32 not in {None, found}:
+            raise SparkLaneError(
+                f"expected {link.size} bytes with checksum {link.crc32} as run {link.number} of a shard's state, "
+                f"was {len(run)} with {found}"
+            )
+        return run
 
     def _write(self, head: _Head, resident: _Resident, batch: _Batch) -> None:
         run = resident.state.save()
@@ -139,7 +156,7 @@ class ShardProcessor(StatefulProcessor):
             links = ()
         for page, start in enumerate(range(0, len(run), _PAGE_BYTES)):
             self._pages.updateValue((number, page), (run[start : start + _PAGE_BYTES],))
-        link = _Link(number, os.urandom(8).hex(), len(run))
+        link = _Link(number, os.urandom(8).hex(), len(run), zlib.crc32(run))
         new = _Head(batch.span.to_epoch, batch.program, (*links, link))
         self._head.update((msgspec.msgpack.encode(new),))
         resident.nonce = link.nonce

@@ -20,7 +20,6 @@ from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.source import BROKEN, TICK, Span
-from runtime.state import CorruptStateError
 from runtime.views import deliveries
 from tests.generators.deltas import FakeSegment
 from tests.generators.programs import normal
@@ -190,5 +189,32 @@ def test_a_missing_page_is_refused(store: Store) -> None:
     store.batch(((1, 1), 1))
     store.pages.rows.clear()
     processor._residents.clear()
-    with pytest.raises(CorruptStateError, match="expected a run of a shard"):
+    with pytest.raises(SparkLaneError, match=r"expected \d+ bytes .* was \d+ with"):
         store.batch()
+
+
+def test_a_wrong_byte_in_a_shards_state_is_found(tmp_path: Path) -> None:
+    """Whatever byte it is, of the run or of the head: the batch fails, and says which."""
+    Log(tmp_path)
+    store = Store(tmp_path)
+    store.batch(((1, 2), 1), ((2, 3), 1))
+    held = store.snapshot()
+    ((key, (page,)),) = store.pages.rows.items()
+    for place in range(0, len(page), 7):
+        store.restore(held)
+        store.pages.rows[key] = (page[:place] + bytes([page[place] ^ 16]) + page[place + 1 :],)
+        processor._residents.clear()
+        with pytest.raises(
+            SparkLaneError, match=r"expected \d+ bytes with checksum \d+ as run 0 of a shard's state, was"
+        ):
+            store.batch(((3, 4), 1))
+    store.restore(held)
+    store.pages.rows.clear()
+    with pytest.raises(SparkLaneError, match=r"as run 0 of a shard's state, was 0"):
+        store.batch(((3, 4), 1))
+    store.restore(held)
+    store.head.row = (b"\xc1",)
+    with pytest.raises(SparkLaneError, match="expected the head of a shard's state"):
+        store.batch(((3, 4), 1))
+    store.restore(held)
+    store.batch(((3, 4), 1))
