@@ -54,7 +54,7 @@ class RunningSource(Emitter):
         self._window = query.admission.open(self._on_room)
         self._state = _State.NEW
         self._is_silent = False  # nothing is taken from it any more
-        self._has_ended = False  # it has said that its stream is over
+        self._has_ended = False  # it has said that its stream is over, or that it has failed
         self._is_stop_wanted = False  # it is to be closed as soon as it is open
         self._is_held = False  # a barrier is under way
         self._is_refused = False  # an offer was refused because of that
@@ -108,6 +108,8 @@ class RunningSource(Emitter):
         with self._changed:
             if self._is_silent:
                 return
+            self._has_ended = True  # an end of the stream that follows does not make it good
+            self._changed.notify_all()
         self.query.queue.put(FailSourceTask(self, reason))
 
     def _on_room(self) -> None:
