@@ -25,6 +25,7 @@ from twisted.python.failure import Failure
 from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, Program, decode_program, lane_program
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.statistics import Statistics
 from runtime.epochs import Cut, Footer, ResultLog
 from runtime.relations import Retention
 from runtime.service import fullresults
@@ -135,9 +136,9 @@ class LiveRuntime(IngestListener):
         self._gate = Gate(self._source)
         self._origin = Origin(_ORIGIN, _NAME, self._gate, self._adaptor, start, pushdown=wanted, defer=defer)
         origins, kept = {_ORIGIN: self._origin}, {"express": pipeline}
-        engine = EngineMetrics()
-        self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=engine)
-        engine.barriers = lambda: self._ingest.barrier_durations
+        statistics = Statistics()
+        self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=statistics)
+        engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
         self._metrics = RuntimeMetrics(engine, self.figures)
         self.catalogue = Catalogue(
             reactor,
@@ -265,6 +266,7 @@ class LiveRuntime(IngestListener):
 
     def on_failed_view(self, name: str, reason: str) -> None:
         """See `IngestListener`."""
+        self._express.failed()
         self._log.error("lane {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
     def on_lost(self, origin_id: int, reason: str) -> None:

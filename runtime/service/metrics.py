@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -19,16 +18,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from runtime.engine.barriers import BarrierDurations
-from runtime.engine.listeners import (
-    Event,
-    QueryFailed,
-    QueryStarted,
-    QueryStopped,
-    StatisticsListener,
-    TaskCompleted,
-    TaskEmitted,
-    TaskExpired,
-)
+from runtime.engine.statistics import Statistics
 
 __all__ = ["EngineFigures", "EngineMetrics", "Rate", "RuntimeMetrics"]
 
@@ -54,16 +44,28 @@ _COUNTERS: Final = {
     "nulled_values": "Malformed values that became NULL, since the start.",
 }
 
+_OF_PIPELINES: Final = (
+    ("tasks", "Calls of a pipeline that took inputs.", "tasks"),
+    ("task_seconds", "Time that they took.", "busy_s"),
+    ("inputs", "Inputs that they took.", "inputs"),
+    ("tuples", "Tuples that a pipeline has emitted.", "emitted"),
+)
+"""Name, help and field of what is told of each pipeline."""
+
 
 class EngineFigures(msgspec.Struct, frozen=True):
-    """What the engine has done since the runtime was started."""
+    """What the engine does, in ``/v1/status``."""
 
     queries_running: int = 0
-    """Queries that run now."""
+    """Queries that run."""
     queries_failed: int = 0
     """Queries that have failed."""
     tasks: int = 0
-    """Calls of pipelines that took inputs."""
+    """Calls of pipelines that took inputs, so far."""
+    tasks_per_s: float = 0.0
+    """Of the last seconds."""
+    tuples_per_s: float = 0.0
+    """Tuples that pipelines have emitted, of the last seconds."""
     expired_inputs: int = 0
     """Inputs that were skipped since their query had ended."""
     busiest: str = ""
@@ -76,78 +78,56 @@ class EngineFigures(msgspec.Struct, frozen=True):
     """All but a hundredth of them took no longer than this, to a factor of 2."""
 
 
-class EngineMetrics(StatisticsListener):
-    """Adds the engine's events up, by query and pipeline. Called by workers; what changes belongs to who holds `_lock`.
+class EngineMetrics:
+    """The engine's part of what is told: figures made of its events, and its barriers. May be asked on any thread."""
 
-    ``barriers`` gives the durations of the barriers that were reached, which are no events.
-    """
-
-    def __init__(self, barriers: Callable[[], BarrierDurations] = BarrierDurations) -> None:
-        self.barriers = barriers
-        self._lock = threading.Lock()
-        self._running: set[str] = set()
-        self._failed = 0
-        self._tasks: Counter[tuple[str, str]] = Counter()
-        self._seconds: Counter[tuple[str, str]] = Counter()
-        self._inputs: Counter[tuple[str, str]] = Counter()
-        self._tuples: Counter[tuple[str, str]] = Counter()
-        self._expired: Counter[tuple[str, str]] = Counter()
-
-    def on_event(self, event: Event) -> None:
-        """See `StatisticsListener`."""
-        with self._lock:
-            match event:
-                case TaskCompleted():
-                    key = event.query_id, event.node
-                    self._tasks[key] += 1
-                    self._seconds[key] += event.duration_s  # type: ignore[assignment]
-                    self._inputs[key] += event.inputs
-                case TaskEmitted():
-                    self._tuples[event.query_id, event.node] += event.size
-                case TaskExpired():
-                    self._expired[event.query_id, event.node] += event.inputs
-                case QueryStarted():
-                    self._running.add(event.query_id)
-                case QueryStopped():
-                    self._running.discard(event.query_id)
-                case QueryFailed():
-                    self._running.discard(event.query_id)
-                    self._failed += 1
+    def __init__(
+        self,
+        statistics: Statistics,
+        barriers: Callable[[], BarrierDurations] = BarrierDurations,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``: how long its barriers took."""
+        self._statistics = statistics
+        self._barriers = barriers
+        self._now_s = now_s
 
     def figures(self) -> EngineFigures:
-        """The moment's figures, for a status answer."""
-        barriers = self.barriers()
-        with self._lock:
-            busiest = max(self._seconds.items(), key=lambda each: each[1], default=(("", ""), 0))[0]
-            return EngineFigures(
-                queries_running=len(self._running),
-                queries_failed=self._failed,
-                tasks=sum(self._tasks.values()),
-                expired_inputs=sum(self._expired.values()),
-                busiest=busiest[1],
-                barriers=barriers.count,
-                barrier_p50_us=barriers.quantile_us(0.5),
-                barrier_p99_us=barriers.quantile_us(0.99),
-            )
+        """The moment's figures."""
+        figures, barriers = self._statistics.figures(self._now_s()), self._barriers()
+        return EngineFigures(
+            queries_running=figures.running,
+            queries_failed=figures.failed,
+            tasks=figures.tasks,
+            tasks_per_s=round(figures.tasks_per_s, 1),
+            tuples_per_s=round(figures.tuples_per_s, 1),
+            expired_inputs=figures.expired,
+            busiest="" if figures.busiest is None else figures.busiest.node,
+            barriers=barriers.count,
+            barrier_p50_us=barriers.quantile_us(0.5),
+            barrier_p99_us=barriers.quantile_us(0.99),
+        )
 
     def metrics(self) -> Iterator[Metric]:
-        """The same for a monitor, by pipeline."""
-        with self._lock:
-            yield GaugeMetricFamily("deltabook_engine_queries_running", "Queries that run.", len(self._running))
-            yield CounterMetricFamily("deltabook_engine_queries_failed", "Queries that have failed.", self._failed)
-            yield _by_pipeline("deltabook_engine_tasks", "Calls of a pipeline that took inputs.", self._tasks)
-            yield _by_pipeline("deltabook_engine_task_seconds", "Time that they took.", self._seconds)
-            yield _by_pipeline("deltabook_engine_inputs", "Inputs that they took.", self._inputs)
-            yield _by_pipeline("deltabook_engine_tuples", "Tuples that a pipeline has emitted.", self._tuples)
-            yield _by_pipeline("deltabook_engine_expired_inputs", "Inputs that were skipped.", self._expired)
-        yield _histogram(self.barriers())
-
-
-def _by_pipeline(name: str, what: str, counts: Mapping[tuple[str, str], float]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, what, labels=("query", "pipeline"))
-    for (query_id, node), count in sorted(counts.items()):
-        family.add_metric((query_id, node), count)
-    return family
+        """The same for a monitor, with the pipelines of the queries that run."""
+        figures = self._statistics.figures(self._now_s())
+        for name, what, value in (
+            ("queries_running", "Queries that run.", figures.running),
+            ("tasks_per_second", "Calls of pipelines that took inputs, of the last seconds.", figures.tasks_per_s),
+            ("tuples_per_second", "Tuples that pipelines emitted, of the last seconds.", figures.tuples_per_s),
+        ):
+            yield GaugeMetricFamily(f"deltabook_engine_{name}", what, value)
+        for name, what, value in (
+            ("queries_failed", "Queries that have failed.", figures.failed),
+            ("expired_inputs", "Inputs that were skipped since their query had ended.", figures.expired),
+        ):
+            yield CounterMetricFamily(f"deltabook_engine_{name}", what, value)
+        for name, what, of in _OF_PIPELINES:
+            family = CounterMetricFamily(f"deltabook_engine_{name}", what, labels=("query", "pipeline"))
+            for node in figures.nodes:
+                family.add_metric((node.query_id, node.node), getattr(node, of))
+            yield family
+        yield _histogram(self._barriers())
 
 
 def _histogram(durations: BarrierDurations) -> HistogramMetricFamily:

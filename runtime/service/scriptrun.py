@@ -23,7 +23,7 @@ from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_origins
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.lane import Published, SparkLane
-from runtime.spark.session import SparkConfig, start_session
+from runtime.spark.session import SparkConfig, start_session, stop_session
 from runtime.views.materialised import MaterialisedView
 
 __all__ = ["Counts", "Result", "ScriptRun", "columns_read"]
@@ -157,7 +157,7 @@ class ScriptRun:
                     yield from (self._result(name, view) for name, view in views.items())
         finally:
             lane.stop()
-            session.stop()
+            stop_session(session)
 
     def _ingest(self) -> int:
         """Bring everything in; gives the last epoch."""

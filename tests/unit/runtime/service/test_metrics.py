@@ -12,12 +12,12 @@ from runtime.engine.listeners import (
     Event,
     QueryFailed,
     QueryStarted,
-    QueryStopped,
     TaskCompleted,
     TaskEmitted,
     TaskExpired,
     TaskStarted,
 )
+from runtime.engine.statistics import Statistics
 from runtime.service.hub import Hub
 from runtime.service.metrics import EngineFigures, EngineMetrics, Rate, RuntimeMetrics
 from tests.unit.runtime.service.test_http import PROGRAM, Browser
@@ -37,10 +37,11 @@ DURATIONS = BarrierDurations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
 
 
 def told(*events: Event) -> EngineMetrics:
-    metrics = EngineMetrics(lambda: DURATIONS)
+    """At second 2 of the engine's clock, with rates over four seconds."""
+    statistics = Statistics(window_s=4.0)
     for event in events:
-        metrics.on_event(event)
-    return metrics
+        statistics.on_event(event)
+    return EngineMetrics(statistics, lambda: DURATIONS, lambda: 2.0)
 
 
 def samples(metrics: EngineMetrics, figures: dict[str, Any]) -> dict[tuple[str, ...], float]:
@@ -66,7 +67,9 @@ def test_events_are_added_up_by_pipeline() -> None:
     assert found["deltabook_engine_task_seconds_total", "format", "ingest"] == 0.75
     assert found["deltabook_engine_inputs_total", "format", "ingest"] == 5
     assert found["deltabook_engine_tuples_total", "format", "ingest"] == 40
-    assert found["deltabook_engine_expired_inputs_total", "late", "other"] == 7
+    assert found["deltabook_engine_expired_inputs_total",] == 7
+    assert found["deltabook_engine_tasks_per_second",] == 0.75
+    assert found["deltabook_engine_tuples_per_second",] == 10
 
 
 def test_barriers_are_a_histogram_of_seconds() -> None:
@@ -84,17 +87,19 @@ def test_figures_that_are_not_known_are_left_out() -> None:
 
 
 def test_a_status_answer_has_the_moments_figures() -> None:
-    assert told(*EVENTS, QueryStopped("ingest", 2.0)).figures() == EngineFigures(
-        queries_running=0,
+    assert told(*EVENTS).figures() == EngineFigures(
+        queries_running=1,
         queries_failed=1,
         tasks=3,
+        tasks_per_s=0.8,
+        tuples_per_s=10.0,
         expired_inputs=7,
         busiest="format",
         barriers=100,
         barrier_p50_us=4,
         barrier_p99_us=64,
     )
-    assert EngineMetrics().figures() == EngineFigures()
+    assert EngineMetrics(Statistics()).figures() == EngineFigures()
 
 
 def test_a_monitor_that_asks_for_another_format_gets_it() -> None:
