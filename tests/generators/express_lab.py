@@ -171,12 +171,14 @@ class ExpressLab:
                 assert found == expected, f"{view.name} after {len(self._committed)} + {len(self._open)}"
                 self.checked += 1
 
-    def barrier(self, *, prepared: bool = False, program: Program | None = None) -> None:
+    def prepare(self, program: Program) -> None:
+        """Read ahead what fills the views that a program brings."""
+        old, new = (lane_program(each, "express") for each in (self.program, program))
+        self.pipeline.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
+
+    def barrier(self, program: Program | None = None) -> None:
         """Close the epoch; with a program, it is the catalogue from this epoch on."""
         record = b"" if program is None else encode_program(program)
-        if program is not None and prepared:
-            old, new = (lane_program(each, "express") for each in (self.program, program))
-            self.pipeline.prepare(Filling(self.log, self.snapshots).read(old, new, self.epoch))
         self.program = program or self.program
         self._execute([self._deltas((), closes=self.epoch + 1)])
         context = _Context()

@@ -51,10 +51,15 @@ def run(seed: int, relations: tuple[Relation, ...], selects: list[NamedSelect], 
                 lost = lab.crash()
                 lab.change(lost, [chance.randint(1, 20)], [1, 2])  # as the feed brings them again: in other pieces
             if turn < 0.5 and waiting:
-                lab.barrier(program=lab.add(waiting.pop()), prepared=chance.random() < 0.5)
+                program = lab.add(waiting.pop())
+                if chance.random() < 0.5:  # the log goes on between the reading and the barrier
+                    lab.prepare(program)
+                    lab.barrier()
+                    lab.change(random_changes(chance, lab, 9), [], [])
+                lab.barrier(program)
             elif turn < 0.6:
                 names = [view.name for view in lab.program.views]
-                lab.barrier(program=lab.drop(chance.choice(names)))
+                lab.barrier(lab.drop(chance.choice(names)))
             else:
                 lab.barrier()
             if chance.random() < 0.3:
