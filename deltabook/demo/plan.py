@@ -12,7 +12,7 @@ from typing import Final, Literal
 from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
+__all__ = ["EXPRESS", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
 
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
@@ -20,6 +20,8 @@ Ports = Mapping[str, int]
 """``ROLE.purpose`` → port."""
 
 VIEWS: Final = ("book_depth", "best_quote", "vwap_book", "imbalance", "broker_volume", "trades_1s")
+EXPRESS: Final = ("best_quote",)
+"""Those of the views that the express lane keeps: every strategy looks at the touch before it quotes."""
 STRATEGIES: Final = ("sobi", "market_maker")
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
@@ -66,7 +68,8 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
-    views = ",".join(str(_QUERIES / f"{view}.sql") for view in VIEWS)
+    files = {view: str(_QUERIES / f"{view}.sql") for view in VIEWS}
+    spark, express = (",".join(files[view] for view in VIEWS if (view in EXPRESS) is on) for on in (False, True))
 
     def exchange(ports: Ports) -> list[str]:
         del ports
@@ -77,7 +80,8 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        return _deltabook("runtime", "--feed", address, *protocol(), *where, "--views", views, *_COMMON)
+        lanes = ["--views", spark, "--express", express]
+        return _deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def protocol() -> list[str]:
         if feed == "text":

@@ -9,7 +9,7 @@ from click import Context, Group
 
 from deltabook.cli import main
 from deltabook.demo import DemoError, make_stages
-from deltabook.demo.plan import VIEWS
+from deltabook.demo.plan import EXPRESS, VIEWS
 
 PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
 
@@ -58,8 +58,10 @@ def test_a_capture_is_too_fine_for_itch() -> None:
 
 def test_the_views_are_files_of_this_project() -> None:
     command = list(make_stages(Path("/run"), "agents")[1].command(PORTS))
-    paths = [Path(path) for path in command[command.index("--views") + 1].split(",")]
-    assert [path.stem for path in paths] == list(VIEWS)
+    spark, express = (command[command.index(lane) + 1].split(",") for lane in ("--views", "--express"))
+    paths = [Path(path) for path in (*spark, *express)]
+    assert sorted(path.stem for path in paths) == sorted(VIEWS)
+    assert [Path(path).stem for path in express] == list(EXPRESS)
     assert all(path.is_file() for path in paths)
 
 
