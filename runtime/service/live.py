@@ -323,7 +323,7 @@ class LiveRuntime(IngestListener):
     def beat(self) -> None:
         """Subscribers hear nothing of a lane while the feed is lost or Spark lags: its views are not the market."""
         if self._upkeep is not None:
-            self._upkeep.look()
+            self._upkeep.tick()
         version = self.hub.version if self._runs_spark else self._sealed
         is_spark_fresh = self._freshness.is_fresh(version, self._reactor.seconds())
         stale = self._lanes if not self._source.is_connected else () if is_spark_fresh else ("spark",)

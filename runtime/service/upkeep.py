@@ -22,6 +22,8 @@ __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 
 _ROOM: Final = 0.9
 """Of the limit: what is let in again fills the rest before the next look."""
+_TICKS: Final = 10
+"""A look goes through all files of the directory, which may be ten thousand."""
 _MOST_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -88,6 +90,7 @@ class Upkeep:
         self._bytes = 0
         self._used = used_bytes(directory)
         self._is_full = False
+        self._ticks = 0
         self._thread: threading.Thread | None = None
         self._failure = ""  # of the last work, which is tried again at the next look and not with every epoch
         self._stopped = threading.Event()
@@ -112,12 +115,18 @@ class Upkeep:
             self.look()
 
     def look(self) -> None:
-        """Do what is to be done now, unless it is being done; called every second or so, never blocks."""
+        """Do what is to be done now, unless it is being done; never blocks."""
         with self._lock:
             if self._stopped.is_set() or (self._thread and self._thread.is_alive()):
                 return
             self._thread = threading.Thread(target=self._work, name="upkeep", daemon=True)
             self._thread.start()
+
+    def tick(self) -> None:
+        """Called every second: looks now and then, and every time while the directory is full."""
+        self._ticks += 1
+        if self._is_full or self._ticks % _TICKS == 0:
+            self.look()
 
     def stop(self) -> None:
         """Give up what is under way, and wait for that."""

@@ -172,6 +172,21 @@ def test_a_directory_that_is_full_is_told_and_everything_that_is_not_needed_goes
     assert (log.log.first(), log.log.latest()) == (63, 63), "the last one is always there"
 
 
+def test_it_looks_now_and_then_and_all_the_time_when_the_directory_is_full(tmp_path: Path) -> None:
+    log = Log(tmp_path, SnapshotConfig(), RetentionConfig(), limit_megabytes=1)
+    (tmp_path / "ballast").write_bytes(bytes(2_000_000))
+    told = []
+    for _ in range(10):
+        log.upkeep.tick()
+        log.join()
+        told.append(list(log.told))
+    assert told == [[]] * 9 + [[True]]
+    (tmp_path / "ballast").unlink()
+    log.upkeep.tick()
+    log.join()
+    assert log.told == [True, False]
+
+
 def test_there_is_room_again(tmp_path: Path) -> None:
     log = Log(tmp_path, SnapshotConfig(), RetentionConfig(), limit_megabytes=1)
     for _ in range(4):
