@@ -49,18 +49,26 @@ class ExpressLane:
         views = self._views()
         program = lane_program(decode_program(self._writer.control), "express")
         if self._state.program != program:
-            views.begin(program)  # a directory from before there were lanes
+            views.begin(program)  # a directory from before there were lanes, or what a failure has left
         state = self._state
         if hub is not None:
             hub.begin_express(
                 program,
-                {name: result.rows() for name, result in state.results.items() if name not in state.failed},
+                views.rows(),
                 state.failed,
                 self._writer.epoch,
                 self._writer.recovered.cuts if self._writer.recovered else {},
             )
         self.pipeline = ExpressPipeline(views, self._publish)
         return self.pipeline
+
+    def failed(self) -> None:
+        """The pipeline has raised: what it keeps may be half changed, and the epochs to come are not in it.
+
+        Called on the worker that it has raised on. The next epoch commits that there is nothing, so that the next start
+        fills the views anew.
+        """
+        self._state.begin(Program((), (), ()))
 
     def prepare(self, old: Program, new: Program) -> None:
         """Read what fills views that are about to be added, so that their barrier has little left to read.

@@ -71,6 +71,15 @@ class ExpressViews:
         """What is saved."""
         return self._state
 
+    def rows(self) -> dict[str, pa.Table]:
+        """Every view's rows and weights as it has said them last, in the open epoch too; failed views are left out."""
+        found: dict[str, pa.Table] = {}
+        for name, result in self._state.results.items():
+            if name not in self._state.failed:
+                held = self._changes.get(name)
+                found[name] = self._added_up(name, [result.rows(), *held]) if held else result.rows()
+        return found
+
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
         """Step over deltas as if they were one; what changes is published as soon as it is known.
 
