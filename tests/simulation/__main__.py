@@ -39,7 +39,7 @@ def main(seeds: int, start: int, jobs: int, seed: int | None, until_found: bool,
         for failure in total.failures:
             click.echo(failure)
     else:
-        for report in run_seeds(start, seeds, jobs):
+        for report in run_seeds(start, seeds, jobs, *((2,) if until_found else ())):
             for failure in report.failures[: max(0, _SHOWN - len(total.failures))]:
                 click.echo(failure)
             total.add(report)

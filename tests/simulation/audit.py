@@ -53,6 +53,7 @@ class Audit:
         """By epoch: the feed's sequence and the table's offset."""
         self._programs: dict[int, Program] = {}
         self._results: dict[str, Counter[Row]] = {}
+        self._is_express_broken = False
         self._express_results: dict[str, Counter[Row]] = {}
         self._history: dict[int, dict[str, Counter[Row]]] = {}
         """By version: every view's rows."""
@@ -118,6 +119,9 @@ class Audit:
     def _express(self, segment: Segment) -> None:
         """The sections of the express lane, which are committed with the epoch."""
         epoch = self.epochs
+        self._is_express_broken |= any(key.startswith("express/failed/") for key in segment.footer.attributes)
+        if self._is_express_broken:
+            return  # from here on sections do not add up to anything
         program = self._programs[max(self._programs)]
         names = {view.name for view in program.views if view.lane == "express"} if epoch else set()
         self._express_results = {name: self._express_results.get(name, Counter()) for name in names}

@@ -24,6 +24,7 @@ from runtime.service.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Backoff, Gate, Position, TextFeedSource
 from runtime.spark.lane import Published
 from runtime.spark.session import SparkConfig
+from tests.simulation.breaking import BROKEN, BreakingView
 from tests.simulation.files import SimulatedFile
 from tests.simulation.machine import Machine
 from tests.simulation.reactor import SimulatedReactor
@@ -93,7 +94,7 @@ class Process(IngestListener):
         self.results = ResultLog(RUN / "results", machine.disk)
         self.hub = Hub(begun_with, self._now_ns)
         fullresults.restore(self.hub, self.results)
-        express = self.express.begin(self.hub)
+        self.view = BreakingView(self.express.begin(self.hub))
         self.upkeep = Upkeep(
             config.upkeep,
             RUN,
@@ -115,7 +116,7 @@ class Process(IngestListener):
             writer,
             self.origins,
             self,
-            views={"express": express},
+            views={"express": self.view},
             now_s=self.reactor.seconds,
             workers=machine.crews,
         )
@@ -203,7 +204,10 @@ class Process(IngestListener):
             self._fail(reason)
 
     def on_failed_view(self, name: str, reason: str) -> None:
-        self._fail(f"view {name}: {reason}")
+        self._trace.say("view {} fails: {}", name, reason)
+        self.express.failed()
+        if BROKEN not in reason:
+            self._fail(f"view {name}: {reason}")
 
     def on_lost(self, origin_id: int, reason: str) -> None:
         self._trace.say("origin {} lost: {}", origin_id, reason)

@@ -86,9 +86,9 @@ def _begin_worker() -> None:
     globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
 
 
-def run_seeds(start: int, count: int, jobs: int) -> Iterator[Report]:
+def run_seeds(start: int, count: int, jobs: int, chunk: int = _CHUNK) -> Iterator[Report]:
     """The seeds from ``start`` on, in processes; a report every so many."""
-    chunks = [range(at, min(at + _CHUNK, start + count)) for at in range(start, start + count, _CHUNK)]
+    chunks = [range(at, min(at + chunk, start + count)) for at in range(start, start + count, chunk)]
     if jobs == 1:
         yield from map(_run_chunk, chunks)
         return

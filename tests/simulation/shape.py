@@ -27,6 +27,7 @@ _LIVELY: Final = {
 _FAULTS: Final = {
     "crash": 0.25, "arm": 1.0, "error": 0.3, "full": 0.25, "stop": 0.3, "cut": 0.8, "down": 0.2, "session": 0.15,
     "spoil": 0.2, "catalogue": 0.6,
+    "break": 0.15,
 }  # fmt: skip
 
 

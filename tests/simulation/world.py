@@ -338,6 +338,13 @@ class World:
         self.process.table.fail()
         return True
 
+    def _do_break(self) -> bool:
+        if self.process is None:
+            return False
+        self.counts["broken views"] += 1
+        self.process.view.breaks_in = self.chance.randint(0, 6)
+        return True
+
     # The end
 
     def _calm_down(self) -> None:
@@ -345,6 +352,8 @@ class World:
         self.is_calm = True
         self.faults.calm()
         self._restore()
+        if self.process is not None:
+            self.process.view.breaks_in = -1
         if self.process is not None and self.process.is_degraded:
             self._stop("stopped, as a source has failed")
         kept = {"boot", "task", "network", "time", "market", "barrier", "spark", "file", "upkeep"}
