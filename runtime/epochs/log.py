@@ -188,9 +188,8 @@ class EpochLog(EpochLogReader):
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
         checksum = write_segment(self.disk, self._hidden(footer.to_epoch), sections, footer)
-        self.disk.sync_directory(
-            self.directory
-        )  # the name must be as durable as the bytes before the commit speaks of them
+        # The name must be as durable as the bytes before the commit speaks of them.
+        self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
 
     def publish(self, prepared: Prepared) -> None:

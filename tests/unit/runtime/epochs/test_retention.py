@@ -106,6 +106,22 @@ def test_control_records_that_matter_stay(tmp_path: Path) -> None:
     assert reader.controls(20, 27) == []
 
 
+def test_a_control_record_of_a_call_that_was_interrupted_drives_out_no_other(tmp_path: Path) -> None:
+    """It was kept for a mark that was never set; the one before it still holds for the first epochs that are left."""
+    controls = (0, 4, 12)
+    later, log = Log(tmp_path / "later", 20, controls), Log(tmp_path / "log", 20, controls)
+    retire_epochs(later.log, 13)
+    programs = tmp_path / "log" / "epochs" / "programs"
+    programs.mkdir()
+    name = f"{12:012d}.program"
+    (programs / name).write_bytes((later.log.directory / "programs" / name).read_bytes())
+    retire_epochs(log.log, 6)
+    assert log.log.programs() == [0, 4, 12]
+    assert (log.log.control(4), log.log.controls(0, 20)) == (b"4", [0, 4, 12])
+    retire_epochs(log.log, 13)
+    assert log.log.programs() == [0, 12]
+
+
 def test_what_is_retired_is_told_from_what_never_was(tmp_path: Path) -> None:
     log = Log(tmp_path, 9)
     retire_epochs(log.log, 6)
