@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 
@@ -290,83 +291,104 @@ def _key(item: object) -> tuple[str, int]:
     return item.source, item.number
 
 
-def storm(seed: int, events: int) -> Counter[str]:
-    """So many events in an order that the seed says; raises AssertionError. Gives how many there were of each kind."""
-    chance = random.Random(seed)
-    harness = Harness(
-        seed=chance.getrandbits(32),
-        workers=chance.randint(1, 4),
-        admitted=chance.choice([5, 20, 1000]),
-        admitted_size=chance.choice([50, 500, 100_000]),
-        in_flight=chance.choice([1, 4, 64]),
-        in_flight_size=chance.choice([30, 300, 100_000]),
-    )
-    queries: list[StormyQuery] = []
-    live: dict[str, StormyQuery] = {}
-    counts: Counter[str] = Counter()
-    kinds = {"step": 40, "inject": 15, "barrier": 6, "end": 1, "fail": 0.1, "stop": 0.3, "start": 1, "clock": 2}
-    stepper = harness.stepper
-    assert stepper is not None
-    for number in range(events):
-        kind = "start" if not number else chance.choices(list(kinds), list(kinds.values()))[0]
-        counts[kind] += 1
-        some = chance.choice(queries) if queries else None
-        if kind == "step":
-            for _ in range(chance.randint(1, 20)):
-                stepper.step()
-                harness.check()
-        elif kind == "start":
-            query = StormyQuery(harness, f"query {chance.randint(0, 4)}", chance)
-            before = live.get(query.query_id)
-            query.is_accepted = before is None or _has_ended(harness, before)
-            harness.start(query.builder)
-            if query.is_accepted:
-                if before is not None:
-                    _check_ended(before)
-                live[query.query_id] = query
-                queries = list(live.values())
-        elif kind == "clock":
-            harness.clock.advance(0.7)
-        elif some is not None:
-            _happen(harness, kind, some)
-        harness.check()
-    counts["steps"] = stepper.steps
-    if chance.random() < 0.5:
-        for query in queries:
+class Storm:
+    """So many events in an order that a seed says, on one engine."""
+
+    KINDS: ClassVar = {
+        "step": 40,
+        "inject": 15,
+        "barrier": 6,
+        "end": 1,
+        "fail": 0.1,
+        "stop": 0.3,
+        "start": 1,
+        "clock": 2,
+    }
+    """How often what happens, in proportion."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = chance = random.Random(seed)
+        self.harness = Harness(
+            seed=chance.getrandbits(32),
+            workers=chance.randint(1, 4),
+            admitted=chance.choice([5, 20, 1000]),
+            admitted_size=chance.choice([50, 500, 100_000]),
+            in_flight=chance.choice([1, 4, 64]),
+            in_flight_size=chance.choice([30, 300, 100_000]),
+        )
+        self.queries: dict[str, StormyQuery] = {}
+        """The last one of each id."""
+        self.counts: Counter[str] = Counter()
+
+    def _step(self) -> bool:
+        assert self.harness.stepper is not None
+        has_stepped = self.harness.stepper.step()
+        self.harness.check()
+        self.counts["steps"] += has_stepped
+        return has_stepped
+
+    def run(self, events: int) -> None:
+        """Events, then the end of all sources or of the engine."""
+        self._start()
+        for _ in range(events):
+            (kind,) = self.chance.choices(list(self.KINDS), list(self.KINDS.values()))
+            self.counts[kind] += 1
+            if kind == "start":
+                self._start()
+            elif kind == "clock":
+                self.harness.clock.advance(0.7)
+            elif kind == "step":
+                for _ in range(self.chance.randint(1, 20)):
+                    self._step()
+            else:
+                self._happen(kind, self.chance.choice(list(self.queries.values())))
+            self.harness.check()
+        if self.chance.random() < 0.5:
+            self._end_all()
+        for query in self.queries.values():
+            query.is_stopped = query.is_stopped or not self._has_ended(query)
+        self.harness.shutdown()
+        for query in self.queries.values():
+            query.check_end()
+            self.counts[self.harness.status.of(query.query_id)[-1].value] += 1
+
+    def _start(self) -> None:
+        query = StormyQuery(self.harness, f"query {self.chance.randint(0, 4)}", self.chance)
+        before = self.queries.get(query.query_id)
+        query.is_accepted = before is None or self._has_ended(before)
+        self.harness.start(query.builder)
+        if query.is_accepted:
+            if before is not None:
+                before.check_end()
+            self.queries[query.query_id] = query
+
+    def _end_all(self) -> None:
+        for query in self.queries.values():
             query.end_all()
-        while stepper.step() or harness.engine.queue.next_deadline_s is not None:
-            harness.check()
-            harness.clock.advance(0.01)
-        for query in queries:
-            assert _has_ended(harness, query), f"{query.query_id} has not ended"
-    else:
-        for query in queries:
-            query.is_stopped = query.is_stopped or not _has_ended(harness, query)
-    harness.shutdown()
-    for query in queries:
-        query.check_end()
-    for query_id in live:
-        counts[harness.status.of(query_id)[-1].value] += 1
-    return counts
+        while self._step() or self.harness.engine.queue.next_deadline_s is not None:
+            self.harness.clock.advance(0.01)
+        for query in self.queries.values():
+            assert self._has_ended(query), f"{query.query_id} has not ended"
+
+    def _happen(self, kind: str, query: StormyQuery) -> None:
+        if kind == "inject":
+            query.inject()
+        elif kind == "end":
+            query.end()
+        elif kind == "fail":
+            query.fail()
+        elif kind == "barrier":
+            query.request_barrier()
+        else:
+            query.is_stopped = True
+            self.harness.stop(query.query_id)
+
+    def _has_ended(self, query: StormyQuery) -> bool:
+        return self.harness.engine.counters(query.query_id) is None
 
 
-def _has_ended(harness: Harness, query: StormyQuery) -> bool:
-    return harness.engine.counters(query.query_id) is None
-
-
-def _check_ended(query: StormyQuery) -> None:
-    query.check_end()
-
-
-def _happen(harness: Harness, kind: str, query: StormyQuery) -> None:
-    if kind == "inject":
-        query.inject()
-    elif kind == "end":
-        query.end()
-    elif kind == "fail":
-        query.fail()
-    elif kind == "barrier":
-        query.request_barrier()
-    else:
-        query.is_stopped = True
-        harness.stop(query.query_id)
+def storm(seed: int, events: int) -> Counter[str]:
+    """One storm; raises AssertionError. Gives how many events there were of each kind, and how queries ended."""
+    it = Storm(seed)
+    it.run(events)
+    return it.counts
