@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -80,20 +81,20 @@ class LocalDisk(Disk):
     """The file system of this machine. Holds nothing, so that any process and thread may have its own."""
 
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
-        with path.open("wb") as file:
+        with _named(path), path.open("wb") as file:
             for piece in pieces:
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
 
     def append(self, path: Path, data: bytes) -> None:
-        with path.open("ab") as file:
+        with _named(path), path.open("ab") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
 
     def truncate(self, path: Path, size: int) -> None:
-        with path.open("r+b") as file:
+        with _named(path), path.open("r+b") as file:
             file.truncate(size)
             os.fsync(file.fileno())
 
@@ -132,9 +133,20 @@ class LocalDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            with _named(path):
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of what is within say which file it is about: those of writing and syncing do not by themselves."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 LOCAL_DISK: Final = LocalDisk()
