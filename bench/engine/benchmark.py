@@ -5,7 +5,6 @@ from __future__ import annotations
 from bench.engine.barriers import measure_barriers
 from bench.engine.express import measure_express
 from bench.engine.state import measure_state
-from bench.engine.state import measure_state
 from bench.engine.tasks import measure_tasks
 from bench.report import Record
 
