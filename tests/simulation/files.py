@@ -25,7 +25,8 @@ class SimulatedFile(Source):
         self._number = 1
         self._refused: RawBuffer | None = None
         self._is_waiting = False
-        self._is_over = False
+        self.is_over = False
+        """Its end was offered, or it has failed."""
 
     def open(self, sink: BufferSink, position: Position) -> None:
         """See `Source`."""
@@ -44,14 +45,14 @@ class SimulatedFile(Source):
     @property
     def can_read(self) -> bool:
         """Whether the world can let it read on."""
-        return self._sink is not None and not self._is_over and not self._is_waiting
+        return self._sink is not None and not self.is_over and not self._is_waiting
 
     def read(self) -> None:
         """Offer the next piece, or say that there is none."""
         assert self._sink is not None
         raw = self._refused
         if raw is None and self._offset >= len(self._data):
-            self._is_over = True
+            self.is_over = True
             self._trace.say("{} ends", self._name)
             self._sink.end_of_stream(self._origin_id)
             return
@@ -67,6 +68,6 @@ class SimulatedFile(Source):
 
     def fail(self) -> None:
         """It cannot be read any more."""
-        if self._sink is not None and not self._is_over:
-            self._is_over = True
+        if self._sink is not None and not self.is_over:
+            self.is_over = True
             self._sink.failed(self._origin_id, "input/output error")

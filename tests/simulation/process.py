@@ -21,7 +21,7 @@ from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import FeedProtocol, begin_feed, make_adaptor
 from runtime.service.hub import Hub
 from runtime.service.upkeep import Upkeep, UpkeepConfig
-from runtime.sources import Backoff, Gate, Position, TextFeedSource
+from runtime.sources import Backoff, Gate, Position, Source, TextFeedSource
 from runtime.spark.lane import Published
 from runtime.spark.session import SparkConfig
 from tests.simulation.breaking import BROKEN, BreakingView
@@ -46,6 +46,10 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     """What the run directory is begun with."""
     table: bytes
     """The file of brokers."""
+    is_table_first: bool = True
+    """Whether the feed is opened once the table has been read."""
+    feed: bytes | None = None
+    """The feed as a file, which ends; None: the exchange's."""
     retention: Retention = Retention()
     """Of trades."""
     ingest: IngestConfig = IngestConfig()
@@ -105,7 +109,13 @@ class Process(IngestListener):
             on_full=lambda is_full: self.reactor.callFromThread(self._full, is_full),
         )
         self.table = SimulatedFile(_TABLE, "brokers", config.table, machine.chance, machine.trace)
-        self.feed = Gate(TextFeedSource(self.reactor, "exchange", 1, _FEED, backoff=Backoff(attempts=6)))
+        self.files = [self.table]
+        if config.feed is None:
+            self.gate = Gate(TextFeedSource(self.reactor, "exchange", 1, _FEED, backoff=Backoff(attempts=6)))
+            self.feed: Source = self.gate
+        else:
+            self.feed = SimulatedFile(_FEED, "feed", config.feed, machine.chance, machine.trace)
+            self.files.append(self.feed)
         cuts = writer.recovered.cuts if writer.recovered else {}
         self.origins = {
             _TABLE: self._origin(_TABLE, "brokers", cuts),
@@ -143,7 +153,7 @@ class Process(IngestListener):
         start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
         if origin_id == _TABLE:
             adaptor = RowAdaptor(BROKERS, row_schema(BROKERS))
-            return Origin(origin_id, name, self.table, adaptor, start, first=True)
+            return Origin(origin_id, name, self.table, adaptor, start, first=self.config.is_table_first)
         feed = make_adaptor(FeedProtocol(), self.writer.space, name, self.config.retention, cut)
         return Origin(origin_id, name, self.feed, feed, start, defer=self.reactor.callFromThread)
 
@@ -194,6 +204,9 @@ class Process(IngestListener):
 
     # From the parts
 
+    def on_finished(self) -> None:
+        self._trace.say("everything is read")
+
     def on_failed(self, reason: str) -> None:
         self._fail(reason)
 
@@ -218,10 +231,10 @@ class Process(IngestListener):
 
     def _full(self, is_full: bool) -> None:
         self._trace.say("the run directory {}", "is full" if is_full else "has room again")
-        if is_full:
-            self.feed.shut()
-        else:
-            self.feed.let_in()
+        if self.config.feed is None and is_full:
+            self.gate.shut()
+        elif self.config.feed is None:
+            self.gate.let_in()
 
     def _on_epoch(self, footer: Footer) -> None:
         self._trace.say("epoch {}: {} messages{}", footer.to_epoch, footer.messages, " control" * bool(footer.control))

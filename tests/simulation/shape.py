@@ -44,6 +44,8 @@ class Shape(msgspec.Struct, frozen=True):
     """How many the exchange sends in all, or a few more."""
     steps: int
     """Steps with faults."""
+    reads_file: bool
+    """Whether they come from a file, which ends, and not over the network."""
     weights: dict[str, float]
     """How likely each kind of step is."""
     views: tuple[SimulatedView, ...]
@@ -74,6 +76,7 @@ class Shape(msgspec.Struct, frozen=True):
             process=ProcessConfig(
                 selects=tuple(view.select for view in views[:count]),
                 table=table.encode(),
+                is_table_first=chance.random() < 0.7,
                 retention=Retention(rows=chance.choice((3, 10, 1000)), time_ns=chance.choice((200, 10**9))),
                 ingest=IngestConfig(
                     workers=chance.choice((1, 2, 3)),
@@ -90,6 +93,7 @@ class Shape(msgspec.Struct, frozen=True):
                 ),
             ),
             messages=chance.choice((10, 40, 60)),
+            reads_file=chance.random() < 0.15,
             steps=chance.choice((100, 150, 200)),
             weights=weights,
             views=tuple(views),

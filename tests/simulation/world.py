@@ -8,6 +8,8 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Final
 
+import msgspec
+
 from tests.simulation.audit import Audit, AuditError
 from tests.simulation.edges import simulated_edges
 from tests.simulation.express import ExpressAudit
@@ -38,6 +40,11 @@ class World:
         self.network = Network(self.chance, self.server, trace)
         self.machine = Machine(self.chance, self.network, trace)
         config = self.shape.process
+        if self.shape.reads_file:
+            while self.market.count < self.shape.messages:
+                self.market.request()
+            config = msgspec.structs.replace(config, feed=b"".join(self.market.lines) + self.market.heartbeat())
+        self.config = config
         self.audit = Audit(self.machine.platter, self.market, config.table, config.retention, trace)
         self.faults = self.machine.faults
         self.counts = self.faults.counts
@@ -144,7 +151,7 @@ class World:
         if self.chance.random() < self.shape.crash_at_start and not self.is_calm:
             self.faults.crash_in = self.chance.randint(0, 12)
         try:
-            self.process = Process(self.machine, self.shape.process, self.now_s)
+            self.process = Process(self.machine, self.config, self.now_s)
         except OSError as error:
             self._expect_a_fault(str(error))
             return True
@@ -227,10 +234,12 @@ class World:
         return True
 
     def _do_file(self) -> bool:
-        if self.process is None or not self.process.table.can_read:
+        if self.process is None:
             return False
-        self.process.table.read()
-        return True
+        files = [file for file in self.process.files if file.can_read]
+        if files:
+            self.chance.choice(files).read()
+        return bool(files)
 
     def _do_catalogue(self) -> bool:
         if self.process is None or self.is_calm:
@@ -332,11 +341,13 @@ class World:
         self.server.session = SESSION
 
     def _do_spoil(self) -> bool:
-        if self.process is None or not self.process.table.can_read:
+        if self.process is None:
             return False
-        self.counts["failed sources"] += 1
-        self.process.table.fail()
-        return True
+        files = [file for file in self.process.files if file.can_read]
+        if files:
+            self.counts["failed sources"] += 1
+            self.chance.choice(files).fail()
+        return bool(files)
 
     def _do_break(self) -> bool:
         if self.process is None:
@@ -372,6 +383,8 @@ class World:
         last = max((n for n, m in enumerate(self.market.messages, 1) if m is not None), default=0)
         return (
             self.audit.is_cut_at(last)
+            and all(file.is_over for file in process.files)
+            and not process.ingest.holds_any
             and self.audit.version == self.audit.epochs - 1
             and not self.machine.crews.step()
             and not process.spark.can_go_on(self.audit.epochs - 1)
