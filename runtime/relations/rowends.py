@@ -43,6 +43,8 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
         row = self.start + index if self.chosen is None else int(self.chosen[self.start + index])
         if row == batch.rows.num_rows - 1 and not batch.bad:
             return batch.first_tuple + batch.tuples
+        if batch.layout is not None and batch.layout.kept is None and batch.first_tuple >= 0:
+            return batch.first_tuple + row + 1  # every tuple has a row: nothing to look up
         return int(batch.tuple_numbers[row]) + 1
 
     def ends(self) -> Any:
