@@ -123,7 +123,10 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 )
 @click.option("--retain-megabytes", type=click.IntRange(0), default=256, help="But no more of the log than so many.")
 @click.option(
-    "--disk-limit-megabytes", type=click.IntRange(200), default=64_000, help="Size of --dir at which the feed is paused."
+    "--disk-limit-megabytes",
+    type=click.IntRange(200),
+    default=64_000,
+    help="Size of --dir at which the feed is paused.",
 )
 @click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
