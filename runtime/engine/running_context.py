@@ -109,6 +109,9 @@ class RunningContext(Context):
     def deliver(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[tuple[float, Entry]]]:
         """Give what was emitted to the successors; gives the entries that come again, now and later."""
         node, emitted = self._node, self.emitted
+        if not (emitted or self.repeated or self.later):
+            node.query.admission.leave([entry[3] for entry in entries if entry[3] is not None])
+            return [], []
         edges = node.edges
         many = len(edges)
         count = sum([many if successor is None else 1 for successor, _, _ in emitted]) if many else 0

@@ -172,6 +172,8 @@ class RunningNode:
         return not (self._running or self._inbox.has_repeats)
 
     def _is_drain_due(self) -> bool:
+        if self._gate.barrier is None:
+            return False
         return self._gate.is_due(is_running=bool(self._running), is_empty=not len(self._inbox))
 
     def _plan(self, count: int) -> None:
@@ -186,9 +188,10 @@ class RunningNode:
             if call is not None:
                 self._running += 1
                 self._is_exclusive = call.kind != INPUTS
-            planned = self._due()
-            parked = self._unpark()
-        self._plan(planned)
+            planned = self._due() if self._concurrency > 1 or call is None else 0
+            parked = self._unpark() if self._parked is not None else None
+        if planned:
+            self._plan(planned)
         _release(parked)
         return call
 
@@ -247,8 +250,9 @@ class RunningNode:
                     self._inbox.return_aside()
             is_ending = is_over and not self._running
             planned = self._due()
-            parked = self._unpark()
-        self._plan(planned)
+            parked = self._unpark() if self._parked is not None else None
+        if planned:
+            self._plan(planned)
         _release(parked)
         if is_over:
             self.expire([*again, *[entry for _, entry in later]])
