@@ -18,7 +18,7 @@ from runtime.state import ObjectSpace
 
 __all__ = ["HashAggregation", "StreamingAggregation"]
 
-_LEAST_MERGED = 1 << 16
+_LEAST_MERGED = 1 << 18
 """Cells that wait until they are merged, at least."""
 
 
@@ -120,7 +120,7 @@ class HashAggregation(Operator):
         self._held.append(cells)
         if len(self._held) > 1:
             self._waiting += cells.num_rows
-            if self._waiting > max(_LEAST_MERGED, self._held[0].num_rows):
+            if self._waiting > max(_LEAST_MERGED, 2 * self._held[0].num_rows):
                 self._merge()
         self._check_room()
         return iter(())

@@ -23,7 +23,8 @@ __all__ = ["AsofJoin"]
 
 Integers = npt.NDArray[np.int64]
 
-_LEAST_ROWS: Final = 1 << 13
+_LEAST_ROWS: Final = 1 << 15
+_ROOM: Final = 2**31
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -154,10 +155,8 @@ class AsofJoin(Operator):
         places = np.arange(right.num_rows) if usable is None else np.flatnonzero(~usable)
         if by[0]:
             mine, theirs = order_codes(by)
-            # One code for key and time: both are numbered anew where their product might not fit.
-            both = np.unique(np.concatenate([mine, theirs]), return_inverse=True)[1]
-            when = np.unique(np.concatenate([times, others]), return_inverse=True)[1]
-            codes = both * (int(when.max()) + 1) + when
+            both, when = _numbered(np.concatenate([mine, theirs])), _numbered(np.concatenate([times, others]))
+            codes = both * (int(when.max()) + 1) + when  # in the order of key and time
             count = left.num_rows
             order = places[np.argsort(codes[count:][places], kind="stable")]
             found = np.searchsorted(codes[count:][order], codes[:count], side="right") - 1
@@ -190,6 +189,14 @@ class AsofJoin(Operator):
         last = np.zeros(len(first), np.int64)
         last[codes] = np.arange(right.num_rows)
         return right.take(pa.array(np.sort(last)))
+
+
+def _numbered(codes: Integers) -> Integers:
+    """The codes from 0, small enough for two of them to be one integer; numbered anew if they are too far apart."""
+    low, high = int(codes.min()), int(codes.max())
+    if high - low < _ROOM:
+        return codes - low
+    return np.unique(codes, return_inverse=True)[1]
 
 
 def _ticks(column: pa.Array) -> Integers:

@@ -19,7 +19,7 @@ __all__ = ["JOIN_KINDS", "JoinKind", "MergeJoin", "join_schema"]
 JoinKind = Literal["inner", "left", "right", "full", "semi", "anti"]
 JOIN_KINDS: Final = ("inner", "left", "right", "full", "semi", "anti")
 
-_LEAST_ROWS: Final = 1 << 13
+_LEAST_ROWS: Final = 1 << 15
 """Rows that wait before a block is joined, so that small batches do not pay for a block each."""
 
 _KEEPS_LEFT: Final = frozenset(("left", "full", "anti"))

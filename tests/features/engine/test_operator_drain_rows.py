@@ -117,8 +117,9 @@ def test_row_32_merge_join_drops_the_input_that_can_no_longer_match(kind: JoinKi
     assert not join.drops_input(port)  # 2 may come again
     list(join.add_input(batch(port, 5), port))
     assert join.drops_input(port) == bool(DROPS[kind][port])
-    assert join.held_rows() == (0 if DROPS[kind][port] else join.held_rows())
-    list(join.start_drain())
+    if DROPS[kind][port]:
+        assert join.held_rows() == 0
+    assert any(5 in row for row in rows_of(join.start_drain())) != bool(DROPS[kind][port])
     assert not join.drops_input(port)  # a new epoch
 
 

@@ -51,6 +51,17 @@ def test_row_22_input_behind_a_barrier_waits_for_it() -> None:
     assert rows_of(task.drain()) == [("a", 10)]
 
 
+def test_row_22_a_scan_that_came_to_a_barrier_waits_for_the_others() -> None:
+    one, other = (scan(name, TRADES) for name in ("one", "other"))
+    task = Task(one.union(other).aggregate([], ["SUM(price) AS total"]))
+    for _ in range(5):
+        task.add_input("other", trades(("a", 1)))
+    task.request_barrier()
+    task.add_input("one", trades(("a", 100)))
+    assert rows_of(task.outputs()) == [(5,)]
+    assert rows_of(task.drain()) == [(100,)]
+
+
 def test_row_26_operators_drain_one_after_the_other_in_a_pipeline_and_across_pipelines() -> None:
     counts = scan("trades", TRADES, order=["symbol"]).aggregate(["symbol"], ["COUNT(*) AS n"])
     assert "streaming aggregation" in str(counts)
@@ -59,6 +70,15 @@ def test_row_26_operators_drain_one_after_the_other_in_a_pipeline_and_across_pip
     assert task.outputs() == []  # everything is held by one operator or another
     assert rows_of(task.drain()) == [(1, 1), (2, 2)]
     assert task.held_rows() == 0
+
+
+def test_row_26_a_pipeline_passes_a_barrier_on_behind_what_all_its_operators_gave_out() -> None:
+    sizes = scan("trades", TRADES).aggregate(["symbol"], ["COUNT(*) AS n"]).aggregate(["n"], ["COUNT(*) AS symbols"])
+    task = Task(sizes.exchange("n", instances=2).aggregate(["n"], ["SUM(symbols) AS symbols"]))
+    for _ in range(2):
+        task.add_input("trades", trades(("a", 1), ("a", 2), ("b", 1), ("c", 1), ("c", 2)))
+        assert rows_of(task.drain()) == [(1, 1), (2, 2)]
+        assert task.held_rows() == 0
 
 
 @pytest.mark.parametrize("instances", [1, 2, 5])
