@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from runtime.formats import RawBuffer
 from runtime.sources import FeedSource, Gate, Position, SourceStateError
+from tests.generators.ingest_lab import IngestLab, ListSource, at_sequence, feed, feed_adaptor, footers
 
 
 class Feed:
@@ -120,3 +123,31 @@ def test_everything_else_goes_through() -> None:
 def test_a_gate_whose_source_is_not_open_has_no_sink() -> None:
     with pytest.raises(SourceStateError, match="opened"):
         Gate(cast(FeedSource, Feed([]))).lost(0, "cut")
+
+
+def test_an_ingest_behind_a_gate_that_shuts_now_and_then_misses_nothing(tmp_path: Path) -> None:
+    """Shut by whom it may be, at any buffer: every message is in exactly one epoch, in order."""
+    data = feed(300)
+
+    class Shutting(Gate):
+        """Shut in front of every seventh buffer, and opened by another thread."""
+
+        offered = 0
+
+        def offer(self, raw: RawBuffer) -> bool:
+            self.offered += 1
+            if self.offered % 7 == 0:
+                self.shut()
+                opener.submit(self.let_in)
+            return super().offer(raw)
+
+    with ThreadPoolExecutor(1) as opener:
+        source = ListSource(0, data, range(40, len(data), 40), lost_after=[20, 9], at=at_sequence(data))
+        gate = Shutting(cast(FeedSource, source))
+        lab = IngestLab(tmp_path, [(gate, feed_adaptor)], epoch_messages=11)
+        assert lab.run() == "finished"
+    assert source.refusals > 0
+    assert sum(footer.messages for footer in footers(tmp_path)) == 300
+    cuts = [footer.cuts["origin-0"].sequence for footer in footers(tmp_path)]
+    assert cuts == sorted(set(cuts))
+    assert cuts[-1] == 300
