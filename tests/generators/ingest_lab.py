@@ -21,6 +21,7 @@ from runtime.epochs import Cut, EpochLogReader, Footer
 from runtime.formats import RawBuffer
 from runtime.relations import Adaptor, BookStream, FeedAdaptor, Retention, TraceAdaptor
 from runtime.sources import BufferSink, Position, Source
+from tests.harness.stepper import Stepper
 
 __all__ = [
     "WAIT_SECONDS",
@@ -212,7 +213,10 @@ def feed_adaptor(writer: EpochWriter, cut: Cut) -> Adaptor:
 
 
 class IngestLab:
-    """A writer and an ingest over sources; `origins` are (source, adaptor's maker, read first)."""
+    """A writer and an ingest over sources; `origins` are (source, adaptor's maker, read first).
+
+    With a ``crew`` there are no threads: the test makes the steps.
+    """
 
     def __init__(
         self,
@@ -221,6 +225,7 @@ class IngestLab:
         *,
         views: Mapping[str, Pipeline] | None = None,
         statistics: StatisticsListener | None = None,
+        crew: Stepper | None = None,
         **config: Any,
     ) -> None:
         self.footers: list[Footer] = []
@@ -237,7 +242,9 @@ class IngestLab:
             self.origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=bool(first and first[0]))
         self.listener = ScriptListener()
         sizes = msgspec.convert(config, IngestConfig)
-        self.ingest = Ingest(sizes, self.writer, self.origins, self.listener, views=views, statistics=statistics)
+        self.ingest = Ingest(
+            sizes, self.writer, self.origins, self.listener, views=views, statistics=statistics, workers=crew
+        )
 
     def start(self) -> None:
         """Start, and wait until the sources that are read first are open."""

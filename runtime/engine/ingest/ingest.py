@@ -48,7 +48,8 @@ MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 class Ingest(BufferSink):
     """Formats, orders, adapts and cuts; see the module. Every method may be called from any thread.
 
-    `_ended` belongs to who holds `_lock`, `_engine` is set by `start`; the rest is never changed.
+    `_ended`, `_is_running` and `_early` belong to who holds `_lock`, `_engine` is set by `start`; the rest is never
+    changed.
     """
 
     def __init__(
@@ -72,6 +73,8 @@ class Ingest(BufferSink):
         self._listener = listener
         self._lock = threading.Lock()
         self._ended = False
+        self._is_running = False
+        self._early: list[tuple[bytes, Callable[[int], None]]] = []
         has_first = any(origin.first for origin in self._origins.values())
         self._inlets = {
             origin_id: Inlet(origin, self, is_held=has_first and not origin.first)
@@ -140,9 +143,16 @@ class Ingest(BufferSink):
     def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 
-        ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first.
+        ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first. Before the
+        ingest runs the record waits for that.
         """
+        with self._lock:
+            if not self._is_running:
+                self._early.append((record, on_sealed))
+                return
+        self._seal(record, on_sealed)
 
+    def _seal(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
         def done(future: BarrierFuture) -> None:
             if future.outcome is BarrierOutcome.REACHED and future.barrier is not None:
                 on_sealed(self._sink.controlled(future.barrier))
@@ -212,6 +222,11 @@ class Ingest(BufferSink):
     def heard(self, status: QueryStatus, reason: str) -> None:
         """The query has this status now."""
         if status is QueryStatus.RUNNING:
+            with self._lock:
+                self._is_running = True
+                early, self._early = self._early, []
+            for record, on_sealed in early:
+                self._seal(record, on_sealed)
             self._listener.on_running()
         elif status is QueryStatus.STOPPED and self._terminate():
             self._listener.on_finished()
