@@ -29,6 +29,8 @@ __all__ = ["Plan", "measure_express", "plan_of"]
 _WARM: Final = 30_000
 _LIVE: Final = 10_000
 _EPOCH_MS: Final = 1_000
+_WORKERS: Final = 1
+"""As `deltabook runtime` chooses for express views alone."""
 _REFERENCE_MESSAGES: Final = 100_000
 _BY_HAND: Final = ("axf", "bsv", "mst", "psp", "vwap")
 """The hand-written BSP takes for granted that a row never changes."""
@@ -110,7 +112,14 @@ def _run(messages: int, rate: float) -> _Heard:
         flow_is = {"warm": _WARM, "messages": messages}
         with _process("express_feed", **flow_is, rate=rate, live=_LIVE, stamps=stamps) as feed:
             port = _hear(feed)["port"]
-            given = {**flow_is, "port": port, "dir": folder / "run", "epoch_ms": _EPOCH_MS, "heard": heard}
+            given = {
+                **flow_is,
+                "port": port,
+                "dir": folder / "run",
+                "epoch_ms": _EPOCH_MS,
+                "workers": _WORKERS,
+                "heard": heard,
+            }
             with _process("express_process", **given) as lane:
                 _hear(lane)
                 _say(feed)
@@ -130,7 +139,7 @@ def _heard(stamps: np.ndarray[Any, Any], heard: np.ndarray[Any, Any], result: di
         known = covering < len(frames)  # the last messages may leave a view as it is
         sent = stamps[np.searchsorted(stamps[:, 0], messages[known]), 1]
         latencies.append((frames[covering[known], 2] - sent) / 1e6)
-    end = int(heard[np.searchsorted(heard[:, 1], last), 2])
+    end = int(heard[-1, 2])
     steps = len(np.unique(heard[heard[:, 1] > _WARM, 1]))
     answers = {view: [tuple(row[:-1]) for row in rows] for view, rows in result["answers"].items()}
     rate = (last - _WARM) / ((end - int(stamps[0, 1])) / 1e9)

@@ -89,8 +89,8 @@ class _Run:
         self._look.start(_LOOK_SECONDS)
 
     def _watch(self) -> None:
-        heard = self._subscriber.heard
-        sequence = heard[-1][1] if heard else 0
+        cut = self._runtime.hub.cuts_of("express").get("feed")
+        sequence = cut.sequence if cut else 0
         if not self._begun and sequence >= self._options.warm:
             self._begun = True
             _say({"warm": sequence})

@@ -100,7 +100,11 @@ class Hub:
     @property
     def cuts(self) -> dict[str, Cut]:
         """Where the Spark lane's newest version cuts each origin."""
-        return dict(self._versions["spark"].cuts)
+        return self.cuts_of("spark")
+
+    def cuts_of(self, lane: Lane) -> dict[str, Cut]:
+        """The last message of each origin that all views of a lane cover."""
+        return dict(self._versions[lane].cuts)
 
     def epoch(self, lane: Lane) -> int:
         """The newest epoch that a lane's version covers as a whole."""
