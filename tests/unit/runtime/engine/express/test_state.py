@@ -1,0 +1,93 @@
+"""The state of the express lane comes back from its runs, whatever was lost on the way."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.engine.express import ExpressState
+from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace
+from runtime.views import deliveries_of
+
+R = Relation("r", (Column("a", "int64"), Column("s", "string")))
+PROGRAM = compile_program([NamedSelect("v", "SELECT s, SUM(a) AS x FROM r GROUP BY s", lane="express")], [R])
+
+
+class FailingStore(MemoryStore):
+    """Fails when it is told to."""
+
+    is_failing = False
+
+    def commit(self, edits: list[Edit]) -> None:  # type: ignore[override, unused-ignore]
+        if self.is_failing:
+            raise OSError("expected a disk, was none")
+        super().commit(edits)
+
+
+def step(state: ExpressState, a: int, s: str) -> None:
+    rows = pa.table({"a": [a], "s": [s], "weight": [1]})
+    found = state.shard.step([(d.part, d.payload) for d in deliveries_of(PROGRAM, {"r": rows}, 1)])
+    state.add("v", found.changes["v"])
+    state.dirty = True
+
+
+def held(state: ExpressState) -> list[tuple[str, int]]:
+    rows = state.results["v"].rows()
+    return sorted(zip(rows["s"].to_pylist(), map(int, rows["x"].to_pylist()), strict=True))
+
+
+def opened(store: MemoryStore) -> tuple[ObjectSpace, ExpressState]:
+    space, state = ObjectSpace(store), ExpressState()
+    space.runs("express", state)
+    return space, state
+
+
+def test_edits_follow_a_base_and_add_up() -> None:
+    store = MemoryStore()
+    space, state = opened(store)
+    state.begin(PROGRAM)
+    for number in range(5):
+        step(state, number, "xy"[number % 2])
+        space.commit()
+    _, again = opened(store)
+    assert (held(again), again.program) == ([("x", 6), ("y", 4)], PROGRAM)
+    step(again, 10, "x")
+    assert held(again) == [("x", 16), ("y", 4)], "its shard goes on from there as well"
+
+
+def test_what_a_failed_commit_lost_goes_out_with_the_next() -> None:
+    store = FailingStore()
+    space, state = opened(store)
+    state.begin(PROGRAM)
+    space.commit()
+    step(state, 1, "x")
+    store.is_failing = True
+    with pytest.raises(OSError, match="expected a disk"):
+        space.commit()
+    store.is_failing = False
+    step(state, 2, "x")
+    space.commit()
+    assert held(opened(store)[1]) == [("x", 3)]
+
+
+def test_a_program_that_follows_takes_standing_views_along() -> None:
+    store = MemoryStore()
+    space, state = opened(store)
+    state.begin(PROGRAM)
+    step(state, 1, "x")
+    space.commit()
+    longer = compile_program(
+        [NamedSelect("v", PROGRAM.views[0].sql, lane="express"), NamedSelect("w", "SELECT a FROM r", lane="express")],
+        [R],
+    )
+    state.migrate(longer)
+    state.shard.step([], {"w": []})
+    space.commit()
+    _, again = opened(store)
+    assert (held(again), list(again.results)) == ([("x", 1)], ["v", "w"])
+
+
+def test_a_run_of_nothing_known_is_refused() -> None:
+    with pytest.raises(CorruptStateError, match="expected a run of the express lane"):
+        ExpressState().apply_run(b"\xff\xff")

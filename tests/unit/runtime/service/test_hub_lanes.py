@@ -1,0 +1,94 @@
+"""Views of both lanes in one hub: each has versions of its own, is held by itself, and may change lanes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, lane_program, without_view
+from runtime.engine.express import Update
+from runtime.epochs import Cut, Footer
+from runtime.service.hub import Hub
+from tests.unit.runtime.service.test_hub import Connection
+
+R = Relation("r", (Column("a", "int64"),))
+SQL = "SELECT a FROM r"
+PROGRAM = compile_program(
+    [NamedSelect("slow", SQL), NamedSelect("fast", SQL, lane="express"), NamedSelect("late", SQL, lane="express")], [R]
+)
+
+
+def rows(*values: int, weight: int = 1) -> pa.Table:
+    return pa.table({"a": list(values), "weight": [weight] * len(values)})
+
+
+def new_hub() -> Hub:
+    hub = Hub(PROGRAM, lambda: 99)
+    hub.begin_express(lane_program(PROGRAM, "express"), {"fast": rows(1)}, {}, 4, {"feed": Cut("s", 40, 0)})
+    return hub
+
+
+def update(step: int, sequence: int, **changes: pa.Table) -> Update:
+    return Update(step, 4, {"feed": Cut("s", sequence, 0)}, changes, {})
+
+
+def subscribed(hub: Hub, *names: str) -> Connection:
+    connection = Connection()
+    hub.subscribe(names, connection)
+    return connection
+
+
+def test_a_step_tells_the_feeds_position_and_the_epoch_that_is_inside() -> None:
+    hub = new_hub()
+    connection = subscribed(hub, "fast", "slow")
+    first = connection.frames()
+    assert [(f.header.view, f.header.to_epoch, f.header.step) for f in first] == [("fast", 4, 0), ("slow", 0, 0)]
+    hub.publish_express(update(1, 41, fast=rows(2)))
+    hub.publish_express(update(2, 43, fast=rows(1, weight=-1)))
+    told = [(f.header.from_epoch, f.header.to_epoch, f.header.step, f.header.feed) for f in connection.frames()]
+    assert told == [(4, 4, 1, {"feed": ("s", 41)}), (4, 4, 2, {"feed": ("s", 43)})]
+    assert hub.result("fast").rows()["a"].to_pylist() == [2]
+    assert (hub.version, hub.epoch("express"), hub.step("express")) == (0, 4, 2)
+
+
+def test_a_view_that_follows_is_not_said_to_be_where_the_first_ones_are() -> None:
+    hub = new_hub()
+    first = update(1, 50, fast=rows(7))
+    hub.publish_express(Update(first.step, first.epoch, first.cuts, first.changes, {}, views=["fast"]))
+    seen = {f.header.view: f.header for f in subscribed(hub, "fast", "late").frames()}
+    assert (seen["fast"].feed, seen["late"].feed) == ({"feed": ("s", 50)}, {"feed": ("s", 40)})
+    assert hub.cuts_of("express") == {"feed": Cut("s", 40, 0)}
+    hub.publish_express(update(2, 50, late=rows(7)))
+    assert hub.cuts_of("express") == {"feed": Cut("s", 50, 0)}
+
+
+def test_a_lane_is_held_by_itself() -> None:
+    hub = new_hub()
+    fast, slow = subscribed(hub, "fast"), subscribed(hub, "slow")
+    fast.frames(), slow.frames()
+    hub.hold(["spark"])
+    hub.publish(Footer(0, 1), {"slow": rows(1)}, {})
+    hub.publish_express(update(1, 41, fast=rows(2)))
+    hub.heartbeat()
+    assert [kind for kind, *_ in fast.seen()] == ["changes", "heartbeat"]
+    assert slow.seen() == []
+    hub.release()
+    assert slow.seen() == [("snapshot", "slow", 0, 1)]
+
+
+def test_a_view_may_come_back_in_the_other_lane_before_its_old_one_knows() -> None:
+    hub = new_hub()
+    connection = subscribed(hub, "slow")
+    connection.frames()
+    moved = compile_program([NamedSelect("slow", SQL, lane="express")], [R])
+    hub.publish_express(Update(1, 6, {}, {"slow": rows(5)}, {}, program=lane_program(moved, "express")))
+    assert (connection.frames()[-1].header.kind, connection.is_finished) == ("error", True)
+    hub.publish(Footer(0, 1), {"slow": rows(9)}, {})
+    hub.publish(Footer(1, 5), {}, {}, without_view(PROGRAM, "slow"))
+    assert hub.result("slow").rows()["a"].to_pylist() == [5]
+    assert [view.lane for view in hub.views] == ["express"]
+
+
+def test_a_program_of_spark_alone_has_no_express_views() -> None:
+    hub = Hub(Program((), (), ()), lambda: 0)
+    hub.begin_express(Program((), (), ()), {}, {}, 0, {})
+    assert hub.views == ()
