@@ -26,7 +26,7 @@ class Ticket:
 class Window:
     """What is on its way of one source, in the order in which it came; belongs to the admission's lock."""
 
-    __slots__ = ("is_gone", "is_granted", "is_refused", "on_drained", "resume", "size", "tickets")
+    __slots__ = ("is_gone", "is_granted", "is_refused", "resume", "size", "tickets")
 
     def __init__(self, resume: Callable[[], None]) -> None:
         self.resume = resume
@@ -38,7 +38,6 @@ class Window:
         """It waited for room in all, was told to come, and has not come yet."""
         self.is_gone = False
         """Its source does not come any more."""
-        self.on_drained: Callable[[], None] | None = None
 
 
 class Admission:
@@ -144,14 +143,6 @@ class Admission:
         for call in calls:
             call()
 
-    def when_drained(self, window: Window, call: Callable[[], None]) -> None:
-        """Call this once nothing of the source is on its way any more."""
-        with self._lock:
-            if window.tickets:
-                window.on_drained = call
-                return
-        call()
-
     def _is_behind(self, window: Window) -> bool:
         """Whether another source has waited for longer, and this one was not told to come."""
         return bool(self._refused) and not window.is_granted and next(iter(self._refused)) is not window
@@ -181,9 +172,6 @@ class Admission:
         if window.is_refused:
             window.is_refused = False
             calls.append(window.resume)
-        if window.on_drained is not None and not tickets:
-            calls.append(window.on_drained)
-            window.on_drained = None
         self._forget(window)
 
     def _forget(self, window: Window) -> None:
