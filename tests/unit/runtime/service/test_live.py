@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from twisted.internet.error import CannotListenError
 from twisted.internet.task import Clock
 
 from deltabook.wire.results import FrameDecoder
@@ -93,22 +93,32 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     assert status.keys() == figures.keys()
 
 
-class Taken(Reactor):
-    """On a machine whose ports are all taken."""
-
-    def listenTCP(self, port: int, factory: Any, interface: str = "") -> Any:
-        raise CannotListenError(interface, port, OSError("in use"))  # type: ignore[no-untyped-call, unused-ignore]
-
-
-@pytest.mark.parametrize(
-    ("port", "said"), [(7, "expected a free port, was 127.0.0.1:7"), (0, "expected at most 1 view")]
-)
-def test_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, port: int, said: str) -> None:
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_a_start_that_is_refused_leaves_no_directory(tmp_path: Path, is_taken: bool) -> None:
     """So that another try is not taken for a restart of what was begun."""
-    reactor: Any = Taken()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
     directory = tmp_path / "runs" / "one"
-    config = LiveConfig(directory=directory, feed=("127.0.0.1", 1), http_port=port, most_views=1)
     views = [*VIEWS, NamedSelect("more", "SELECT SUM(volume) AS v FROM asks")]
-    with pytest.raises(ServiceError, match=said):
-        LiveRuntime(reactor, config, views, lambda _: None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1] if is_taken else 0
+        said = f"expected a free port, was 127.0.0.1:{port}" if is_taken else "expected at most 1 view"
+        config = LiveConfig(directory=directory, feed=("127.0.0.1", 1), http_port=port, most_views=1)
+        with pytest.raises(ServiceError, match=said):
+            LiveRuntime(reactor, config, views, lambda _: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spark_runs_for_views_of_its_lane_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    express = [NamedSelect(view.name, view.sql, lane="express") for view in VIEWS]
+
+    def begun(name: str, views: list[NamedSelect], runs_spark: bool | None) -> LiveRuntime:
+        config = LiveConfig(directory=tmp_path / name, feed=("127.0.0.1", 1), runs_spark=runs_spark)
+        reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+        return LiveRuntime(reactor, config, views, lambda _: None)
+
+    assert begun("spark", VIEWS, None)._lanes == ("spark", "express")
+    assert begun("express", express, None)._lanes == ("express",)
+    assert begun("both", express, True)._lanes == ("spark", "express")
+    with pytest.raises(ServiceError, match="expected views of the express lane for --no-spark, was 'volumes'"):
+        begun("none", VIEWS, False)

@@ -1,0 +1,29 @@
+"""What a process sets to be quick; undone here, as it holds for all of Python."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from runtime.service.pace import quicken
+
+
+@pytest.fixture
+def as_before() -> Iterator[None]:
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    yield
+    sys.setswitchinterval(interval)
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("as_before")
+def test_the_lock_changes_hands_sooner_and_what_is_there_is_not_collected() -> None:
+    before = sys.getswitchinterval()
+    quicken()
+    assert sys.getswitchinterval() < before
+    assert gc.get_freeze_count() > 0
+    assert gc.isenabled(), "cycles that come later still go"
