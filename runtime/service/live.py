@@ -7,6 +7,7 @@ the Spark lane there is no Spark to be waited for.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.error import CannotListenError
-from twisted.internet.protocol import Factory
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -293,15 +292,17 @@ class LiveRuntime(IngestListener):
     # On the reactor's thread
 
     def _check_port(self) -> None:
-        """Raise `ServiceError` for a port that is taken before Spark is started, which takes long."""
+        """Raise `ServiceError` for a port that is taken before anything is begun, and Spark started, which takes long.
+
+        Not with the reactor, which would give the port back only once it runs.
+        """
         if self._config.http_port:
             where = self._config.interface
             try:
-                self._reactor.listenTCP(self._config.http_port, Factory(), interface=where).stopListening()
-            except CannotListenError as error:
-                raise ServiceError(
-                    f"expected a free port, was {where}:{self._config.http_port}: {error.socketError}"
-                ) from None
+                family = socket.AF_INET6 if ":" in where else socket.AF_INET
+                socket.create_server((where, self._config.http_port), family=family).close()
+            except OSError as error:
+                raise ServiceError(f"expected a free port, was {where}:{self._config.http_port}: {error}") from None
 
     def _serve(self) -> int:
         if self._stopping:
