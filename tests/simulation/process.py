@@ -231,6 +231,7 @@ class Process(IngestListener):
 
     def _full(self, is_full: bool) -> None:
         self._trace.say("the run directory {}", "is full" if is_full else "has room again")
+        self._machine.faults.counts["limits reached"] += is_full
         if self.config.feed is None and is_full:
             self.gate.shut()
         elif self.config.feed is None:

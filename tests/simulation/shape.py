@@ -88,8 +88,9 @@ class Shape(msgspec.Struct, frozen=True):
                 ),
                 spark=SparkConfig(shards=chance.choice((1, 2, 3)), max_epochs_per_batch=chance.choice((1, 2, 5, 64))),
                 upkeep=UpkeepConfig(
-                    SnapshotConfig(epochs=chance.choice((0, 1, 3, 5)), results=chance.choice((1, 2, 4, 500))),
+                    SnapshotConfig(epochs=chance.choice((1, 1, 3, 5)), results=chance.choice((1, 2, 4, 500))),
                     RetentionConfig(epochs=chance.choice((0, 2, 10_000))),
+                    limit_megabytes=chance.choice((64_000, 64_000, 4)),
                 ),
             ),
             messages=chance.choice((10, 40, 60)),
