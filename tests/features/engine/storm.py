@@ -14,111 +14,14 @@ from typing import ClassVar
 
 import msgspec
 
-from runtime.engine.barriers import Barrier, BarrierFuture
+from runtime.engine.barriers import BarrierFuture
 from runtime.engine.errors import BarrierError
 from runtime.engine.listeners import QueryStatus
-from runtime.engine.plan import Context, Node
-from tests.harness import Broken, ControlledPipeline, Harness, QueryBuilder
+from runtime.engine.plan import Node
+from tests.features.engine.storm_pipeline import BEFORE_CUT, Checked, Item
+from tests.harness import Harness, QueryBuilder
 
 __all__ = ["storm"]
-
-BEFORE_CUT = -1
-
-
-class Item(msgspec.Struct, frozen=True):
-    """An input of a source, by its number."""
-
-    source: str
-    number: int
-    epoch: int
-    """How many barriers are before it; of an item that has yet to come to its cut point: BEFORE_CUT."""
-
-
-class Checked(ControlledPipeline):
-    """Gives items on, at once or at the next barrier, or has them come again first; asserts what holds for each."""
-
-    def configure(self, chance: random.Random, query: StormyQuery) -> Checked:
-        """What it does is drawn from here."""
-        self._chance = chance
-        self._query = query
-        self._is_stateful = chance.random() < 0.3
-        self._repeats = 0.3 if chance.random() < 0.3 else 0.0
-        self._delays = self.concurrency > 1 and chance.random() < 0.2
-        self._cuts_unasked = 0.1 if chance.random() < 0.4 else 0.0
-        self.exchanges = chance.random() < 0.3
-        self.takes_turns = chance.random() < 0.3
-        self._wanted: Barrier | None = None
-        self._has_repeated = False
-        return self
-
-    def execute(self, inputs: Sequence[object], context: Context) -> None:
-        """See `Pipeline`."""
-        assert self.is_running, f"{self.name}: called before its start or after its end"
-        assert context.port not in self.ended_ports or self._has_repeated, f"{self.name}: input behind the end"
-        assert 1 <= len(inputs) <= self.most_inputs
-        self.calls += 1
-        if self.takes_turns and self._chance.random() < 0.5:
-            context.give_turn()
-        for place, each in enumerate(inputs):
-            if self._chance.random() < self._repeats:
-                self._has_repeated = True
-                rest = inputs[place:] if self.concurrency == 1 else [each]
-                context.repeat(rest, 1.0 if self._delays and self._chance.random() < 0.5 else 0.0)
-                if self.concurrency == 1:
-                    break
-            else:
-                self._take(each, context)
-        if self.calls == self.fails_on_call:
-            raise Broken(f"call {self.calls}")
-        if self.is_cut_point and (self._wanted or self._chance.random() < self._cuts_unasked):
-            self._cut(context)
-
-    def end_of_input(self, port: int, context: Context) -> None:
-        """See `Pipeline`."""
-        assert self.is_running
-        assert port not in self.ended_ports
-        super().end_of_input(port, context)
-        if self.is_cut_point and self._chance.random() < self._cuts_unasked:
-            self._cut(context)
-
-    def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """See `Pipeline`."""
-        assert self.is_running
-        assert not self.drained or self.drained[-1][0].number < barrier.number
-        if not self.is_cut_point:
-            super().start_drain(barrier, context)
-            return
-        self._wanted = barrier
-        if self._chance.random() < 0.7 or self._query.cut_points > 1:
-            self._cut(context)
-
-    def _cut(self, context: Context) -> None:
-        self._emit_held(context)
-        barrier = context.begin_barrier(self._wanted)
-        self._wanted = None
-        self.drained.append((barrier, len(self.received)))
-
-    def _take(self, item: object, context: Context) -> None:
-        assert isinstance(item, Item)
-        if item.epoch != BEFORE_CUT and not self._query.is_stopped:
-            assert item.epoch == len(self.drained), f"{self.name}: {item} behind {len(self.drained)} drains"
-        self.received.append(item)
-        if self.is_cut_point:
-            item = msgspec.structs.replace(item, epoch=len(self.drained))
-        if self._is_stateful:
-            self._held.append(item)
-        else:
-            self._give(item, context)
-
-    def _emit_held(self, context: Context) -> None:
-        held, self._held = self._held, []
-        for each in held:
-            self._give(each, context)
-
-    def _give(self, item: object, context: Context) -> None:
-        assert isinstance(item, Item)
-        successor = item.number % context.successors if self.exchanges and context.successors else None
-        context.emit(item, successor)
 
 
 class StormyQuery:
@@ -130,6 +33,8 @@ class StormyQuery:
         self.builder: QueryBuilder = harness.query(query_id)
         self.is_stopped = False
         """It was asked to: from then on items may be skipped and barriers cut short."""
+        self.is_timed = False
+        """It runs on threads: barriers may come between an item's stamp and its way in."""
         self.is_accepted = False
         """The engine has taken it: its id was free."""
         self.futures: list[BarrierFuture] = []
@@ -251,7 +156,8 @@ class StormyQuery:
         status = self.harness.status.of(self.query_id)[-1]
         if status is QueryStatus.STOPPED and not self.is_stopped:
             self._check_flow()
-        elif status is QueryStatus.FAILED:
+        if status is QueryStatus.FAILED:
+            assert "AssertionError" not in self.harness.status.reasons[self.query_id]
             assert self.harness.status.reasons[self.query_id].startswith(("source ", "node "))
 
     def _check_flow(self) -> None:
@@ -306,10 +212,10 @@ class Storm:
     }
     """How often what happens, in proportion."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, has_threads: bool = False) -> None:
         self.chance = chance = random.Random(seed)
         self.harness = Harness(
-            seed=chance.getrandbits(32),
+            seed=None if has_threads else chance.getrandbits(32),
             workers=chance.randint(1, 4),
             admitted=chance.choice([5, 20, 1000]),
             admitted_size=chance.choice([50, 500, 100_000]),
@@ -319,8 +225,11 @@ class Storm:
         self.queries: dict[str, StormyQuery] = {}
         """The last one of each id."""
         self.counts: Counter[str] = Counter()
+        self._has_threads = has_threads
 
     def _step(self) -> bool:
+        if self._has_threads:
+            return False
         assert self.harness.stepper is not None
         has_stepped = self.harness.stepper.step()
         self.harness.check()
@@ -342,7 +251,8 @@ class Storm:
                     self._step()
             else:
                 self._happen(kind, self.chance.choice(list(self.queries.values())))
-            self.harness.check()
+            if not self._has_threads:
+                self.harness.check()
         if self.chance.random() < 0.5:
             self._end_all()
         for query in self.queries.values():
@@ -353,18 +263,30 @@ class Storm:
             self.counts[self.harness.status.of(query.query_id)[-1].value] += 1
 
     def _start(self) -> None:
-        query = StormyQuery(self.harness, f"query {self.chance.randint(0, 4)}", self.chance)
+        chance = random.Random(self.chance.getrandbits(32)) if self._has_threads else self.chance
+        query = StormyQuery(self.harness, f"query {self.chance.randint(0, 4)}", chance)
+        query.is_timed = self._has_threads
         before = self.queries.get(query.query_id)
         query.is_accepted = before is None or self._has_ended(before)
+        if self._has_threads and not query.is_accepted:
+            return  # the one before may end at any time, and this one be taken after all
+        if query.is_accepted and before is not None:
+            self._await_end(before)
+            before.check_end()
         self.harness.start(query.builder)
         if query.is_accepted:
-            if before is not None:
-                before.check_end()
             self.queries[query.query_id] = query
+
+    def _await_end(self, query: StormyQuery) -> None:
+        final = {QueryStatus.STOPPED, QueryStatus.FAILED}
+        self.harness.until(lambda: self._has_ended(query) and self.harness.status.of(query.query_id)[-1] in final)
 
     def _end_all(self) -> None:
         for query in self.queries.values():
             query.end_all()
+        if self._has_threads:
+            for query in self.queries.values():
+                self._await_end(query)
         while self._step() or self.harness.engine.queue.next_deadline_s is not None:
             self.harness.clock.advance(0.01)
         for query in self.queries.values():
@@ -387,8 +309,11 @@ class Storm:
         return self.harness.engine.counters(query.query_id) is None
 
 
-def storm(seed: int, events: int) -> Counter[str]:
-    """One storm; raises AssertionError. Gives how many events there were of each kind, and how queries ended."""
-    it = Storm(seed)
+def storm(seed: int, events: int, *, has_threads: bool = False) -> Counter[str]:
+    """One storm; raises AssertionError. Gives how many events there were of each kind, and how queries ended.
+
+    With threads the workers take what steps they like, and nobody looks in between.
+    """
+    it = Storm(seed, has_threads=has_threads)
     it.run(events)
     return it.counts

@@ -296,6 +296,7 @@ def test_row_06_the_last_reference_makes_the_call_once_whoever_it_is() -> None:
         owner, first = callback(lambda: calls.append(1))  # noqa: B023
         references = [first.copy() for _ in range(4)]
         first.release()
+        assert calls == []
         threads = [threading.Thread(target=reference.release) for reference in references]
         for thread in threads:
             thread.start()

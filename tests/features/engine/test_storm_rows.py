@@ -18,12 +18,12 @@ ONLY = os.environ.get("DELTABOOK_TEST_SEED")
 EVENTS = 200
 
 
-def run(seeds: range) -> Counter[str]:
+def run(seeds: range, *, has_threads: bool = False) -> Counter[str]:
     """Storms of these seeds."""
     counts: Counter[str] = Counter()
     for seed in [int(ONLY)] if ONLY else seeds:
         try:
-            counts += storm(seed, EVENTS)
+            counts += storm(seed, EVENTS, has_threads=has_threads)
         except Exception as error:
             raise AssertionError(f"DELTABOOK_TEST_SEED={seed} replays it: {type(error).__name__}: {error}") from error
     return counts
@@ -41,6 +41,11 @@ def test_row_20_random_interleavings_of_everything(first: int) -> None:
 @pytest.mark.timeout(900)
 def test_row_20_many_random_interleavings() -> None:
     run(range(1000, 4000))
+
+
+def test_row_20_random_events_on_threads() -> None:
+    """The seed says what happens, and the machine when: what a query promises at its end holds all the same."""
+    run(range(5000, 5010), has_threads=True)
 
 
 def test_row_20_a_seed_replays() -> None:
