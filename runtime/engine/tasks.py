@@ -64,11 +64,12 @@ class TaskCallbacks:
         if call is not None:
             call()
 
-    def failed(self, error: Exception) -> None:
-        """The task raised this."""
+    def failed(self, error: Exception) -> bool:
+        """The task raised this; False if nobody wants to hear of it."""
         call, self._on_success, self._on_failure = self._on_failure, None, None
         if call is not None:
             call(error)
+        return call is not None
 
     def completed(self) -> None:
         """The task is over, one way or the other."""
@@ -87,11 +88,12 @@ class EngineTask(ABC):
         self.callbacks = callbacks or TaskCallbacks()
 
     def __call__(self) -> None:
-        """Run it; what it raises goes to its callbacks."""
+        """Run it; what it raises goes to its callbacks, or where there is none, on to the worker."""
         try:
             ran = self.run()
         except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
-            self.callbacks.failed(error)
+            if not self.callbacks.failed(error):
+                raise
         else:
             if ran:
                 self.callbacks.succeeded()

@@ -154,6 +154,9 @@ def test_row_10_a_system_stop_while_it_starts() -> None:
         harness.stop()
         harness.stop("unknown")
         harness.until(lambda: harness.status.ignored)  # the worker that is free has dealt with both
+        setup = harness.engine._queries["query"]._setup
+        assert setup is not None
+        assert not setup.is_armed, "what would open the sources does not come any more"
         query.pipelines["sink"].start_gate.open()
         assert harness.until_ended() == [QueryStatus.STOPPED]
         assert harness.status.of("query") == [QueryStatus.REGISTERED, QueryStatus.STOPPED]
