@@ -91,7 +91,7 @@ class EngineTask(ABC):
         """Run it; what it raises goes to its callbacks, or where there is none, on to the worker."""
         try:
             ran = self.run()
-        except Exception as error:  # noqa: BLE001 (whatever user code raises belongs to its query)
+        except Exception as error:
             if not self.callbacks.failed(error):
                 raise
         else:
