@@ -100,6 +100,7 @@ class Audit:
             raise AuditError(f"expected epoch {epoch} behind message {before} and byte {rows}, was {footer}")
         if feed.sequence and feed.session not in {SESSION, "feed"}:
             raise AuditError(f"expected a cut in session {SESSION}, was {feed}")
+        self._expect_whole_request(feed.sequence)
         self._cuts.append((feed.sequence, table.offset))
         good = sum(message is not None for message in self._market.messages[before : feed.sequence])
         good += self._table[rows : table.offset].count(b"\n")
@@ -117,6 +118,12 @@ class Audit:
         self._express(segment)
         self.epochs += 1
         self.messages += footer.messages
+
+    def _expect_whole_request(self, sequence: int) -> None:
+        """An epoch never ends between two messages of one request, which share their time."""
+        both = self._market.messages[sequence - 1 : sequence + 1] if sequence else []
+        if len(both) == 2 and both[0] and both[1] and both[0].time_ns == both[1].time_ns:
+            raise AuditError(f"expected an epoch to end with a request, was behind message {sequence}")
 
     def _express(self, segment: Segment) -> None:
         """The sections of the express lane, which are committed with the epoch."""

@@ -104,6 +104,8 @@ class World:
         if process is not None and process.failure is not None:
             self._expect_a_fault(process.failure)
             self._stop("stopped after its failure")
+        elif process is not None and process.is_degraded and self.is_calm:
+            self._stop("stopped, as a source has failed")
 
     def _look_at_hub(self) -> None:
         if self.process is not None and self.process.hub.version != self._hub_seen:
@@ -365,8 +367,6 @@ class World:
         self._restore()
         if self.process is not None:
             self.process.view.breaks_in = -1
-        if self.process is not None and self.process.is_degraded:
-            self._stop("stopped, as a source has failed")
         kept = {"boot", "task", "network", "time", "market", "barrier", "spark", "file", "upkeep"}
         weights = {
             name: 1.0 if name == "barrier" else max(weight, 2.0)
