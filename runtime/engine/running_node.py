@@ -73,6 +73,7 @@ class RunningNode:
         self._is_over = False  # disposed of, or about to end: takes nothing any more
         self._has_ended = False
         self._parked: CallbackReference | None = None  # the last reference, while something waits
+        self._is_unparked = False  # that has been given up: nothing follows but its stop
         self.finished_inputs = 0
         """Inputs that were executed, without barriers and ends of ports."""
 
@@ -129,7 +130,7 @@ class RunningNode:
     def want_barrier(self, barrier: Barrier) -> None:
         """Of a cut point: a barrier was requested."""
         with self._lock:
-            if not self._is_over:
+            if not (self._is_over or self._is_unparked):
                 self._gate.want(barrier)
             planned = self._due()
         self._plan(planned)
@@ -297,6 +298,7 @@ class RunningNode:
         if len(self._inbox) and not self._is_over:
             return None
         parked, self._parked = self._parked, None
+        self._is_unparked = True
         return parked
 
     def _unreferenced(self) -> None:
