@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 import msgspec
+from twisted.logger import Logger
 
 from runtime.engine.errors import BarrierError
 
@@ -41,6 +42,8 @@ class BarrierOutcome(Enum):
 class BarrierFuture:
     """A barrier that was asked for; thread-safe."""
 
+    _log = Logger()
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._outcome: BarrierOutcome | None = None
@@ -72,7 +75,7 @@ class BarrierFuture:
         call(self)
 
     def settle(self, outcome: BarrierOutcome, barrier: Barrier | None) -> None:
-        """It has ended so; the first time counts. Makes the calls that wait for it: hold no lock."""
+        """It has ended so; the first time counts. Makes the calls that wait, whatever they raise: hold no lock."""
         with self._changed:
             if self._outcome is not None:
                 return
@@ -80,7 +83,10 @@ class BarrierFuture:
             calls, self._calls = self._calls, []
             self._changed.notify_all()
         for call in calls:
-            call(self)
+            try:
+                call(self)
+            except Exception:  # noqa: BLE001 (who waits never hurts the engine, nor others who wait)
+                self._log.failure("who waited for a barrier failed at its end: {outcome}", outcome=outcome.value)
 
 
 class BarrierDurations(msgspec.Struct, frozen=True):

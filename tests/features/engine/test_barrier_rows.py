@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtime.engine.barriers import Barrier, BarrierOutcome
+from runtime.engine.barriers import Barrier, BarrierFuture, BarrierOutcome
 from runtime.engine.errors import BarrierError, PlanError
 from runtime.engine.plan import Context
 from tests.harness import WAIT_S, ControlledPipeline, Harness
@@ -275,3 +275,39 @@ def test_row_25_one_of_several_cut_points_must_not_wait_for_input() -> None:
         harness.until_ended()
         assert future.outcome is BarrierOutcome.ABORTED
         assert "node waits: expected a cut point that is one of several" in harness.status.reasons["query"]
+
+
+@pytest.mark.parametrize("request_at", range(12))
+def test_row_25_a_cut_point_that_is_about_to_stop_drains_no_more(request_at: int) -> None:
+    """Its source has ended, another one's has not: a barrier that comes now is for that one alone."""
+    for seed in range(40):
+        with Harness(seed=seed) as harness:
+            query = harness.query()
+            left = query.pipeline("left cut", [query.source("left")], is_cut_point=True)
+            right = query.pipeline("right cut", [query.source("right")], is_cut_point=True)
+            query.sink("sink", [left, right])
+            harness.run(query)
+            query.sources["left"].inject_end()
+            for _ in range(request_at):
+                harness.stepper.step()  # type: ignore[union-attr]
+            harness.barrier()
+            assert query.pipelines["right cut"].events[-1] == "drain 1"
+            query.sources["right"].inject_end()
+            harness.until_ended()
+            assert query.pipelines["left cut"].events[-1] == "stop", f"seed {seed}"
+
+
+def test_row_25_who_waits_for_a_barrier_and_raises_hurts_nobody() -> None:
+    with Harness(seed=25) as harness:
+        query = harness.run(harness.chain())
+        future = harness.engine.request_barrier("query")
+        heard: list[BarrierOutcome | None] = []
+
+        def broken(settled: BarrierFuture) -> None:
+            raise RuntimeError(f"broken at {settled.outcome}")
+
+        future.when_done(broken)
+        future.when_done(lambda settled: heard.append(settled.outcome))
+        query.sources["source"].inject(1)  # refused while the barrier is under way
+        harness.until(lambda: query.pipelines["sink"].received == [1])
+        assert heard == [BarrierOutcome.REACHED]
