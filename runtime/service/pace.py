@@ -8,6 +8,7 @@ and what comes and goes with each message is looked at less often, so that no co
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 from typing import Final
@@ -23,4 +24,5 @@ def quicken() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # else extension modules report what they see no end of as leaked
     gc.set_threshold(*_THRESHOLDS)
