@@ -34,7 +34,8 @@ class Inlet(Source):
         self._is_ending = False
         self._on_the_way = 0
         self._on_drained: list[Callable[[], None]] = []
-        self._mark: Mark | None = None
+        self._mark: Mark | None = None  # it was refused, and waits for room
+        self._rooms = 0  # how often there was room again
 
     def __str__(self) -> str:
         return type(self._origin.source).__name__
@@ -61,7 +62,8 @@ class Inlet(Source):
     def resume(self) -> None:
         """There is room again: for a mark that was refused, or for the source's buffers."""
         with self._lock:
-            mark = self._mark
+            self._rooms += 1
+            mark, self._mark = self._mark, None
         if mark is not None:
             self._bring(mark)
         else:
@@ -151,8 +153,13 @@ class Inlet(Source):
         self._origin.defer(call)
 
     def _bring(self, mark: Mark) -> None:
-        with self._lock:
-            self._mark = mark
-        if self._emit is not None and self._emit.offer(mark):
+        """Offer a mark until it is taken, once: there may be room again before the offer has returned."""
+        while self._emit is not None:
             with self._lock:
-                self._mark = None
+                seen = self._rooms
+            if self._emit.offer(mark):
+                return
+            with self._lock:
+                if self._rooms == seen:
+                    self._mark = mark
+                    return
