@@ -155,6 +155,7 @@ class Admission:
             ticket = waiting.pop()
             ticket.count -= 1
             if ticket.count:
+                assert ticket.count > 0, "an item was over twice"
                 continue
             waiting += ticket.parents
             window, ticket.window = ticket.window, None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from runtime.engine.barriers import Barrier
+from runtime.engine.barriers import Barrier, BarrierOutcome
 from runtime.engine.listeners import QueryStatus
 from runtime.engine.plan import Context
 from tests.harness import ControlledPipeline, Harness, QueryBuilder
@@ -204,6 +204,21 @@ def test_row_29_rapid_cycles_and_empty_epochs(seed: int | None) -> None:
         sink = query.pipelines["sink"]
         assert [barrier.number for barrier, _ in sink.drained] == list(range(1, 201))
         assert [received for _, received in sink.drained] == [n // 5 + 1 for n in range(200)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_row_29_a_stream_that_ends_during_a_barrier_ends_behind_it(seed: int) -> None:
+    """No pipeline hears of the end before all have drained."""
+    with Harness(seed=seed, workers=3) as harness:
+        query = harness.run(harness.chain(pipelines=3))
+        query.sources["source"].inject(1, 2, 3)
+        future = harness.engine.request_barrier("query")
+        query.sources["source"].inject_end()
+        harness.until(lambda: query.pipelines["pipeline 1"].ended_ports)
+        assert future.outcome is BarrierOutcome.REACHED
+        harness.until_ended()
+        for pipeline in query.pipelines.values():
+            assert pipeline.events[-3:] == ["drain 1", "end 0", "stop"]
 
 
 @pytest.mark.parametrize("seed", range(100))

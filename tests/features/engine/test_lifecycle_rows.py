@@ -220,6 +220,22 @@ def test_row_10_a_system_stop_while_a_source_is_slow_to_close() -> None:
         assert source.closes == 1
 
 
+def test_row_10_a_system_stop_while_a_source_that_has_ended_is_slow_to_close() -> None:
+    """Both want it closed: one of them does it."""
+    with Harness(workers=2) as harness:
+        query = harness.run(harness.chain())
+        source = query.sources["source"]
+        source.close_gate.shut()
+        source.inject_end()
+        harness.until(lambda: source.close_gate.is_reached)
+        harness.stop()
+        harness.stop("unknown")
+        harness.until(lambda: harness.status.ignored)
+        source.close_gate.open()
+        assert harness.until_ended() == [QueryStatus.STOPPED]
+        assert source.closes == 1
+
+
 def test_row_10_a_second_stop_and_a_stop_of_an_unknown_id_change_nothing() -> None:
     with Harness(seed=10) as harness:
         query = harness.run(harness.chain())
