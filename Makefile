@@ -8,6 +8,8 @@ DEMO_SECONDS ?= 30
 FLOW ?= agents
 FEED ?= text
 PYTEST_ARGS ?=
+# A process of tests for each core, but no more than have room for a Spark each; PYTEST_ARGS=-n0 runs them in one.
+TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
 SEEDS ?= 1000
 SECONDS ?= 300
 START ?= 0
@@ -28,10 +30,10 @@ demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=te
 	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) --feed $(FEED)
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
-	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS)
+	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow" $(PYTEST_ARGS)
 
 test-all: setup ## run every test
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest $(TEST_PROCESSES) $(PYTEST_ARGS)
 
 fuzz-views: setup ## compare random queries over random streams with DuckDB: SEEDS=10000 START=0
 	@$(PY) -m tests.conformance.fuzz --seeds $(SEEDS) --start $(START)
