@@ -53,13 +53,21 @@ class KeyVector(msgspec.Struct, frozen=True):
 
 
 class Delta:
-    """Deltas of a map, one row per key."""
+    """Deltas of a map, one row per key unless it says that they repeat."""
 
-    __slots__ = ("_bounds", "keys", "sums")
+    __slots__ = ("_bounds", "keys", "repeats", "sums")
 
-    def __init__(self, keys: dict[str, KeyVector], sums: list[Exact], bounds: Sequence[int] | None = None) -> None:
-        """``keys`` by name; ``sums``: the weight first; ``bounds``: none of each is further from 0."""
-        self.keys, self.sums, self._bounds = keys, sums, bounds
+    def __init__(
+        self,
+        keys: dict[str, KeyVector],
+        sums: list[Exact],
+        bounds: Sequence[int] | None = None,
+        *,
+        repeats: bool = False,
+    ) -> None:
+        """``keys`` by name; ``sums``: the weight first; ``bounds``: none of each is further from 0; ``repeats``: a key
+        may have several rows, which count together."""
+        self.keys, self.sums, self._bounds, self.repeats = keys, sums, bounds, repeats
 
     def __len__(self) -> int:
         return len(self.sums[0])
@@ -76,7 +84,7 @@ def delta_of(map_: Map, payload: Payload, pool: StringPool) -> Delta:
     """A payload as a delta."""
     if isinstance(payload, PlainPayload):
         keys = {key.name: _plain_vector(key, payload, place, pool) for place, key in enumerate(map_.keys)}
-        return Delta(keys, list(payload.sums), payload.bounds)
+        return Delta(keys, list(payload.sums), payload.bounds, repeats=payload.repeats)
     keys = {key.name: _vector(key, payload[key.name].combine_chunks(), pool) for key in map_.keys}
     return Delta(keys, [payload_weight(payload), *payload_sums(map_, payload)])
 

@@ -77,7 +77,7 @@ class Totals:
         sums = delta.sums
         if known is not None:
             words, sums = words[known], [value[known] for value in sums]
-        if self._is_partial:
+        if self._is_partial or delta.repeats:
             words, sums = aggregated(words, sums)
         self.table.add(words, sums)
 
@@ -112,7 +112,7 @@ class Ranges:
             known = ~np.logical_or.reduce(nulls)
             words, keys, sums = words[known], keys[known], [value[known] for value in sums]
         if not self._is_partial:
-            self.table.add(words, keys, sums, delta.bounds, key.span)
+            self.table.add(words, keys, sums, delta.bounds, key.span, repeats=delta.repeats)
             return
         rows, sums = added_up([*words.T, keys], len(keys), sums, delta.bounds)
         if rows is not None:
@@ -186,6 +186,8 @@ class Members:
         sums = delta.sums
         if known is not None:
             words, sums = words[known], [value[known] for value in sums]
+        if delta.repeats:
+            words, sums = aggregated(words, sums)
         before, after, _ = self.table.add(words, sums)
         was = np.logical_or.reduce([(value != 0).astype(np.bool_) for value in before])
         holds = np.logical_or.reduce([(value != 0).astype(np.bool_) for value in after])

@@ -64,13 +64,20 @@ def payload_keys(map_: Map, table: pa.Table) -> list[pa.Array]:
 class PlainPayload:
     """A payload all of int64, not yet a table."""
 
-    __slots__ = ("_schema", "_table", "bounds", "keys", "num_rows", "sums")
+    __slots__ = ("_schema", "_table", "bounds", "keys", "num_rows", "repeats", "sums")
 
     def __init__(
-        self, schema: pa.Schema, keys: Sequence[KeyCodes], sums: Sequence[Integers], bounds: Sequence[int]
+        self,
+        schema: pa.Schema,
+        keys: Sequence[KeyCodes],
+        sums: Sequence[Integers],
+        bounds: Sequence[int],
+        *,
+        repeats: bool = False,
     ) -> None:
-        """``schema``: see `payload_schema`; ``sums``: the weight first; ``bounds``: none of each is further from 0."""
-        self._schema, self.keys, self.sums, self.bounds = schema, keys, sums, bounds
+        """``schema``: see `payload_schema`; ``sums``: the weight first; ``bounds``: none of each is further from 0;
+        ``repeats``: a key may have several rows."""
+        self._schema, self.keys, self.sums, self.bounds, self.repeats = schema, keys, sums, bounds, repeats
         self.num_rows = len(sums[0])
         self._table: pa.Table | None = None
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Map, Program
+from runtime.compiler import maps_of
+from runtime.compiler.program import Joined, Map, Program, Selected
 from runtime.epochs import Segment
 from runtime.views.cancellation import consolidated
 from runtime.views.errors import reason_of
 from runtime.views.memo import Memo
 from runtime.views.payload import Payload, table_of
 from runtime.views.placement import Part, parts_of_map
-from runtime.views.preaggregate import payload_of, shard_of
+from runtime.views.preaggregate import payload_of, rows_of, shard_of
 from runtime.views.relationbatch import RelationBatch
 
 __all__ = ["Delivery", "deliveries", "deliveries_of"]
+
+_FEW: Final = 1024
+"""Up to so many rows of a relation are taken in one by one sooner than added up."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -49,8 +54,13 @@ def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> It
     return iter(deliveries_of(program, tables, shards))
 
 
-def deliveries_of(program: Program, tables: Mapping[str, pa.Table], shards: int) -> list[Delivery]:
-    """What each shard gets from these deltas, by relation; nothing for maps that they do not change."""
+def deliveries_of(
+    program: Program, tables: Mapping[str, pa.Table], shards: int, *, few: bool = False
+) -> list[Delivery]:
+    """What each shard gets from these deltas, by relation; nothing for maps that they do not change.
+
+    With ``few``, of one shard in this process, few deltas are not added up for views that need not have it.
+    """
     routes = _routes(program)
     parts = routes.parts(shards)
     found: list[Delivery] = []
@@ -59,10 +69,11 @@ def deliveries_of(program: Program, tables: Mapping[str, pa.Table], shards: int)
         if not maps or not table.num_rows:
             continue
         batch = consolidated(RelationBatch(table), maps)
+        as_rows = routes.by_row if few and shards == 1 and batch.rows <= _FEW else ()
         for map_ in maps:
             homes = parts.get(map_.id)
             if homes:
-                found += _of_map(map_, homes, batch, shards)
+                found += _of_map(map_, homes, batch, shards, rows_of if map_.id in as_rows else payload_of)
     return found
 
 
@@ -75,6 +86,9 @@ class _Routes:
         self.maps: dict[str, list[Map]] = {}
         for map_ in program.maps:
             self.maps.setdefault(map_.relation, []).append(map_)
+        added_up = [maps_of(view.body) for view in program.views if not isinstance(view.body, (Joined, Selected))]
+        self.by_row = frozenset(map_.id for map_ in program.maps).difference(*added_up)
+        """The maps whose deltas only indexes and joins read, to which the rows of a key may come one by one."""
 
     def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
         """The parts of each map and who keeps them."""
@@ -87,10 +101,14 @@ _routes = Memo(_Routes)
 
 
 def _of_map(
-    map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], batch: RelationBatch, shards: int
+    map_: Map,
+    homes: Sequence[tuple[Part, tuple[int, ...]]],
+    batch: RelationBatch,
+    shards: int,
+    payload_from: Callable[[Map, RelationBatch], Payload],
 ) -> Iterator[Delivery]:
     try:
-        payload = payload_of(map_, batch)
+        payload = payload_from(map_, batch)
     except Exception as error:  # noqa: BLE001 (see reason_of)
         reason = reason_of(error)
         for part, keepers in homes:

@@ -99,7 +99,7 @@ class ExpressViews:
                 publish(self._stepped(Step({}, {})))  # nothing has changed, up to here
             return
         whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
-        found = deliveries_of(self._state.program, whole, 1)
+        found = deliveries_of(self._state.program, whole, 1, few=True)
         told = Step({}, {})
 
         def on_first(step: Step, views: Collection[str]) -> None:

@@ -89,8 +89,10 @@ class OrderedIndex:
         values: list[Exact],
         bounds: Sequence[int] | None = None,
         span: tuple[int, int] | None = None,
+        *,
+        repeats: bool = False,
     ) -> None:
-        """Add deltas: group words (n, width), keys (n), and n of each sum; (group, key) pairs must not repeat.
+        """Add deltas: group words (n, width), keys (n), and n of each sum; ``repeats``: (group, key) pairs may repeat.
 
         What is known spares a look at them: ``bounds`` of the magnitudes of each sum, ``span`` of the keys.
         Raises `StateOverflowError` for a sum past 126 bits.
@@ -102,7 +104,8 @@ class OrderedIndex:
         groups = self._group_numbers(words)
         self._make_room(groups, keys, span)
         self._layout.add(groups, keys, values, bounds)
-        self._watch(groups, keys, values)
+        if self._net is not None:
+            self._watch(*(_distinct(groups, keys, values) if repeats else (groups, keys, values)))
         self._edits.append((groups, keys, values))
         self._edited += len(keys)
         if self._edited > self._most_edits:
