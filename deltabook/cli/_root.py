@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "exchange": "Run the simulated exchange.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "replay": "Play a recorded file through an exchange.",
-    "runtime": "Keep SQL views of the feed up to date on Spark.",
+    "runtime": "Keep SQL views of the feed up to date.",
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
 

@@ -171,6 +171,11 @@ class EpochLog(EpochLogReader):
                 self.disk.unlink(hidden)
         self.disk.sync_directory(self.directory)
         if self.latest() != newest:
+            if not committed:
+                raise EpochLogError(
+                    f"expected no epoch in {self.directory}, as the state beside it has committed none "
+                    f"(is it lost?), was {self.latest()}"
+                )
             raise EpochLogError(
                 f"expected epoch {newest}, the last one committed, as the newest in {self.directory}, "
                 f"was {self.latest()}"

@@ -57,19 +57,29 @@ def begin_catalogue(
         if len(selects) > most_views:
             raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
         writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
-    held = decode_program(writer.log.control(0))
+    held = _begun_with(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in held.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
     if selects and (given != begun_with or held.mode != mode):
         raise ServiceError(
             f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
-            "--views out and change the catalogue with `query add` and `query drop`"
+            "--views and --express out and change the catalogue with `query add` and `query drop`"
         )
     if writer.epoch < 1:
         if first is not None:
             writer.add_sections(first(held))
         writer.seal({})
     return held
+
+
+def _begun_with(writer: EpochWriter, where: str) -> Program:
+    control = writer.log.control(0)
+    if not control:
+        raise ServiceError(f"expected the control record of epoch 0 in {where}, which is kept for good, was none")
+    try:
+        return decode_program(control)
+    except ValueError as error:
+        raise ServiceError(f"expected a run directory that this version can read at {where}: {error}") from None
 
 
 def _nothing(old: Program, new: Program) -> None:

@@ -30,6 +30,7 @@ from runtime.service.subscription import Listener, Subscription
 __all__ = ["results_site"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
+_PATHS: Final = "/v1/status, /v1/views, /v1/views/NAME, /v1/changes or /metrics"
 _MOST_ROWS: Final = 100_000
 """Rows in one JSON answer, repeated ones counted: it is made on the reactor's thread."""
 
@@ -81,7 +82,7 @@ class _Unknown(Resource):
 
     def getChild(self, path: bytes, request: Request) -> Resource:
         del path, request
-        return _Leaf(lambda r: _missing(r, f"expected a path under /v1/, was {r.path.decode('ascii', 'replace')}"))
+        return _Leaf(lambda r: _missing(r, f"expected {_PATHS}, was {r.path.decode('ascii', 'replace')}"))
 
 
 class _Views(Resource):
