@@ -185,10 +185,12 @@ class _Planner:
             elif isinstance(clause, exp.Column) and not clause.table and not sources.scope.find(clause):
                 part = aliases.get(clause.name, clause)
             keys.append((part.name or f"key_{number}", part))
-        text = ", ".join(part.sql("duckdb") for _, part in keys)
-        return grouped(
-            step, keys, outputs, sources.scope.leaf, self._bounds, having=having, label=f" by {text}" if text else ""
+        by = ", ".join(part.sql("duckdb") for _, part in keys)
+        made = ", ".join(
+            f"{part.sql('duckdb')} AS {name}" for name, part in outputs if not isinstance(part, exp.Column)
         )
+        label = (f" by {by}" if by else "") + (f": {made}" if made else "")
+        return grouped(step, keys, outputs, sources.scope.leaf, self._bounds, having=having, label=label)
 
     def _numbered(
         self, step: Step, outputs: list[tuple[str, exp.Expr]], numbers: Sequence[str]
