@@ -92,7 +92,8 @@ class Upkeep:
         self._is_full = False
         self._ticks = 0
         self._thread: threading.Thread | None = None
-        self._failure = ""  # of the last work, which is tried again at the next look and not with every epoch
+        self._is_retiring_due = False
+        self._failures: frozenset[str] = frozenset()  # of the last work, tried again at the next look, not every epoch
         self._stopped = threading.Event()
 
     @property
@@ -110,7 +111,7 @@ class Upkeep:
         with self._lock:
             self._newest = footer.to_epoch
             self._bytes += self._epochs.disk.size(self._epochs.path(footer.to_epoch))
-            is_due = self._is_snapshot_due() and not self._failure
+            is_due = self._is_snapshot_due() and not self._failures
         if is_due:
             self.look()
 
@@ -144,23 +145,35 @@ class Upkeep:
         return limits.epochs > 0 and since > 0 and (is_time or self._is_full)
 
     def _work(self) -> None:
+        """Part by part: what one fails at keeps no other from being done, so that the limit holds in any case."""
+        failures = {
+            said
+            for part in (self._snapshot, self._full_result, self._retire, self._measure)
+            if (said := self._failed(part))
+        }
+        self._failures = frozenset(failures)
+
+    def _failed(self, part: Callable[[], None]) -> str:
         try:
-            with self._lock:
-                is_due, epoch = self._is_snapshot_due(), self._newest
-            if is_due:
-                self._take(epoch)
-            behind = self._results.since_full()
-            if behind >= self._config.snapshots.results or (behind and self._is_full):
-                self._put_full()
-                is_due = True
-            if (is_due or self._is_full) and not self._stopped.is_set():
-                self._retire()
-            self._measure()
-            self._failure = ""
+            part()
         except Exception as error:  # noqa: BLE001 (the log stands as it is, whatever the cause)
-            if self._failure != (failure := f"{type(error).__name__}: {error}"):
-                self._failure = failure
+            if (failure := f"{type(error).__name__}: {error}") not in self._failures:
                 self._log.failure("the run directory {directory} is not kept small", directory=self._directory)
+            return failure
+        return ""
+
+    def _snapshot(self) -> None:
+        with self._lock:
+            is_due, epoch = self._is_snapshot_due(), self._newest
+        if is_due:
+            self._take(epoch)
+            self._is_retiring_due = True
+
+    def _full_result(self) -> None:
+        behind = self._results.since_full()
+        if behind >= self._config.snapshots.results or (behind and self._is_full):
+            self._put_full()
+            self._is_retiring_due = True
 
     def _take(self, epoch: int) -> None:
         if self._snapshots.take(self._epochs, epoch, stopped=self._stopped.is_set):
@@ -169,6 +182,8 @@ class Upkeep:
             self._log.debug("snapshot of the relations at epoch {epoch}", epoch=epoch)
 
     def _retire(self) -> None:
+        if self._stopped.is_set() or not (self._is_retiring_due or self._is_full):
+            return
         passed = min(call() for call in self._passed)
         bases, kept = (1, RetentionConfig(0, 0)) if self._is_full else (2, self._config.retention)
         freed = retire(self._epochs, self._snapshots, passed, kept, bases)
@@ -180,6 +195,7 @@ class Upkeep:
             self._log.error("passed over: {reason}", reason=reason)
         self._snapshots.torn.clear()
         self._results.torn.clear()
+        self._is_retiring_due = False
         if freed:
             self._log.debug("{bytes} bytes behind epoch {passed} are free again", bytes=freed, passed=passed)
 

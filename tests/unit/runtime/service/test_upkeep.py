@@ -200,3 +200,21 @@ def test_there_is_room_again(tmp_path: Path) -> None:
     log.look()
     assert log.told == [True, False]
     assert used_bytes(tmp_path) == log.upkeep.used_bytes < 900_000
+
+
+def test_the_limit_holds_although_no_snapshot_can_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what may be retired is: the snapshot may fail because there is no room."""
+    log = Log(tmp_path, SnapshotConfig(epochs=3), RetentionConfig(100, 100), limit_megabytes=1)
+    for _ in range(8):
+        log.seal()
+    assert (log.log.first(), log.told) == (0, [])
+
+    def broken(*_: object, **__: object) -> bool:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(SnapshotDirectory, "take", broken)
+    log.seal(80_000)
+    log.look()
+    assert log.told == [True]
+    log.look()
+    assert log.log.first() == 7
