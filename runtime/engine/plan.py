@@ -103,7 +103,8 @@ class Context(ABC):
 
         Where one call is made at a time (`Pipeline.concurrency` of 1), they come again before all other input, so that
         the order stays. In parallel, they come again behind what waits, once another call has executed something or
-        none is under way. ``after_s``: not before so many seconds.
+        none is under way. A call that has executed nothing comes again behind what other sources have brought.
+        ``after_s``: not before so many seconds.
         """
 
     @abstractmethod

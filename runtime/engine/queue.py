@@ -32,7 +32,7 @@ class TaskQueue:
         self._changed = threading.Condition(threading.Lock())
 
     def admit(self, task: Task) -> None:
-        """Add a task for what a source brought; does nothing once the queue is closed."""
+        """Add a task for what a source brought, or for what only comes again; does nothing once the queue is closed."""
         with self._changed:
             if not self._closed:
                 self._admitted.append(task)

@@ -252,7 +252,10 @@ class RunningNode:
             is_ending = is_over and not self._running
             planned = self._due()
             parked = self._unpark() if self._parked is not None else None
-        if planned:
+        if planned and again and executed <= 0:  # it waits for others: behind what they have to do
+            for _ in range(planned):
+                self.query.queue.admit(WorkTask(self._weak))
+        elif planned:
             self._plan(planned)
         _release(parked)
         if is_over:

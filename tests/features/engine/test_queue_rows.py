@@ -317,3 +317,33 @@ def test_row_06_a_future_is_settled_once() -> None:
         future.when_done(lambda f: heard.append(f.outcome))
         future.settle(BarrierOutcome.REACHED, None)
         assert heard == [future.outcome] == [BarrierOutcome.NOT_RUNNING]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_row_02_a_pipeline_that_waits_for_another_input_keeps_nobody_from_working(concurrency: int) -> None:
+    """It has inputs come again and again, with tasks of the engine's own, and what it waits for is admitted work."""
+    with Harness(seed=2, workers=1) as harness:
+        waiting, other = harness.query("waiting"), harness.chain("other")
+        arrived: list[object] = []
+        first = waiting.pipeline("first", [waiting.source()])
+        waits = waiting.pipeline("waits", [first], concurrency=concurrency)
+        waiting.sink("sink", [waits])
+
+        def execute(inputs: Sequence[object], context: Context) -> None:
+            if not other.pipelines["sink"].received:
+                context.repeat(inputs)
+            else:
+                arrived.extend(inputs)
+
+        waiting.pipelines["waits"].on_execute = execute
+        harness.run(waiting)
+        harness.run(other)
+        waiting.sources["source"].inject(1)
+        for _ in range(20):
+            harness.stepper.step()  # type: ignore[union-attr]
+        other.sources["source"].inject(2)
+        for _ in range(500):
+            harness.stepper.step()  # type: ignore[union-attr]
+            harness.check()
+        assert other.pipelines["sink"].received == [2]
+        assert arrived == [1]
