@@ -66,9 +66,9 @@ class RowEnds:
         self._length = sum([part.stop - part.start for part in parts])
 
     @classmethod
-    def of(cls, batch: FormattedBatch) -> RowEnds:
-        """Those of a batch's rows."""
-        return cls((_Part(batch, 0, batch.rows.num_rows),))
+    def of(cls, *batches: FormattedBatch) -> RowEnds:
+        """Those of the rows of batches that follow each other."""
+        return cls(tuple([_Part(batch, 0, batch.rows.num_rows) for batch in batches]))
 
     def __add__(self, other: RowEnds) -> RowEnds:
         return RowEnds(self._parts + other._parts)

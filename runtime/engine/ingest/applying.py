@@ -15,11 +15,13 @@ from runtime.engine.ingest.opened import OpenEpoch
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.passing import Completed, MarkKind
 from runtime.engine.plan import Context, Pipeline
-from runtime.formats import FormattedBatch
+from runtime.formats import FormattedBatch, RawBuffer
 
 __all__ = ["Applying", "ApplyingConfig"]
 
 _MOST_INPUTS: Final = 256
+_JOINED_TUPLES: Final = 1 << 14
+"""Up to so many are joined, so that an adaptor takes them as one; it costs more to copy larger ones."""
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
 
@@ -71,7 +73,7 @@ class Applying(Pipeline):
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Apply what formatters have completed; at the end of an epoch the rest waits."""
-        self._work += [self._steps(each) for each in inputs if isinstance(each, Completed)]
+        self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         while self._work:
             is_over = next(self._work[0], self) is self
             if is_over:
@@ -153,13 +155,14 @@ class Applying(Pipeline):
 
     def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
         """What has become the next part of the stream goes into the epoch."""
-        for batch in origin.in_order(batches):
+        for part in _parts(origin.in_order(batches)):
             if origin.ended:
                 return
-            origin.take(batch)
+            origin.take(part)
             yield from self._drain(origin)
-            if batch.failure is not None:
-                self._fail(origin, str(origin.counted_on(batch.failure)))
+            failure = part[-1].failure
+            if failure is not None:
+                self._fail(origin, str(origin.counted_on(failure)))
 
     def _drain(self, origin: Origin) -> Iterator[None]:
         most = self._config.most_messages
@@ -199,3 +202,40 @@ class Applying(Pipeline):
         if not origin.source.replays:  # what no epoch holds yet would be forgotten
             self._open.set_aside(*origin.cut_at_end())
         origin.reconnect()
+
+
+def _joined(inputs: Sequence[Completed]) -> Iterator[Completed]:
+    """Small neighbours as one, in their order: what fails or ends stands behind the batches of its own input alone."""
+    batches: list[FormattedBatch] = []
+    raws: list[RawBuffer] = []
+    held = 0
+    for each in inputs:
+        tuples = sum([batch.tuples for batch in each.batches])
+        if (batches or raws) and held + tuples > _JOINED_TUPLES:
+            yield Completed(batches, raws)
+            batches, raws, held = [], [], 0
+        batches += each.batches
+        raws += each.raws
+        held += tuples
+        if each.failed or each.marks:
+            yield Completed(batches, raws, each.failed, each.marks)
+            batches, raws, held = [], [], 0
+    if batches or raws:
+        yield Completed(batches, raws)
+
+
+def _parts(batches: Sequence[FormattedBatch]) -> Iterator[Sequence[FormattedBatch]]:
+    """Small neighbours together, in their order; one that ends with a failure is the last of its part."""
+    part: list[FormattedBatch] = []
+    held = 0
+    for batch in batches:
+        if part and held + batch.tuples > _JOINED_TUPLES:
+            yield part
+            part, held = [], 0
+        part.append(batch)
+        held += batch.tuples
+        if batch.failure is not None:
+            yield part
+            part, held = [], 0
+    if part:
+        yield part

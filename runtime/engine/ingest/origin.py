@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import msgspec
@@ -175,19 +175,23 @@ class Origin:
         )
         return self.passed(self._end_offset + 1)
 
-    def take(self, batch: FormattedBatch) -> None:
-        """Put the rows of a batch behind those that wait, and see which of them may be applied."""
-        self._count(batch)
-        if batch.bad:
-            self._bad.add(batch.bad_offsets, tuple(map(self.counted_on, batch.dead)), batch.end_offset)
-        self._end_offset = batch.end_offset
-        rows, ends = self.adaptor.received(batch), RowEnds.of(batch)
+    def take(self, batches: Sequence[FormattedBatch]) -> None:
+        """Put the rows of the next batches behind those that wait, and see which of them may be applied."""
+        parts = [] if self._waiting is None else [self._waiting]
+        for batch in batches:
+            self._count(batch)
+            if batch.bad:
+                self._bad.add(batch.bad_offsets, tuple(map(self.counted_on, batch.dead)), batch.end_offset)
+            self._end_offset = batch.end_offset
+            received = self.adaptor.received(batch)
+            if received.num_rows:
+                parts.append(received)
+        if not parts:
+            return
+        rows, ends = parts[0] if len(parts) == 1 else pa.concat_batches(parts), RowEnds.of(*batches)
         if self._waiting is not None:
-            rows = pa.concat_batches([self._waiting, rows])
             ends = self._waiting_ends + ends
             self._waiting = None
-        if not rows.num_rows:
-            return
         prepared = self.adaptor.prepare(rows, ends)
         if prepared.cuttable.all():  # as of all but feeds: nothing to slice, of ten thousand small sources
             self._ready = prepared if len(prepared.cuttable) else None
