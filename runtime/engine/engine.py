@@ -97,11 +97,11 @@ class QueryEngine:
         with self._lock:
             is_shut_down = self._is_shut_down
             is_free = not is_shut_down and self._queries.setdefault(plan.query_id, query) is query
-        if is_free:
-            self.queue.put(StartQueryTask(query))
-        elif is_shut_down:
+            if is_free:
+                self.queue.put(StartQueryTask(query))  # before a shutdown that has seen it disposes of it
+        if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
-        else:
+        elif not is_free:
             ignored = partial(self._publisher.ignored, plan.query_id, "start", "a query with this id has not ended")
             self.queue.put(ignored)
 

@@ -11,6 +11,8 @@ import pytest
 from runtime.engine.errors import EngineError, PlanError
 from runtime.engine.listeners import PipelineStarted, PipelineStopped, QueryStatus
 from runtime.engine.plan import Plan
+from runtime.engine.queue import Task
+from runtime.engine.tasks import StartQueryTask
 from tests.harness import ControlledPipeline, ControlledSource, Harness, QueryBuilder
 from tests.harness.watch import ThreadedWatch
 
@@ -312,6 +314,23 @@ def test_row_12_the_engine_is_shut_down_while_queries_run(at: str) -> None:
     harness.engine.shutdown(1.0)
     harness.start(harness.chain("late"))
     assert ("late", "start", "the engine is shut down") in harness.status.ignored
+
+
+def test_row_12_a_query_that_is_started_during_a_shutdown_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shutdown comes right before the start's task is in the queue, if nothing keeps it from coming then."""
+    harness = Harness(seed=12)
+    put = harness.engine.queue.put
+
+    def shut_down_before(task: Task) -> None:
+        if isinstance(task, StartQueryTask) and not harness.engine._lock.locked():
+            harness.engine.shutdown(1.0)
+        put(task)
+
+    monkeypatch.setattr(harness.engine.queue, "put", shut_down_before)
+    harness.start(harness.chain())
+    harness.shutdown()
+    assert harness.engine.counters("query") is None
+    assert harness.status.has_ended("query")
 
 
 def test_row_12_a_worker_that_does_not_return_is_reported() -> None:
