@@ -46,7 +46,7 @@ class ExpressState:
         """What is kept; all of its views are of the express lane."""
         self.shard = ShardState(program, 0, 1)
         self._pool = StringPool()
-        self._saved_strings = 0
+        self._saved_strings = self._taken_strings = 0
         self.results = {view.name: MaterialisedView(view.columns, self._pool) for view in program.views}
         """View → its rows at the last epoch."""
 
@@ -80,7 +80,7 @@ class ExpressState:
         if self._is_new:
             return self.save_all()
         results = {n: encode_run(r.table.save()) for n, r in self.results.items() if r.table.dirty}
-        return self._encode(b"", self.shard.save(), self._saved_strings, results)
+        return self._taken(b"", self.shard.save(), self._saved_strings, results)
 
     def save_all(self) -> bytes:
         """See `RunHolder`."""
@@ -88,14 +88,13 @@ class ExpressState:
         for name, result in self.results.items():
             result.table.save()
             results[name] = encode_run(result.table.save_all())
-        return self._encode(encode_program(self.program), self.shard.save_all(), 0, results)
+        return self._taken(encode_program(self.program), self.shard.save_all(), 0, results)
 
     def on_saved(self) -> None:
         """See `RunHolder`."""
         for result in self.results.values():
             result.table.on_saved()
-        self._saved_strings = len(self._pool)
-        self._is_new = self.dirty = False
+        self._saved_strings = self._taken_strings
 
     def on_failed(self) -> None:
         """See `RunHolder`: the shard does not know what of it is durable, so the next save writes all."""
@@ -115,12 +114,15 @@ class ExpressState:
                 f"was format {run.format} from string {run.first_string}"
             )
         self._pool.extend(run.strings)
-        self._saved_strings = len(self._pool)
+        self._saved_strings = self._taken_strings = len(self._pool)
         self.shard.apply_run(run.shard)
         for name, table_run in run.results.items():
             self.results[name].table.apply_run(decode_run(table_run, name))
         self._is_new = self.dirty = False
 
-    def _encode(self, program: bytes, shard: bytes, first_string: int, results: dict[str, bytes]) -> bytes:
+    def _taken(self, program: bytes, shard: bytes, first_string: int, results: dict[str, bytes]) -> bytes:
+        """The run; what changes from now on is of the next one."""
+        self._taken_strings = len(self._pool)
+        self._is_new = self.dirty = False
         strings = self._pool.added_since(first_string)
         return msgspec.msgpack.encode(_Run(_RUN_FORMAT, program, shard, first_string, strings, results))

@@ -91,3 +91,18 @@ def test_a_program_that_follows_takes_standing_views_along() -> None:
 def test_a_run_of_nothing_known_is_refused() -> None:
     with pytest.raises(CorruptStateError, match="expected a run of the express lane"):
         ExpressState().apply_run(b"\xff\xff")
+
+
+def test_what_changes_while_a_commit_is_under_way_goes_out_with_the_next() -> None:
+    store = MemoryStore()
+    space, state = opened(store)
+    state.begin(PROGRAM)
+    for number in range(4):
+        step(state, number, "xyzw"[number])
+        edits = space.save()
+        step(state, 10, "xyzwv"[number + 1])
+        store.commit(edits)
+        space.on_saved()
+    space.commit()
+    _, again = opened(store)
+    assert held(again) == held(state) == [("v", 10), ("w", 13), ("x", 0), ("y", 11), ("z", 12)]
