@@ -149,7 +149,7 @@ def added_up(
         if len(varying) == 1 and rows >= _DENSE:
             low, high = int(varying[0].min()), int(varying[0].max())
             if high - low < 4 * rows:
-                return _scattered(varying[0] - low, high - low + 1, sums)
+                return _scattered(varying[0] - low, high - low + 1, sums, bounds)
         order = np.lexsort(varying[::-1]) if len(varying) > 1 else np.argsort(varying[0], kind="stable")
     changes = np.zeros(rows, np.bool_)
     changes[0] = True
@@ -170,14 +170,16 @@ def _is_ascending(columns: Sequence[Integers]) -> bool:
     return all(a < b for a, b in itertools.pairwise(rows))
 
 
-def _scattered(codes: Integers, size: int, sums: Sequence[Exact]) -> tuple[Integers, list[Exact]]:
+def _scattered(
+    codes: Integers, size: int, sums: Sequence[Exact], bounds: Sequence[int] | None
+) -> tuple[Integers, list[Exact]]:
     """Rows of equal codes added up in arrays over all codes, which needs no sorting."""
     example = np.full(size, -1, np.int64)
     example[codes] = np.arange(len(codes))
     present = np.flatnonzero(example >= 0)
     found: list[Exact] = []
-    for given in sums:
-        (value,) = fit(largest(given) * len(given), given)
+    for number, given in enumerate(sums):
+        (value,) = fit((largest(given) if bounds is None else bounds[number]) * len(given), given)
         total = np.zeros(size, value.dtype)
         np.add.at(total, codes, value)
         found.append(total[present])

@@ -87,7 +87,7 @@ class FactorReader:
         self._key = f"{factor.alias}.{factor.ordered}"
         self._is_monotone = factor.monotone
         self._conditions = [scalar(condition) for condition in factor.conditions]
-        self._near: dict[tuple[Scalar, bool], int] = {}  # where a condition turned at the last version
+        self._near: dict[Scalar, int] = {}  # where a condition turned at the last version
         used = {name for expr in (*factor.conditions, *(n.value for n in factor.nested)) for name in _names(expr)}
         self._nested = [self._reader(nested, program, indexes, used, nothing) for nested in factor.nested]
 
@@ -159,7 +159,7 @@ class FactorReader:
             turn = (
                 reader.turn(low, high)
                 if reader.is_key
-                else _turning(low, high, lambda value, reader=reader: self._exists(row, value, reader))  # type: ignore[misc]
+                else _turning(low, high, lambda value, reader=reader: self._exists(row, value, reader))[1]  # type: ignore[misc]
             )
             if turn is not None:
                 starts.add(turn)
@@ -178,11 +178,10 @@ class FactorReader:
             self._bind(row, value)
             return condition(row) is True
 
-        first = holds(low)
-        turn = _turning(low, high, holds, near=self._near.get((condition, first)))
+        first, turn = _turning(low, high, holds, near=self._near.get(condition))
         if turn is None:
             return (low, high) if first else None
-        self._near[condition, first] = turn
+        self._near[condition] = turn
         return (low, turn - 1) if first else (turn, high)
 
     def _scanned(self, index: Ranges, row: dict[str, Any]) -> tuple[Integers, list[Exact]]:
@@ -212,30 +211,36 @@ def _names(expr: Expr) -> Iterator[str]:
             yield from _names(argument)
 
 
-def _turning(low: int, high: int, holds: Callable[[int], bool], near: int | None = None) -> int | None:
-    """The least value at which it holds otherwise than at ``low``, if it does so from there to ``high``.
+def _turning(low: int, high: int, holds: Callable[[int], bool], near: int | None = None) -> tuple[bool, int | None]:
+    """Whether it holds at ``low``, and the least value from which on, up to ``high``, it does otherwise.
 
-    The search goes out from ``near`` in steps that double: few are needed where it has moved little.
+    The search goes out from ``near`` in steps that double: few are needed where it has moved little, two where it has
+    not moved.
     """
-    first = holds(low)
-    if holds(high) == first:
-        return None
-    if near is not None and low < near <= high:
-        step = 1
-        if holds(near) == first:
-            low = near
-            while near + step < high and holds(near + step) == first:
-                low, step = near + step, 2 * step
-            high = min(high, near + step)
-        else:
-            high = near
-            while near - step > low and holds(near - step) != first:
-                high, step = near - step, 2 * step
-            low = max(low, near - step)
+    step = 1
+    if near is None or not low < near <= high:
+        first = holds(low)
+        if holds(high) == first:
+            return first, None
+    elif (there := holds(near)) != holds(near - 1):
+        return not there, near
+    elif (first := holds(low)) == there:
+        low = near
+        while low + step < high and holds(low + step) == first:
+            low, step = low + step, 2 * step
+        if low + step < high:
+            high = low + step
+        elif holds(high) == first:
+            return first, None
+    else:
+        high = near - 1
+        while high - step > low and holds(high - step) != first:
+            high, step = high - step, 2 * step
+        low = max(low, high - step)
     while high - low > 1:
         middle = (low + high) // 2
         if holds(middle) == first:
             low = middle
         else:
             high = middle
-    return high
+    return first, high

@@ -54,7 +54,7 @@ class Whole:
 
     def add(self, delta: Delta) -> None:
         """Take over a delta of the map."""
-        self.table.add([total_of(value) for value in delta.sums])
+        self.table.add([total_of(value, bound) for value, bound in zip(delta.sums, delta.bounds, strict=True)])
 
     def read(self, frame: Frame, lookup: Lookup) -> Found:
         """Per row of the frame, the sums; its rows are taken out while there is nothing."""
@@ -124,10 +124,11 @@ class Ranges:
         words, known = plain_words([frame.keys[bound] for _, bound in lookup.on], frame.rows)
         groups = self.table.groups(words)
         matches = groups >= 0 if known is None else (groups >= 0) & known
-        for name in _bounds(lookup.ranges):
-            nulls = frame.keys[name].nulls if name in frame.keys else None
-            if nulls is not None:
-                matches = matches & ~nulls
+        if any([vector.nulls is not None for vector in frame.keys.values()]):  # noqa: C419 (a list is quicker)
+            for name in _bounds(lookup.ranges):
+                nulls = frame.keys[name].nulls if name in frame.keys else None
+                if nulls is not None:
+                    matches = matches & ~nulls
         if not matches.all():
             frame.take(matches)
             groups = groups[matches]

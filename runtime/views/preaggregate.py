@@ -6,6 +6,7 @@ the bounds of the columns prove that nothing passes 64 bits, which is nearly alw
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from typing import Final
@@ -50,6 +51,7 @@ __all__ = [
 Integers = npt.NDArray[np.int64]
 
 _MOST: Final = 2**63 - 1
+_TINY: Final = 32
 
 
 class _Product:
@@ -135,6 +137,8 @@ def rows_of(map_: Map, batch: RelationBatch) -> Payload:
         return plan.schema.empty_table()
     try:
         keys = [batch.key(key) for key in map_.keys]
+        if keys and math.prod([key.high - key.low + 1 for key in keys]) <= _TINY:
+            return _plain(plan, batch)  # there are so few groups that it pays for who reads them
         sums = [batch.weighted(total.expr) for total in map_.sums]
     except NotPlainError:
         return _exact(map_, batch)

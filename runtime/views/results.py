@@ -46,6 +46,9 @@ class GroupResult:
         self._names = (*(name for name, _ in keys), *self._sums)
         self._condition = None if body.having is None else scalar(body.having)
         self._output = _output(body.outputs, self._names)
+        shown = {output.name for output in body.outputs if isinstance(output, Col)}
+        self._shows_keys = body.having is None and shown.issuperset(name for name, _ in keys)
+        """Whether a row belongs to one group, so that rows of different groups are never equal."""
         self._pool = pool
         self._seen_words = b""
         self._seen_keys: list[tuple[Any, ...]] = []
@@ -60,7 +63,7 @@ class GroupResult:
             return self.add_row([total_of(value) for value in deltas], begun=begun)
         before, after, _ = self.table.add(words, deltas)
         if len(words) <= _FEW:
-            return self._table(self._few(words, before, after))
+            return self._few(words, before, after)
         same = np.logical_and.reduce([(a == b).astype(np.bool_) for a, b in zip(before, after, strict=True)])
         moved = np.flatnonzero(~same)
         return self._many(words[moved], [value[moved] for value in before], [value[moved] for value in after])
@@ -75,31 +78,46 @@ class GroupResult:
             self._count(counts, (), old, new)
         if self._empty is not None:
             counts[self._empty] = counts.get(self._empty, 0) + int(new[0] <= 0) - int(begun and old[0] <= 0)
-        return self._table(counts)
+        return self._counted(counts)
 
     def set_row(self, values: Sequence[int], *, begun: bool) -> pa.Table | None:
         """Make the one group's sums these."""
         assert isinstance(self.table, SumRow)
         return self.add_row([new - old for new, old in zip(values, self.table.values, strict=True)], begun=begun)
 
+    def set_groups(self, words: Integers, values: list[Exact], *, begun: bool) -> pa.Table | None:
+        """Make the groups these, which do not repeat, with these sums; gives what changes in the view."""
+        assert isinstance(self.table, SumTable)
+        return self.add(*self.table.difference(words, values), begun=begun)
+
     @property
     def nothing(self) -> tuple[Integers, list[Exact]]:
         """Words and sums of no groups."""
         return np.zeros((0, width_of(self._keys)), np.int64), [np.zeros(0, np.int64)] * len(self._sums)
 
-    def standing(self) -> tuple[Integers, list[Exact]]:
-        """Every group held and its weight and sums."""
-        assert isinstance(self.table, SumTable)
-        slots = self.table.live_slots()
-        return self.table.words(slots), self.table.values(slots)
-
-    def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> dict[tuple[Any, ...], int]:
-        counts: dict[tuple[Any, ...], int] = {}
-        olds, news = zip(*(v.tolist() for v in before), strict=True), zip(*(v.tolist() for v in after), strict=True)
-        for keys, old, new in zip(self._key_values(words), olds, news, strict=True):
-            if old != new:
-                self._count(counts, keys, old, new)
-        return counts
+    def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> pa.Table | None:
+        olds, news = zip(*[v.tolist() for v in before], strict=True), zip(*[v.tolist() for v in after], strict=True)
+        groups = zip(self._key_values(words), olds, news, strict=True)
+        if not self._shows_keys:
+            counts: dict[tuple[Any, ...], int] = {}
+            for keys, old, new in groups:
+                if old != new:
+                    self._count(counts, keys, old, new)
+            return self._counted(counts)
+        output = self._output
+        rows: list[tuple[Any, ...]] = []
+        weights: list[int] = []
+        for keys, old, new in groups:
+            gone = output(keys + old) if old[0] > 0 else None
+            come = output(keys + new) if new[0] > 0 else None
+            if gone != come:
+                if gone is not None:
+                    rows.append(gone)
+                    weights.append(-1)
+                if come is not None:
+                    rows.append(come)
+                    weights.append(1)
+        return self._table(rows, weights)
 
     def _count(
         self, counts: dict[tuple[Any, ...], int], keys: tuple[Any, ...], old: tuple[int, ...], new: tuple[int, ...]
@@ -126,11 +144,14 @@ class GroupResult:
             return None
         return self._output(values)
 
-    def _table(self, counts: Mapping[tuple[Any, ...], int]) -> pa.Table | None:
-        weights = [count for count in counts.values() if count]
-        if not weights:
+    def _counted(self, counts: Mapping[tuple[Any, ...], int]) -> pa.Table | None:
+        rows = [row for row, count in counts.items() if count]
+        return self._table(rows, [count for count in counts.values() if count])
+
+    def _table(self, rows: Sequence[tuple[Any, ...]], weights: Sequence[int]) -> pa.Table | None:
+        if not rows:
             return None
-        columns = zip(*(row for row, count in counts.items() if count), strict=True)
+        columns = zip(*rows, strict=True)
         arrays = [_column(values, column) for values, column in zip(columns, self._columns, strict=True)]
         return pa.Table.from_arrays([*arrays, pa.array(weights, _INTEGER)], schema=self._schema)
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from runtime.compiler.program import Program, Selected, Term, View
 from runtime.state import StringPool
-from runtime.state.columnar.exactsums import Exact, fit, largest, narrowed, of_integers, product, summed
-from runtime.views.deltas import aggregated
+from runtime.state.columnar.exactsums import Exact, narrowed, of_integers, product, summed
 from runtime.views.factors import FactorReader, Indexes
 from runtime.views.indexes import IndexSpec, Whole
 from runtime.views.results import GroupResult
@@ -57,13 +56,7 @@ class SelectedState:
         """What the present state of the indexes changes in the view."""
         if not self._is_grouped:
             return self._result.set_row(self._alone(), begun=begun)
-        words, sums = self._evaluated()
-        old_words, old_sums = self._result.standing()
-        if len(old_words):
-            words = np.concatenate([words, old_words])
-            sums = [_joined(new, old) for new, old in zip(sums, old_sums, strict=True)]
-            words, sums = aggregated(words, sums)
-        return self._result.add(words, sums, begun=begun)
+        return self._result.set_groups(*self._evaluated(), begun=begun)
 
     def resume(self) -> None:
         """All runs are applied."""
@@ -115,11 +108,6 @@ class SelectedState:
         return words, [_total(named, terms, len(words)) for terms in self._terms]
 
 
-def _joined(new: Exact, old: Exact) -> Exact:
-    (old,) = fit(largest(old), old)
-    return np.concatenate([new, -old])
-
-
 def _nullable(words: Integers, widths: Sequence[int]) -> Integers:
     """Words of keys that are not NULL, as those of nullable columns."""
     result = np.zeros((len(words), sum(widths) + len(widths)), np.int64)
@@ -136,8 +124,10 @@ def _total(named: Mapping[str, Exact], terms: Sequence[Term], rows: int) -> Exac
         value: Exact | None = None
         for name in term.columns:
             value = named[name] if value is None else product(value, named[name])
-        factor: Exact = of_integers([term.factor] * (rows if value is None else 1))
-        if value is None or term.factor != 1:
-            value = factor if value is None else product(value, np.repeat(factor, rows))
+        if value is not None and term.factor == -1:
+            value = -value
+        elif value is None or term.factor != 1:
+            factor = of_integers([term.factor] * rows)
+            value = factor if value is None else product(value, factor)
         total = value if total is None else summed(total, value)
     return np.zeros(rows, np.int64) if total is None else narrowed(total)

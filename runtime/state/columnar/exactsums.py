@@ -89,12 +89,12 @@ def grouped(values: Exact, starts: npt.NDArray[np.int64], bound: int | None = No
     return sums
 
 
-def total_of(values: Exact) -> int:
-    """The sum of all values."""
+def total_of(values: Exact, bound: int | None = None) -> int:
+    """The sum of all values; ``bound``: of their magnitudes."""
     if len(values) == 1:
         return int(values[0])
-    (values,) = fit(largest(values) * len(values), values)
-    return int(values.sum())
+    (values,) = fit((largest(values) if bound is None else bound) * len(values), values)
+    return int(np.add.reduce(values))
 
 
 def checked(values: Exact) -> Exact:

@@ -16,7 +16,7 @@ __all__ = ["Run", "Spine"]
 
 Integers = npt.NDArray[np.int64]
 
-_SMALL: Final = 1 << 15
+_SMALL: Final = 1 << 11
 """Runs up to this many entries are merged with any batch: a rewrite of them costs no more than looking into two."""
 _FACTOR: Final = 4
 _ROOM: Final = 2**62

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.state.columnar.exactsums import Exact, arrow_of, checked, exact_of, fit, largest
+from runtime.state.columnar.exactsums import Exact, arrow_of, checked, exact_of, fit, largest, summed
 from runtime.state.columnar.keyindex import KeyIndex
 from runtime.state.errors import CorruptStateError
 
@@ -94,10 +94,31 @@ class SumTable:
         self._touched.append(words)
         return before, after, slots
 
+    def difference(self, words: Integers, values: list[Exact]) -> tuple[Integers, list[Exact]]:
+        """What `add` has to be given so that these keys, each once, have these sums and no others are held."""
+        seen = self._seen_slots(words)
+        slots = self.lookup(words) if seen is None else seen
+        deltas = [summed(new, -old) for new, old in zip(values, self.values(slots), strict=True)]
+        if int(np.count_nonzero(slots >= 0)) == len(self):
+            return words, deltas
+        others = np.setdiff1d(self.live_slots(), slots)
+        gone = [-value for value in self.values(others)]
+        return (
+            np.concatenate([words, self.words(others)]),
+            [np.concatenate(pair) for pair in zip(deltas, gone, strict=True)],
+        )
+
+    def _seen_slots(self, words: Integers) -> Integers | None:
+        """The slots of the keys that were changed last, if it is these."""
+        if self._seen is not None and self._seen[0].shape == words.shape and (self._seen[0] == words).all():
+            return self._seen[1]
+        return None
+
     def _slots(self, words: Integers) -> Integers:
         """Slots of keys, made where there were none; a table of few keys is often changed in the same ones again."""
-        if self._seen is not None and np.array_equal(self._seen[0], words):
-            return self._seen[1]
+        seen = self._seen_slots(words)
+        if seen is not None:
+            return seen
         slots, _ = self._index.insert(words)
         self._seen = (words, slots) if len(words) <= _FEW else None
         return slots
