@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from twisted.logger import Logger
 
-from runtime.epochs import EpochLogReader, Footer, ResultLog, RetentionConfig, SnapshotDirectory, retire
+from runtime.epochs import EpochLogError, EpochLogReader, Footer, ResultLog, RetentionConfig, SnapshotDirectory, retire
 
 __all__ = ["SnapshotConfig", "Upkeep", "UpkeepConfig", "used_bytes"]
 
@@ -158,7 +158,11 @@ class Upkeep:
             part()
         except Exception as error:  # noqa: BLE001 (the log stands as it is, whatever the cause)
             if (failure := f"{type(error).__name__}: {error}") not in self._failures:
-                self._log.failure("the run directory {directory} is not kept small", directory=self._directory)
+                text = "the run directory {directory} is not kept small"
+                if isinstance(error, (EpochLogError, OSError)):  # says itself what is wrong where
+                    self._log.error(text + ": {reason}", directory=self._directory, reason=str(error))
+                else:
+                    self._log.failure(text, directory=self._directory)
             return failure
         return ""
 

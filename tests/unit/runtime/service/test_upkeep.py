@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from twisted.logger import formatEvent, globalLogPublisher
 
 from runtime.epochs import EpochLog, EpochLogReader, Footer, ResultLog, RetentionConfig, SnapshotDirectory
 from runtime.service.upkeep import SnapshotConfig, Upkeep, UpkeepConfig, used_bytes
@@ -144,6 +146,28 @@ def test_work_that_fails_is_told_once_and_tried_again_at_the_next_look(
     assert every_third.snapshots.epochs() == []
     every_third.look()
     assert every_third.snapshots.epochs() == [6]
+
+
+def test_a_damaged_segment_is_named_in_one_line(every_third: Log) -> None:
+    every_third.seal()
+    damaged = every_third.log.path(1)
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    heard: list[str] = []
+
+    def hear(event: Any) -> None:
+        if "is not kept small" in str(event["log_format"]):
+            heard.append(formatEvent(event))
+            assert "log_failure" not in event, "no traceback"
+
+    observer: Any = hear  # a function is one, though Twisted's types do not say so
+    globalLogPublisher.addObserver(observer)
+    try:
+        every_third.seal()
+        every_third.seal()
+    finally:
+        globalLogPublisher.removeObserver(observer)
+    assert len(heard) == 1
+    assert str(damaged) in heard[0]
 
 
 def test_after_a_stop_there_are_no_more(every_third: Log) -> None:
