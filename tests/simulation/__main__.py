@@ -23,7 +23,7 @@ _SHOWN = 10
 
 
 @click.command()
-@click.option("--seeds", default=1000, show_default=True, help="How many seeds.")
+@click.option("--seeds", type=click.IntRange(min=1), default=1000, show_default=True, help="How many seeds.")
 @click.option("--start", default=0, show_default=True, help="The first one.")
 @click.option("--jobs", default=min(2, os.cpu_count() or 1), show_default=True, help="Processes.")
 @click.option("--seed", type=int, help="This seed alone.")
