@@ -21,7 +21,7 @@ export BENCH_QUICK
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-12s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-13s %s\n", $$1, $$2}'
 
 setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
 	@scripts/setup.sh
@@ -41,7 +41,7 @@ fuzz-views: setup ## compare random queries over random streams with DuckDB: SEE
 fuzz-formats: setup ## format random files in random pieces, whole and broken: SECONDS=300 START=0
 	@$(PY) -m tests.conformance.formats.fuzz --seconds $(SECONDS) --start $(START)
 
-simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=20000 START=0
+simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 lint: setup ## check format, rules and types
