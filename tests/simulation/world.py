@@ -270,8 +270,8 @@ class World:
         self.trace.say("upkeep")
         self.counts["upkeeps"] += 1
         self.machine.threads.run_one()
-        if self.process.upkeep._failure:
-            self._expect_a_fault(self.process.upkeep._failure)
+        for failure in sorted(self.process.upkeep._failures):
+            self._expect_a_fault(failure)
         return True
 
     # Faults
