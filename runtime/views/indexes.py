@@ -145,6 +145,8 @@ class Ranges:
         self, part: Range, groups: Integers, frame: Frame, found: dict[tuple[object, bool], list[Exact]]
     ) -> list[Exact]:
         if part.high is None:
+            if part.low is not None and (part.low, part.low_strict) not in found:
+                return self.table.above(groups, integers(part.low, frame), inclusive=not part.low_strict)
             top = self.table.totals(groups)
         else:
             top = self._below(part.high, not part.high_strict, groups, frame, found)

@@ -32,7 +32,7 @@ from runtime.views.payload import (
     table_of,
 )
 from runtime.views.relationbatch import KeyCodes, RelationBatch, key_array
-from runtime.views.vectors import NotPlainError
+from runtime.views.vectors import NotPlainError, Vector
 
 __all__ = [
     "WEIGHT",
@@ -102,6 +102,8 @@ class _Plan:
         # Strings, because theirs is the only hash that is computed once.
         self.grouping = f"groups by {keys}"
         self.totals = [f"{base!r} by {keys}" for base in self.bases]
+        self.row_keys = [f"row key {key.expr!r} {key.type}" for key in map_.keys]
+        self.row_sums = [f"row sum {total.expr!r}" for total in map_.sums]
 
 
 _plan = Memo(_Plan)
@@ -136,15 +138,21 @@ def rows_of(map_: Map, batch: RelationBatch) -> Payload:
     if not batch.rows:
         return plan.schema.empty_table()
     try:
-        keys = [batch.key(key) for key in map_.keys]
+        keys: list[KeyCodes] = [
+            batch.kept(name) or batch.keep(name, _spread(batch.key(key), batch.rows))
+            for name, key in zip(plan.row_keys, map_.keys, strict=True)
+        ]
         if keys and math.prod([key.high - key.low + 1 for key in keys]) <= _TINY:
             return _plain(plan, batch)  # there are so few groups that it pays for who reads them
-        sums = [batch.weighted(total.expr) for total in map_.sums]
+        sums: list[Vector] = [
+            batch.kept(name) or batch.keep(name, batch.weighted(total.expr))
+            for name, total in zip(plan.row_sums, map_.sums, strict=True)
+        ]
     except NotPlainError:
         return _exact(map_, batch)
     bounds = [batch.heaviest(), *[total.high for total in sums]]
     values = [batch.weight, *[total.values for total in sums]]
-    return PlainPayload(plan.schema, [_spread(key, batch.rows) for key in keys], values, bounds, repeats=True)
+    return PlainPayload(plan.schema, keys, values, bounds, repeats=True)
 
 
 def _spread(key: KeyCodes, rows: int) -> KeyCodes:

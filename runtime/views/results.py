@@ -22,7 +22,7 @@ __all__ = ["GroupResult"]
 
 Integers = npt.NDArray[np.int64]
 
-_INTEGER: Final = pa.int64()
+_WIDE: Final = ARROW_TYPES["int128"]
 _FEW: Final = 48
 """Up to so many groups are quicker one by one than as columns."""
 
@@ -49,6 +49,8 @@ class GroupResult:
         shown = {output.name for output in body.outputs if isinstance(output, Col)}
         self._shows_keys = body.having is None and shown.issuperset(name for name, _ in keys)
         """Whether a row belongs to one group, so that rows of different groups are never equal."""
+        self._places = self._places_shown() if self._shows_keys else None
+        """Per output, its place among the sums, or -1 - its place among the keys; None: rows are not that plain."""
         self._pool = pool
         self._seen_words = b""
         self._seen_keys: list[tuple[Any, ...]] = []
@@ -62,6 +64,8 @@ class GroupResult:
         if isinstance(self.table, SumRow):
             return self.add_row([total_of(value) for value in deltas], begun=begun)
         before, after, _ = self.table.add(words, deltas)
+        if self._places is not None and not words[:, ::2].any() and object not in [v.dtype for v in (*before, *after)]:
+            return self._plain(self._places, words, before, after)
         if len(words) <= _FEW:
             return self._few(words, before, after)
         same = np.logical_and.reduce([(a == b).astype(np.bool_) for a, b in zip(before, after, strict=True)])
@@ -94,6 +98,40 @@ class GroupResult:
     def nothing(self) -> tuple[Integers, list[Exact]]:
         """Words and sums of no groups."""
         return np.zeros((0, width_of(self._keys)), np.int64), [np.zeros(0, np.int64)] * len(self._sums)
+
+    def _places_shown(self) -> list[int] | None:
+        """See `_places`; None where a row is more than integer keys and sums."""
+        known = {name: place for place, name in enumerate(self._sums)}
+        known |= {key.name: -1 - place for place, key in enumerate(self._keys)}
+        places = []
+        for output, column in zip(self._outputs, self._columns, strict=True):
+            place = known[output.name] if isinstance(output, Col) else None
+            if place is None or column.type not in (("int64", "int128") if place >= 0 else ("int64",)):
+                return None
+            places.append(place)
+        return places if all(key.type == "int64" for key in self._keys) else None
+
+    def _plain(
+        self, places: Sequence[int], words: Integers, before: list[Integers], after: list[Integers]
+    ) -> pa.Table | None:
+        """What changes where a row of the view is a group's keys, none of them NULL, and sums of 64 bits."""
+        was, is_there = before[0] > 0, after[0] > 0
+        differs = was != is_there
+        for place in places:
+            if place >= 0:
+                differs |= before[place] != after[place]
+        gone, come = (was & differs).nonzero()[0], (is_there & differs).nonzero()[0]
+        rows = len(gone) + len(come)
+        if not rows:
+            return None
+        arrays = []
+        for place, column in zip(places, self._columns, strict=True):
+            old, new = (before[place], after[place]) if place >= 0 else (words[:, -1 - 2 * place],) * 2
+            values = np.concatenate([old.take(gone), new.take(come)])
+            arrays.append(pa.array(values) if column.type == "int64" else _wide(values))
+        weights = np.ones(rows, np.int64)
+        weights[: len(gone)] = -1
+        return pa.Table.from_arrays([*arrays, pa.array(weights)], schema=self._schema)
 
     def _few(self, words: Integers, before: list[Exact], after: list[Exact]) -> pa.Table | None:
         olds, news = zip(*[v.tolist() for v in before], strict=True), zip(*[v.tolist() for v in after], strict=True)
@@ -153,7 +191,7 @@ class GroupResult:
             return None
         columns = zip(*rows, strict=True)
         arrays = [_column(values, column) for values, column in zip(columns, self._columns, strict=True)]
-        return pa.Table.from_arrays([*arrays, pa.array(weights, _INTEGER)], schema=self._schema)
+        return pa.Table.from_arrays([*arrays, pa.array(np.array(weights, np.int64))], schema=self._schema)
 
     def _many(self, words: Integers, before: list[Exact], after: list[Exact]) -> pa.Table:
         tables = []
@@ -191,6 +229,13 @@ def _output(outputs: Sequence[Expr], names: Sequence[str]) -> Callable[[tuple[An
     return row
 
 
+def _wide(values: Integers) -> pa.Array:
+    halves = np.empty((len(values), 2), np.int64)
+    halves[:, 0] = values
+    np.right_shift(values, 63, out=halves[:, 1])
+    return pa.Array.from_buffers(_WIDE, len(values), [None, pa.py_buffer(halves)])
+
+
 def _python_values(array: pa.Array) -> list[Any]:
     values: list[Any] = array.to_pylist()
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(array.type) else values
@@ -202,8 +247,8 @@ def _column(values: Sequence[Any], column: Column) -> pa.Array:
         return wide_array(values)
     if column.type == "int64" and {*map(type, values)} == {int}:
         try:
-            return pa.array(values, _INTEGER)
-        except (OverflowError, pa.ArrowInvalid):
+            return pa.array(np.array(values, np.int64))  # of a list Arrow looks into the environment first
+        except OverflowError:
             pass  # refused below, in words of the view
     return as_column(_narrow(values, column), column)
 

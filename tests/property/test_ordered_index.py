@@ -33,6 +33,12 @@ def check(index: OrderedIndex, held: dict[Entry, list[int]], rng: np.random.Gene
         for place, (group, bound) in enumerate(zip(asked.tolist(), bounds.tolist(), strict=True)):
             part = [v for (g, k), v in held.items() if g == group and (k < bound or (inclusive and k == bound))]
             assert [int(sums[place]) for sums in found] == [sum(v[i] for v in part) for i in range(2)]
+        known = numbers >= 0
+        found = index.above(numbers[known], bounds[known], inclusive=inclusive)
+        pairs = zip(asked[known].tolist(), bounds[known].tolist(), strict=True)
+        for place, (group, bound) in enumerate(pairs):
+            part = [v for (g, k), v in held.items() if g == group and (k > bound or (inclusive and k == bound))]
+            assert [int(sums[place]) for sums in found] == [sum(v[i] for v in part) for i in range(2)]
     totals = index.totals(numbers)
     for place, group in enumerate(asked.tolist()):
         part = [v for (g, _), v in held.items() if g == group]
@@ -138,6 +144,39 @@ def test_a_sum_table_is_a_dictionary(largest: int) -> None:
         values = table.values(live)
         found = {tuple(w): [int(v[i]) for v in values] for i, w in enumerate(table.words(live).tolist())}
         assert found == {entry: sums for entry, sums in held.items() if any(sums)}
+
+
+@pytest.mark.parametrize("span", [99, 2**50])
+def test_entries_that_repeat_count_together_also_where_signs_are_watched(span: int) -> None:
+    rng = np.random.default_rng(span)
+    index, held = OrderedIndex(0, 2, watches_signs=True), defaultdict[int, list[int]](lambda: [0, 0])
+    for _ in range(40):
+        keys = rng.choice(rng.integers(-span, span, 9), 30)
+        values = [rng.integers(-4, 5, 30), rng.integers(0, 3, 30)]
+        index.add(np.zeros((30, 0), np.int64), keys, [value.copy() for value in values], repeats=True)
+        for key, *sums in zip(keys.tolist(), *(value.tolist() for value in values), strict=True):
+            held[key] = [a + b for a, b in zip(held[key], sums, strict=True)]
+        _, ordered, found = index.entries()
+        assert dict(zip(ordered.tolist(), zip(*(f.tolist() for f in found), strict=True), strict=True)) == {
+            key: tuple(sums) for key, sums in held.items() if any(sums)
+        }
+        assert index.has_negative([0]) >= any(sums[0] < 0 for sums in held.values())
+        assert any(min(sums) < 0 for sums in held.values()) >= index.has_negative([0, 1])
+
+
+@pytest.mark.parametrize("largest", [100, 2**70])
+def test_the_difference_makes_a_sum_table_what_is_asked_for(largest: int) -> None:
+    rng = np.random.default_rng(largest % 97)
+    table = SumTable(1, 2)
+    for step in range(30):
+        wanted = {int(key): [int(rng.integers(1, 9)) * (largest // 10), step] for key in rng.integers(0, 20, step % 6)}
+        words = np.array(list(wanted), np.int64)[:, None].reshape(-1, 1)
+        values = [exact([v[i] for v in wanted.values()]) for i in range(2)]
+        table.add(*table.difference(words, values))
+        table._check()
+        live = table.live_slots()
+        found = zip(*(v.tolist() for v in table.values(live)), strict=True)
+        assert dict(zip(table.words(live)[:, 0].tolist(), map(list, found), strict=True)) == wanted
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -55,10 +55,17 @@ class Dense:
 
     def below(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.below`."""
-        flat = np.minimum(self._packing.places(bounds, inclusive=inclusive), self._used.stop)
-        if self.groups > 1:
-            flat += groups * ((1 << self._packing.bits) + 1)
+        flat = self._flat(groups, bounds, inclusive=inclusive)
         return [self._upto(number).reshape(-1).take(flat) for number in range(len(self._cells))]
+
+    def above(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
+        """See `OrderedIndex.above`."""
+        flat = self._flat(groups, bounds, inclusive=not inclusive)
+        found = []
+        for number in range(len(self._cells)):
+            running = self._upto(number)
+            found.append(running[:, self._used.stop].take(groups) - running.reshape(-1).take(flat))
+        return found
 
     def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
         """See `OrderedIndex.between`."""
@@ -141,6 +148,13 @@ class Dense:
         if used != self._used:
             self._used = used
             self._stale = [slice(0, self.groups)] * len(self._cells)
+
+    def _flat(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> Integers:
+        """Where the running totals of what is below bounds stand."""
+        flat = np.minimum(self._packing.places(bounds, inclusive=inclusive), self._used.stop)
+        if self.groups > 1:
+            flat += groups * ((1 << self._packing.bits) + 1)
+        return flat
 
     def _place(self, bound: int, *, inclusive: bool) -> int:
         return min(max(bound - self._packing.base + inclusive, 0), self._used.stop)

@@ -125,6 +125,10 @@ class OrderedIndex:
         found = self._layout.below(np.where(known, groups, 0), bounds, inclusive=inclusive)
         return [np.where(known, sums, 0) for sums in found]
 
+    def above(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
+        """Per row, the sums of its group's entries above a bound; no group is -1."""
+        return self._layout.above(groups, bounds, inclusive=inclusive)
+
     def totals(self, groups: Integers) -> list[Exact]:
         """Per row, the sums of all entries of its group; zeros where the group is -1."""
         known = groups >= 0

@@ -127,6 +127,11 @@ class Spine:
         starts = self._pack(groups[firsts], np.zeros(len(firsts), np.int64))
         return self._between(starts, self._pack(groups, self._packing.places(bounds, inclusive=inclusive)), lengths)
 
+    def above(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
+        """See `OrderedIndex.above`."""
+        starts = self._pack(groups, self._packing.places(bounds, inclusive=not inclusive))
+        return self._between(starts, self._pack(groups + 1, np.zeros(len(groups), np.int64)))
+
     def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
         """See `OrderedIndex.between`."""
         low_place, high_place = (
