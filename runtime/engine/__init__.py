@@ -20,7 +20,7 @@ from runtime.engine.errors import BarrierError, EngineError, PlanError
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
 from runtime.engine.plan import Context, Emitter, Node, Pipeline, Plan, Source
 from runtime.engine.queue import TaskQueue
-from runtime.engine.running_query import QueryCounters
+from runtime.engine.running import QueryCounters
 from runtime.engine.workers import Workers
 
 __all__ = [

@@ -19,14 +19,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from runtime.engine.running_calls import start, stop
+from runtime.engine.running.calls import start, stop
 
 if TYPE_CHECKING:
     from runtime.engine.lifetime import CallbackReference
-    from runtime.engine.running_context import Call
-    from runtime.engine.running_node import RunningNode
-    from runtime.engine.running_query import RunningQuery
-    from runtime.engine.running_source import RunningSource
+    from runtime.engine.running.context import Call
+    from runtime.engine.running.node import RunningNode
+    from runtime.engine.running.query import RunningQuery
+    from runtime.engine.running.source import RunningSource
 
 __all__ = [
     "EngineTask",

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runtime.engine.barriers import Barrier
-from runtime.engine.gate import Edge, Gate
-from runtime.engine.inbox import Entry, Inbox
 from runtime.engine.lifetime import CallbackReference, callback
 from runtime.engine.plan import Node, Pipeline
-from runtime.engine.running_calls import discard, perform
-from runtime.engine.running_context import DRAIN, END, INPUTS, START, Call, RunningContext
+from runtime.engine.running.calls import discard, perform
+from runtime.engine.running.context import DRAIN, END, INPUTS, START, Call, RunningContext
+from runtime.engine.running.gate import Edge, Gate
+from runtime.engine.running.inbox import Entry, Inbox
 from runtime.engine.tasks import PendingPipelineStopTask, StopPipelineTask, WorkTask
 
 if TYPE_CHECKING:
-    from runtime.engine.running_query import RunningQuery
+    from runtime.engine.running.query import RunningQuery
 
 __all__ = ["RunningNode"]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 from runtime.engine.lifetime import CallbackReference
 from runtime.engine.plan import Emitter, Node, Source
-from runtime.engine.running_calls import said
+from runtime.engine.running.calls import said
 from runtime.engine.tasks import FailSourceTask, StopSourceTask
 
 if TYPE_CHECKING:
-    from runtime.engine.gate import Edge
-    from runtime.engine.running_query import RunningQuery
+    from runtime.engine.running.gate import Edge
+    from runtime.engine.running.query import RunningQuery
 
 __all__ = ["RunningSource"]
 

@@ -12,11 +12,11 @@ from runtime.engine.listeners import (
     TaskEmitted,
     TaskStarted,
 )
-from runtime.engine.running_context import DRAIN, END, INPUTS, START, STOP, Call, RunningContext
+from runtime.engine.running.context import DRAIN, END, INPUTS, START, STOP, Call, RunningContext
 from runtime.engine.workers import current_worker
 
 if TYPE_CHECKING:
-    from runtime.engine.running_node import RunningNode
+    from runtime.engine.running.node import RunningNode
 
 __all__ = ["discard", "perform", "said", "start", "stop"]
 

@@ -11,9 +11,7 @@ import msgspec
 
 from runtime.engine.admission import Admission
 from runtime.engine.barriers import Barrier, BarrierCycle, BarrierDurations, BarrierFuture, BarrierOutcome
-from runtime.engine.cuts import BarrierPlaces
 from runtime.engine.errors import BarrierError
-from runtime.engine.gate import Edge
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (
     QueryFailed,
@@ -26,9 +24,11 @@ from runtime.engine.listeners import (
 from runtime.engine.plan import Plan, Source
 from runtime.engine.publishing import Publisher
 from runtime.engine.queue import TaskQueue
-from runtime.engine.running_calls import said
-from runtime.engine.running_node import RunningNode
-from runtime.engine.running_source import RunningSource
+from runtime.engine.running.calls import said
+from runtime.engine.running.cuts import BarrierPlaces
+from runtime.engine.running.gate import Edge
+from runtime.engine.running.node import RunningNode
+from runtime.engine.running.source import RunningSource
 from runtime.engine.tasks import StartPipelineTask, TaskCallbacks
 
 __all__ = ["QueryCounters", "RunningQuery"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from runtime.engine.admission import Ticket
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
-from runtime.engine.inbox import Entry
 from runtime.engine.plan import Context
+from runtime.engine.running.inbox import Entry
 
 if TYPE_CHECKING:
-    from runtime.engine.running_node import RunningNode
+    from runtime.engine.running.node import RunningNode
 
 __all__ = ["DRAIN", "END", "INPUTS", "START", "STOP", "Call", "RunningContext"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 
 if TYPE_CHECKING:
-    from runtime.engine.running_node import RunningNode
+    from runtime.engine.running.node import RunningNode
 
 __all__ = ["Edge", "Gate"]
 

@@ -1,0 +1,16 @@
+"""A plan that is carried out: what the engine keeps of it, and who may touch that when.
+
+```
+RunningQuery ──▶ RunningSource ──Edge──▶ RunningNode ──Edge──▶ RunningNode …      each keeps its successors from ending
+  state, barriers    emitter, hold         Inbox: what waits     │
+  (query)            (source)              Gate: producers that  └▶ Call, RunningContext ──▶ pipeline
+                                           passed the barrier       (calls, context: the worker's, without locks)
+```
+
+Locks are taken in the order query, source, node, queue or admission; none is held while the user's code runs.
+"""
+
+from runtime.engine.running.cuts import barrier_places
+from runtime.engine.running.query import QueryCounters, RunningQuery
+
+__all__ = ["QueryCounters", "RunningQuery", "barrier_places"]
