@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.catalogue import Changed
 
@@ -27,9 +28,7 @@ def open_results(
     results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
 ) -> Any:
     """An answer of the runtime at HOST:PORT, to be read and closed; raises `ConfigurationError` with its refusal."""
-    host, _, port = results.rpartition(":")
-    if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-        raise ConfigurationError(f"expected HOST:PORT for --results, was {results!r}")
+    address(results, "--results")
     try:
         headers = {"Content-Type": "application/json"} if body else {}
         request = urllib.request.Request(f"http://{results}{path}", method=method, data=body, headers=headers)

@@ -7,6 +7,8 @@ from typing import Literal
 
 import click
 
+from deltabook.cli._addresses import address
+
 __all__ = ["command"]
 
 
@@ -47,6 +49,8 @@ def command(  # noqa: PLR0917 - click passes every option by name
     --param NAME.KEY=VALUE sets a strategy's parameter, --param NAME.risk.KEY=VALUE one of its limits. SIGTERM and
     SIGINT cancel all resting orders and end; SIGUSR1 is the kill switch: orders are cancelled, new ones refused.
     """
+    address(results, "--results")
+    address(orders, "--orders")
     from algo_engine.app import AlgoConfig, run
 
     run(

@@ -14,6 +14,7 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
 
+from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, read_script
@@ -44,13 +45,6 @@ def _selects(files: str, option: str, lane: Lane | None = None) -> list[NamedSel
     if files and not selects:
         raise ConfigurationError(f"expected at least one SELECT in {option}, was none in {files!r}")
     return [replace(select, lane=lane) for select in selects] if lane is not None else selects
-
-
-def _address(text: str, option: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigurationError(f"expected HOST:PORT for {option}, was {text!r}")
-    return host, int(port)
 
 
 def _tick_units(tick: str) -> int:
@@ -165,7 +159,7 @@ def command(
     most_workers = workers or (1 if express and not views else 2)
     config = LiveConfig(
         directory=directory,
-        feed=_address(feed, "--feed"),
+        feed=address(feed, "--feed"),
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,

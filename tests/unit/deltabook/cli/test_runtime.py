@@ -48,7 +48,7 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     assert "gone.sql, which is not there" in run(tmp_path, views="gone.sql")
 
 
-@pytest.mark.parametrize("feed", ["nowhere", "host:", "host:port", "host:0", "host:65536", ":1"])
+@pytest.mark.parametrize("feed", ["nowhere", "host:", "host:port", "host:0", "host:65536", ":1", "http://127.0.0.1:1"])
 def test_an_address_that_is_none_is_one_line(tmp_path: Path, feed: str) -> None:
     assert f"expected HOST:PORT for --feed, was {feed!r}" in run(tmp_path, feed=feed)
 
