@@ -40,8 +40,8 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Limits:
     """How long the supervisor waits, in seconds."""
 
-    ready_s: float = 120.0
-    """For a child to say that it is ready."""
+    ready_s: float = 300.0
+    """For a child to say that it is ready; a machine that is busy takes minutes to start Spark."""
     first_update_s: float = 120.0
     """For the first view update once all are ready."""
     stop_s: float = 20.0
@@ -116,26 +116,35 @@ class Supervisor:
         child = Child(stage.role, stage.command(ports), self._folder / f"{stage.role}.log", self._environ)
         self._children.append(child)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
-        self._wait(lambda: child.ready is not None, self._limits.ready_s, f"{stage.role} to be ready")
+        what = f"{stage.role} to be ready"
+        self._wait(lambda: child.ready is not None, self._limits.ready_s, what, stage.role)
         assert child.ready is not None
         return child.ready
 
     def _watch(self) -> None:
-        self._wait(lambda: self.figures.view_updates > 0, self._limits.first_update_s, "a first view update")
+        first_s = self._limits.first_update_s
+        self._wait(lambda: self.figures.view_updates > 0, first_s, "a first view update", "runtime")
         self.figures.start()
         self._screen.say(f"first view update; running for {self._seconds:g} s")
         self._wait(lambda: False, self._seconds)
         self.figures.finish()
         self._screen.say("stopping")
 
-    def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "") -> None:
-        """Turn until `done`, or `limit_s` seconds are up, which is an error if `what` was waited for."""
+    def _wait(self, done: Callable[[], bool], limit_s: float, what: str = "", role: str = "") -> None:
+        """Turn until `done`, or `limit_s` seconds are up, which is an error if `what` was waited for.
+
+        The error names the log of ``role``, which says what it was busy with.
+        """
         deadline = self._clock() + limit_s
         while not done():
             remaining = deadline - self._clock()
             if remaining <= 0:
                 if what:
-                    raise DemoError(f"expected {what} within {limit_s:g} s, was not")
+                    log = self._folder / f"{role}.log"
+                    raise DemoError(
+                        f"expected {what} within {limit_s:g} s, was not; {log} says how far it has come, "
+                        "`deltabook doctor` what is missing"
+                    )
                 return
             self._turn(min(remaining, self._limits.tick_s))
 
