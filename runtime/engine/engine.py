@@ -48,7 +48,7 @@ class QueryEngine:
     """Carries out plans, each in the shape of a query with an id, on workers that they all share.
 
     The calls may come from any thread and do not wait, `shutdown` excepted; workers do what they ask for, and the
-    listeners hear of it. `_queries` belongs to who holds `_lock`.
+    listeners hear of it. `_queries` and `_telling` belong to who holds `_lock`.
     """
 
     _log = Logger()
@@ -67,6 +67,7 @@ class QueryEngine:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._queries: dict[str, RunningQuery] = {}
+        self._telling: dict[str, list[StartQueryTask]] = {}  # ended, and yet to say so: what starts under the id then
         self._is_shut_down = False
         self.queue = TaskQueue(now_s)
         """What waits for workers."""
@@ -92,11 +93,14 @@ class QueryEngine:
             publisher=self._publisher,
             now_s=self._now_s,
             on_ended=self._ended,
+            on_told=self._told,
         )
         with self._lock:
             is_shut_down = self._is_shut_down
             is_free = not is_shut_down and self._queries.setdefault(plan.query_id, query) is query
-            if is_free:
+            if is_free and plan.query_id in self._telling:
+                self._telling[plan.query_id].append(StartQueryTask(query))
+            elif is_free:
                 self.queue.put(StartQueryTask(query))  # before a shutdown that has seen it disposes of it
         if is_shut_down:
             self._publisher.ignored(plan.query_id, "start", "the engine is shut down")
@@ -154,8 +158,15 @@ class QueryEngine:
         self.queue.close()
 
     def _ended(self, query: RunningQuery) -> None:
+        """The id is free; but what starts under it says nothing before this query has said how it ended."""
         with self._lock:
             del self._queries[query.query_id]
+            self._telling[query.query_id] = []
+
+    def _told(self, query: RunningQuery) -> None:
+        with self._lock:
+            for task in self._telling.pop(query.query_id):
+                self.queue.put(task)
 
     def _on_fault(self, error: BaseException) -> None:
         self.faults += 1

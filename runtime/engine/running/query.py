@@ -78,23 +78,24 @@ class RunningQuery:
         publisher: Publisher,
         now_s: Callable[[], float],
         on_ended: Callable[[RunningQuery], None],
+        on_told: Callable[[RunningQuery], None],
     ) -> None:
+        """``on_ended`` is called when nothing is left, ``on_told`` when the listeners have heard of it."""
         self.query_id = plan.query_id
         self.queue = queue
         self.admission = admission
         self.publisher = publisher
         self.now_s = now_s
         self._places = places
-        self._on_ended = on_ended
+        self._on_ended, self._on_told = on_ended, on_told
         self._lock = threading.Lock()
         self._plan: Plan | None = plan
         self._state = _State.REGISTERED
         self._reason = ""
         self._setup: CallbackOwner | None = None
         self._opening: CallbackReference | None = None  # the query does not end before its sources are open
-        self._nodes: dict[
-            RunningNode, None
-        ] = {}  # those that have not ended, those that are fed behind what feeds them
+        # Those that have not ended, in an order in which each stands behind what feeds it.
+        self._nodes: dict[RunningNode, None] = {}
         self._sources: dict[RunningSource, None] = {}
         self._cycle = BarrierCycle(now_s, shares_begun=not places.cut_points)
         self._remaining: set[RunningNode] = set()  # nodes that have yet to pass the barrier on
@@ -234,6 +235,7 @@ class RunningQuery:
         else:
             self.publisher.event(QueryStopped(self.query_id, self.now_s()))
             self.publisher.status(self.query_id, QueryStatus.STOPPED, reason)
+        self._on_told(self)
 
     # What its parts report
 

@@ -184,3 +184,28 @@ def test_row_18_without_a_listener_no_event_is_made() -> None:
         query.sources["source"].inject(*range(10))
         harness.until(lambda: len(query.pipelines["sink"].received) == 10)
         assert not [event for event in made if isinstance(event, TaskStarted | TaskCompleted | TaskEmitted)]
+
+
+def test_row_17_a_query_says_how_it_ended_before_another_under_its_id_says_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other one is started, and workers have time for it, while the first is about to say that it has stopped."""
+    harness = Harness(seed=17, checks=False)
+    hear = harness.status.on_status
+    second = harness.chain()
+
+    def heard_late(query_id: str, status: QueryStatus, reason: str) -> None:
+        if status is QueryStatus.STOPPED and not second.sources["source"].opens and harness.stepper is not None:
+            harness.start(second)
+            harness.stepper.run(50)
+        hear(query_id, status, reason)
+
+    monkeypatch.setattr(harness.status, "on_status", heard_late)
+    harness.run(harness.chain())
+    harness.stop()
+    registered, running, stopped, _ = QueryStatus
+    harness.until(lambda: harness.status.of("query").count(running) == 2)
+    assert harness.status.of("query") == [registered, running, stopped, registered, running]
+    monkeypatch.undo()
+    harness.stop()
+    harness.shutdown()
