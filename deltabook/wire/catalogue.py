@@ -30,8 +30,8 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where it starts, from 1."""
     column: int = 1
     """Where it starts, from 1."""
-    lane: Literal["spark", "express"] = "spark"
-    """What keeps it."""
+    lane: Literal["spark", "express", ""] = ""
+    """What keeps it; empty: Spark, or the one lane of a runtime that has no other."""
 
 
 class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

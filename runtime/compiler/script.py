@@ -32,6 +32,8 @@ class NamedSelect:
     """The script, for messages."""
     lane: Lane = "spark"
     """What keeps the view: the ``lane`` of its TBLPROPERTIES."""
+    any_lane: bool = field(default=False, compare=False)
+    """Nothing says what keeps the view: ``lane`` is the usual one, and a runtime without it may take another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class _Reader:
     def read_text(self, text: Text, folder: Path, stem: str, chain: tuple[Path, ...]) -> None:
         cursor = Cursor(text, tokenise(text))
         # Plain SELECTs get names only when their number is known.
-        named: list[tuple[int, int, str | None, Lane]] = []
+        named: list[tuple[int, int, str | None, Lane | None]] = []
         while cursor.token.kind != "end":
             if cursor.take_symbol(";"):
                 continue
@@ -98,7 +100,7 @@ class _Reader:
             if cursor.take("INCLUDE"):
                 self._include(cursor, folder, chain)
             elif cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("("):
-                named.append((*_statement(cursor), None, "spark"))
+                named.append((*_statement(cursor), None, None))
             elif cursor.take("CREATE"):
                 view = self._create(cursor, start, folder)
                 if view is not None:
@@ -111,14 +113,14 @@ class _Reader:
         for start, end, name, lane in named:
             self._add_select(text, start, end, (name or next(stems)).lower(), lane)
 
-    def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane] | None:
-        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name and lane."""
+    def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
+        """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name, and its lane if it has one."""
         if cursor.take("OR"):
             cursor.keyword("REPLACE")
         kind = cursor.keyword("STREAM", "TABLE", "VIEW")
         if kind.is_word("VIEW"):
             name = cursor.word("the name of a view").text
-            lane = _properties(cursor) if cursor.take("TBLPROPERTIES") else "spark"
+            lane = _properties(cursor) if cursor.take("TBLPROPERTIES") else None
             cursor.keyword("AS")
             return name, lane
         stream = parse_declaration(cursor, start, kind.is_word("TABLE"), lambda name: self._places(name, folder))
@@ -153,13 +155,15 @@ class _Reader:
             raise cursor.text.error(token.start, f"expected files that do not include each other, was {loop}")
         self.read_file(found, chain)
 
-    def _add_select(self, text: Text, start: int, end: int, name: str, lane: Lane) -> None:
+    def _add_select(self, text: Text, start: int, end: int, name: str, lane: Lane | None) -> None:
         line, column = text.position(start)
         if name in self.selects:
             other = self.selects[name]
             raise text.error(start, f"expected names of views once each, was {name!r} again; "
                                     f"the first is at {other.file}:{other.line}:{other.column}")  # fmt: skip
-        self.selects[name] = NamedSelect(name, text.text[start:end], line, column, text.name, lane)
+        self.selects[name] = NamedSelect(
+            name, text.text[start:end], line, column, text.name, lane or "spark", any_lane=lane is None
+        )
 
 
 def _properties(cursor: Cursor) -> Lane:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -120,21 +121,27 @@ class Catalogue:
         """The newest that is sealed; perhaps not published yet."""
 
     def add(self, selects: Sequence[NamedSelect]) -> Deferred[int]:
-        """Fires with the epoch from which on these views are kept; fails with `SqlError` or `CatalogueError`."""
+        """Fires with the epoch from which on these views are kept; fails with `SqlError` or `CatalogueError`.
+
+        A view that does not say its lane is kept by one that runs. SQL that is wrong is told before a lane that is.
+        """
 
         def extended(program: Program) -> Program:
             if (count := len(program.views) + len(selects)) > self._most_views:
                 raise CatalogueError(f"expected at most {self._most_views} views (--most-views), was {count}")
-            return extend_program(program, selects, self._relations)
+            placed = [self._placed(select) for select in selects]
+            longer = extend_program(program, placed, self._relations)
+            for select in placed:
+                if select.lane not in self._lanes:
+                    raise CatalogueError(
+                        f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
+                        f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
+                    )
+            return longer
 
         for select in selects:
             if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
                 raise CatalogueError(f"expected the name of a view in lower case without blanks, was {select.name!r}")
-            if select.lane not in self._lanes:
-                raise CatalogueError(
-                    f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
-                    f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
-                )
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:
@@ -180,6 +187,11 @@ class Catalogue:
         for entry in due:
             self._waiting.remove(entry)
             entry[2].callback(True)
+
+    def _placed(self, select: NamedSelect) -> NamedSelect:
+        """In a lane that runs, if it does not say another one."""
+        is_open = select.any_lane and select.lane not in self._lanes
+        return replace(select, lane=self._lanes[0]) if is_open else select
 
     def _made(self, make: Callable[[Program], Program]) -> Program:
         program = make(self.program)

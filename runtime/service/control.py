@@ -62,7 +62,10 @@ class Control:
     async def _add(self, request: Request) -> tuple[int, bytes]:
         wanted = _decoded(request)
         names = [one.name for one in wanted.views]
-        selects = [NamedSelect(one.name, one.sql, one.line, one.column, one.file, one.lane) for one in wanted.views]
+        selects = [
+            NamedSelect(one.name, one.sql, one.line, one.column, one.file, one.lane or "spark", any_lane=not one.lane)
+            for one in wanted.views
+        ]
         epoch = await self._catalogue.add(selects)
         self._log.info("views {names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
         views = [view for view in self._catalogue.program.views if view.name in names]

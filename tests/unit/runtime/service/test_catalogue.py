@@ -133,9 +133,23 @@ def test_each_lane_publishes_its_own_versions() -> None:
 def test_a_view_of_a_lane_that_does_not_run_is_refused_and_what_takes_long_is_done_before_the_seal() -> None:
     made: list[tuple[list[str], list[str]]] = []
     lab = Lab(lanes=["express"], prepare=lambda old, new: made.append((names(old), names(new))))
-    with pytest.raises(CatalogueError, match="started without Spark"):
-        lab.catalogue.add([view("second")])
+    refused = failure(lab.catalogue.add([view("second")]))
+    assert isinstance(refused, CatalogueError)
+    assert "started without Spark" in str(refused)
     assert outcome(lab.catalogue.when_published(5, 10.0)) == [True], "nothing is to be waited for"
     lab.catalogue.add([NamedSelect("second", "SELECT a FROM r", lane="express")])
     assert made == [(["first"], ["first", "second"])]
     assert [view.lane for view in lab.seal(2).views] == ["spark", "express"]
+
+
+def test_a_view_that_does_not_say_its_lane_is_kept_by_the_one_that_runs() -> None:
+    for lanes, found in ((["express"], "express"), (["spark", "express"], "spark")):
+        lab = Lab(lanes=lanes)
+        lab.catalogue.add([NamedSelect("second", "SELECT a FROM r", any_lane=True)])
+        assert lab.seal(2).views[1].lane == found
+
+
+def test_sql_that_is_wrong_is_told_before_a_lane_that_does_not_run() -> None:
+    lab = Lab(lanes=["express"])
+    assert isinstance(failure(lab.catalogue.add([view("second", "SELECT c FROM r")])), SqlError)
+    assert lab.records == []
