@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
-import sys
 import tempfile
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from deltabook.cli._errors import ConfigurationError
-from deltabook.cli._results import get, given, open_results, send
+from deltabook.cli._results import get, given, send
+from deltabook.cli._views import print_rows, running_views, show_view, watch_views
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
-from deltabook.wire.results import FrameDecoder, FrameHeader
 from queries import QUERIES_DIR
 from runtime.compiler import (
     MARKET_RELATIONS,
@@ -34,14 +29,10 @@ from runtime.compiler import (
     read_script,
 )
 from runtime.compiler.declarations import FileSource
-from runtime.compiler.program import Column
 
 __all__ = ["command"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
-_FLOW_BYTES: Final = 64 * 1024
-_WIDEST: Final = 1 << 20
-"""Characters of a line that goes to a file or a pipe: nothing is wrapped there."""
 _NO_FILE: Final = "query"
 """What messages call the text of --sql."""
 
@@ -63,7 +54,9 @@ _timeout = click.option(
     "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until it is published."
 )
 _lane = click.option(
-    "--lane", type=click.Choice(["spark", "express"]), help="What keeps the views; else each says it, or it is Spark."
+    "--lane",
+    type=click.Choice(["spark", "express"]),
+    help="What keeps the views; else each says it, or it is Spark if that runs.",
 )
 _results = click.option("--results", metavar="HOST:PORT", help="A running runtime's results service.")
 
@@ -147,7 +140,7 @@ def run(
             spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=1 if every_epoch else 1_000_000),
         )
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
-            _print_result(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json)
+            print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)
         counts = script_run.counts
         unknown = counts.counters.get("unknown_orders")
         click.echo(
@@ -179,27 +172,6 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
         yield directory
 
 
-def _print_result(
-    name: str, columns: Sequence[Column], rows: list[list[Any]], epoch: int, view_class: str, as_json: bool
-) -> None:
-    names = [c.name for c in columns]
-    if as_json:
-        line = {"query": name, "columns": names, "rows": rows, "epoch": epoch, "class": view_class}
-        sys.stdout.write(_JSON.encode(line).decode() + "\n")
-        sys.stdout.flush()
-        return
-    table = Table()
-    for column in columns:
-        table.add_column(Text(column.name), justify="left" if column.type == "string" else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDEST
-    console.print(Text(f"{name} ({view_class}, epoch {epoch})"))
-    console.print(table)
-
-
 @command.command("add")
 @click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--sql", help="The SELECT itself, in place of a file.")
@@ -219,7 +191,7 @@ def add(
 ) -> None:
     """Add the views of a file to a running runtime, and wait until they are published."""
     views = [
-        NewView(one.name, one.sql, one.file, one.line, one.column, lane or one.lane)
+        NewView(one.name, one.sql, one.file, one.line, one.column, lane or ("" if one.any_lane else one.lane))
         for one in _new_selects(file, sql, name)
     ]
     body = msgspec.json.encode(AddViews(tuple(views), timeout))
@@ -314,7 +286,7 @@ def explain_(
 
 
 def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
-    described = {view["name"]: view for view in msgspec.json.decode(get(results, "/v1/views"))}
+    described = {view["name"]: view for view in running_views(results)}
     for name in names:
         text = get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
         if as_json:
@@ -335,13 +307,23 @@ def list_(results: str | None, as_json: bool) -> None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
         return
-    for view in msgspec.json.decode(get(results, "/v1/views")):
+    for view in running_views(results):
         if as_json:
             click.echo(msgspec.json.encode(view).decode())
         else:
             names = ", ".join(column["name"] for column in view["columns"])
-            state = f"failed: {view['failed']}" if view["failed"] else f"{view['rows']} rows at epoch {view['epoch']}"
+            rows = f"{view['rows']} row{'s' * (view['rows'] != 1)}"
+            state = f"failed: {view['failed']}" if view["failed"] else f"{rows} at epoch {view['epoch']}"
             click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}")
+
+
+@command.command("show")
+@click.argument("name", metavar="VIEW")
+@_results
+@_json
+def show(name: str, results: str | None, as_json: bool) -> None:
+    """Print the rows of a view of a running runtime once, as they are at its newest version."""
+    show_view(given(results), name, as_json)
 
 
 @command.command()
@@ -351,40 +333,4 @@ def list_(results: str | None, as_json: bool) -> None:
 @click.option("--versions", type=click.IntRange(0), default=0, help="Stop after so many versions; 0 for no end.")
 def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: int) -> None:
     """Print the changes of views of a running runtime as they are published."""
-    seen = 0
-    decoder = FrameDecoder()
-    with open_results(given(results), f"/v1/changes?views={','.join(names)}", timeout=None) as response:
-        while data := _more(response, given(results)):
-            for frame in decoder.feed(data):
-                if frame.header.kind == "heartbeat":
-                    continue
-                _print_frame(frame.header, frame.rows.to_pylist() if frame.rows is not None else [], as_json)
-                seen += 1
-                if versions and seen >= versions:
-                    return
-
-
-def _more(response: http.client.HTTPResponse, results: str) -> bytes:
-    try:
-        return response.read1(_FLOW_BYTES)
-    except (http.client.HTTPException, OSError) as error:
-        raise ConfigurationError(f"the runtime at {results} has closed the connection or is gone") from error
-
-
-def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        line = {
-            "query": header.view,
-            "kind": header.kind,
-            "from": header.from_epoch,
-            "to": header.to_epoch,
-            "step": header.step,
-            "rows": rows,
-        }
-        click.echo(_JSON.encode(line).decode())
-        return
-    step = f" step {header.step}" if header.step else ""
-    click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}]{step} {header.reason}".rstrip())
-    for row in rows:
-        weight = row.pop("weight")
-        click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))
+    watch_views(given(results), names, as_json, versions)

@@ -153,6 +153,7 @@ class _View(Resource):
         body = {
             "view": self._name,
             "epoch": result.version,
+            "step": self._hub.step_of(self._name),
             "columns": [c.name for c in result.columns],
             "rows": json_rows(result.columns, result.rows()),
         }

@@ -114,6 +114,10 @@ class Hub:
         """The express lane's version; 0 for the Spark lane."""
         return self._versions[lane].step
 
+    def step_of(self, name: str) -> int:
+        """The version of a view of the express lane; 0 for one of the Spark lane; raises `KeyError`."""
+        return self._at[name].step
+
     def result(self, name: str) -> MaterialisedView:
         """The full result of a view; raises `KeyError`."""
         return self._results[name]

@@ -23,17 +23,20 @@ class Service:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.status, self.answer = 200, json.dumps({"epoch": 7, "version": 9, "views": [VIEW]})
+        self.pages: dict[str, str | bytes] = {
+            "/v1/views": json.dumps([VIEW]),
+            "/v1/views/v/explain": "view v: linear\n",
+        }
         service = self
 
         class Handler(BaseHTTPRequestHandler):
             def _reply(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 service.asked.append((self.command, self.path, json.loads(body) if body else None))
-                text = {"/v1/views": json.dumps([VIEW]), "/v1/views/v/explain": "view v: linear\n"}
-                answer = text.get(self.path, "") if self.command == "GET" else service.answer
+                answer = service.pages.get(self.path, "") if self.command == "GET" else service.answer
                 self.send_response(service.status)
                 self.end_headers()
-                self.wfile.write(answer.encode())
+                self.wfile.write(answer.encode() if isinstance(answer, str) else answer)
 
             do_GET = do_POST = do_DELETE = _reply
 
@@ -67,8 +70,8 @@ def test_the_views_of_a_file_are_added_with_their_places(service: Service, tmp_p
     ((method, path, body),) = service.asked
     assert (method, path, body["timeout_s"]) == ("POST", "/v1/views", 60.0)
     assert body["views"] == [
-        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1, "lane": "spark"},
-        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3, "lane": "spark"},
+        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1, "lane": ""},
+        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3, "lane": ""},
     ]
 
 
@@ -90,7 +93,7 @@ def test_the_lane_is_that_of_the_option_or_of_each_view(service: Service, tmp_pa
     run("add", str(file), "--results", service.address)
     run("add", str(file), "--results", service.address, "--lane", "express")
     lanes = [[view["lane"] for view in body["views"]] for _, _, body in service.asked]
-    assert lanes == [["spark", "express"], ["express", "express"]]
+    assert lanes == [["", "express"], ["express", "express"]]
 
 
 def test_a_view_is_dropped(service: Service) -> None:

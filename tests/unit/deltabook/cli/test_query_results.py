@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from deltabook.cli._errors import ConfigurationError
-from deltabook.cli.query import _print_result, _read
+from deltabook.cli._views import print_rows
+from deltabook.cli.query import _read
 from runtime.compiler.program import Column
 
 COLUMNS = (Column("at", "timestamp"), Column("note", "string"))
@@ -17,7 +18,7 @@ COLUMNS = (Column("at", "timestamp"), Column("note", "string"))
 def test_nothing_of_a_value_is_left_out_or_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
     """However long it is, whatever the width of the terminal that there is not."""
     rows: list[list[Any]] = [["2026-01-31T09:30:00.123456", "x" * 200], [None, "[red]y[/red] :smile: [/b]"]]
-    _print_result("v", COLUMNS, rows, 3, "linear", as_json=False)
+    print_rows("v", COLUMNS, rows, 3, "linear", as_json=False)
     out = capsys.readouterr().out
     for said in ("v (linear, epoch 3)", "2026-01-31T09:30:00.123456", "x" * 200, "NULL", "[red]y[/red] :smile: [/b]"):
         assert said in out

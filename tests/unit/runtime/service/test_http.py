@@ -111,7 +111,7 @@ def test_views_are_listed_with_class_columns_and_size(hub: Hub) -> None:
 def test_a_result_is_exact_sorted_and_repeated_by_weight(hub: Hub) -> None:
     _, _, body = Browser(hub).get("/v1/views/plain")
     assert json.loads(body) == {
-        "view": "plain", "epoch": 3, "columns": ["h", "s"], "rows": [[0.5, "x"], [1.0, None], [1.0, None]],
+        "view": "plain", "epoch": 3, "step": 0, "columns": ["h", "s"], "rows": [[0.5, "x"], [1.0, None], [1.0, None]],
     }  # fmt: skip
     assert b"[0.5," in body
 

@@ -48,6 +48,7 @@ def test_a_step_tells_the_feeds_position_and_the_epoch_that_is_inside() -> None:
     assert told == [(4, 4, 1, {"feed": ("s", 41)}), (4, 4, 2, {"feed": ("s", 43)})]
     assert hub.result("fast").rows()["a"].to_pylist() == [2]
     assert (hub.version, hub.epoch("express"), hub.step("express")) == (0, 4, 2)
+    assert (hub.step_of("slow"), hub.step_of("fast")) == (0, 2)
 
 
 def test_a_view_that_follows_is_not_said_to_be_where_the_first_ones_are() -> None:
