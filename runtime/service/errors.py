@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["CatalogueError", "ServiceError", "UnknownViewError"]
+__all__ = ["CatalogueError", "DirectoryInUseError", "ServiceError", "UnknownViewError"]
 
 
 class ServiceError(RuntimeError):
     """The runtime cannot do what it was asked; the message says what was expected, what was there, and where."""
+
+
+class DirectoryInUseError(ServiceError):
+    """A run directory that another process holds."""
 
 
 class CatalogueError(ServiceError):

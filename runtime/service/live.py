@@ -36,7 +36,7 @@ from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_a
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
 from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
-from runtime.service.rundirectory import left_as_found
+from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
 from runtime.service.upkeep import Upkeep, UpkeepConfig
 from runtime.sources import Gate, Position
@@ -103,12 +103,13 @@ class LiveRuntime(IngestListener):
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
             self._check_port()
-            self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
-            try:
+            with ExitStack() as undone:
+                self._lock = DirectoryLock(config.directory)
+                undone.callback(self._lock.release)
+                self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
+                undone.callback(self._writer.close)
                 begun_with = self._begin(selects)
-            except BaseException:
-                self._writer.close()
-                raise
+                undone.pop_all()
         self._results = ResultLog(config.directory / "results")
         for reason in self._results.torn:
             self._log.error("passed over: {reason}", reason=reason)
@@ -383,6 +384,7 @@ class LiveRuntime(IngestListener):
 
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # each is stopped, whatever the others raise
+            parts.callback(self._lock.release)
             parts.callback(self._writer.close)
             if self._upkeep is not None:
                 parts.callback(self._upkeep.stop)

@@ -1,13 +1,51 @@
-"""A run directory that nothing has begun in is left as it was found."""
+"""A run directory belongs to one process at a time, and one that nothing has begun in is left as it was found."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
-__all__ = ["left_as_found"]
+from runtime.epochs import LOCAL_DISK
+from runtime.service.errors import DirectoryInUseError
+
+__all__ = ["DirectoryLock", "left_as_found"]
+
+_MOST_DIGITS: Final = 32
+
+
+class DirectoryLock:
+    """Holds a run directory for as long as it is not released, and says to others which process that is.
+
+    The system lets go of it with the process. Where the disk knows no such locks nothing is held: then the lock of the
+    state database alone keeps a second process out. Belongs to one thread.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Make the directory if it is not there; raises `DirectoryInUseError` with the process that holds it."""
+        LOCAL_DISK.make_directory(directory)
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, _MOST_DIGITS, 0).decode("ascii", "replace").strip()
+            self._file.close()
+            raise DirectoryInUseError(
+                f"expected {directory} to be free, was in use by another runtime (process {holder or 'unknown'})"
+            ) from None
+        except OSError:
+            return
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def release(self) -> None:
+        """Let the next one in; nothing happens the second time."""
+        self._file.close()
 
 
 @contextmanager
@@ -15,12 +53,15 @@ def left_as_found(directory: Path) -> Iterator[None]:
     """If what is within raises, whatever it has put into a directory that was empty or not there is removed.
 
     So a runtime that is refused, for a view that does not compile say, does not leave a directory behind which the
-    next one would take for one that was begun. A directory that held something is not touched.
+    next one would take for one that was begun. A directory that held something is not touched, nor one that another
+    process has begun in meanwhile.
     """
     above = next((parent for parent in (directory, *directory.parents) if parent.exists()), None)
     was_empty = not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
     try:
         yield
+    except DirectoryInUseError:
+        raise
     except BaseException:
         if was_empty and directory.is_dir():
             _clear(directory, above)

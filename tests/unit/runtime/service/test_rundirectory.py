@@ -1,12 +1,15 @@
-"""What a start that fails leaves behind."""
+"""A run directory belongs to one process; what a start that fails leaves behind."""
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from runtime.service.rundirectory import left_as_found
+from runtime.service.errors import DirectoryInUseError
+from runtime.service.rundirectory import DirectoryLock, left_as_found
 
 
 def begin(directory: Path) -> None:
@@ -56,3 +59,43 @@ def test_what_begins_stays(tmp_path: Path) -> None:
     with left_as_found(tmp_path / "run"):
         begin(tmp_path / "run")
     assert (tmp_path / "run" / "epochs" / "0").exists()
+
+
+def test_a_directory_belongs_to_one_process_which_the_refusal_names(tmp_path: Path) -> None:
+    directory = tmp_path / "runs" / "one"
+    first = DirectoryLock(directory)
+    with pytest.raises(DirectoryInUseError) as refused:
+        DirectoryLock(directory)
+    assert str(refused.value) == (
+        f"expected {directory} to be free, was in use by another runtime (process {os.getpid()})"
+    )
+    (directory / "lock").write_bytes(b"")  # as for a moment while the first one begins
+    with pytest.raises(DirectoryInUseError, match=r"\(process unknown\)"):
+        DirectoryLock(directory)
+    first.release()
+    first.release()
+    DirectoryLock(directory).release()
+
+
+def test_what_another_process_has_begun_meanwhile_stays(tmp_path: Path) -> None:
+    def begin_second(directory: Path) -> DirectoryLock:
+        with left_as_found(directory):
+            begin(directory)
+            held = DirectoryLock(directory)
+            DirectoryLock(directory)
+        return held
+
+    with pytest.raises(DirectoryInUseError):
+        begin_second(tmp_path / "run")
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["epochs", "lock", "state.db"]
+
+
+def test_where_the_disk_has_no_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    held = [DirectoryLock(tmp_path), DirectoryLock(tmp_path)]
+    assert (tmp_path / "lock").read_bytes() == b""
+    for lock in held:
+        lock.release()
