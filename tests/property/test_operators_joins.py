@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runtime.engine.operators import AsofJoin, MergeJoin, Stream, Task, scan
 from runtime.engine.operators.columns import canonical, concat
-from runtime.engine.operators.mergejoin import JOIN_KINDS, JoinKind
+from runtime.engine.operators.joins.merge import JOIN_KINDS, JoinKind
 from tests.generators.operator_lab import SCHEMA, by_epoch, from_scratch, random_rows, rows_of, slices, sorted_rows
 
 RANDOMS = st.randoms(use_true_random=False)

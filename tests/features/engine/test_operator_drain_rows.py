@@ -21,7 +21,7 @@ from runtime.engine.operators import (
     Task,
     scan,
 )
-from runtime.engine.operators.mergejoin import JOIN_KINDS, JoinKind
+from runtime.engine.operators.joins.merge import JOIN_KINDS, JoinKind
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.operator_lab import rows_of
 

@@ -19,17 +19,17 @@ import pyarrow as pa
 from sqlglot import exp
 
 from runtime.compiler.operands import Lowered
-from runtime.engine.operators import building
 from runtime.engine.operators.columns import canonical
-from runtime.engine.operators.drawing import drawn
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.expressions import column_of, condition, lowered, named, parsed, schema_leaf
-from runtime.engine.operators.grouping import grouped
-from runtime.engine.operators.lookup import Index, LookupKind
-from runtime.engine.operators.mergejoin import JoinKind
+from runtime.engine.operators.joins.lookup import Index, LookupKind
+from runtime.engine.operators.joins.merge import JoinKind
 from runtime.engine.operators.operator import MOST_ROWS
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.drawing import drawn
+from runtime.engine.operators.plans.expressions import column_of, condition, lowered, named, parsed, schema_leaf
+from runtime.engine.operators.plans.grouping import grouped
+from runtime.engine.operators.plans.steps import Step
 from runtime.engine.operators.sorting import MOST_HELD
-from runtime.engine.operators.steps import Step
 
 __all__ = ["Stream", "scan"]
 

@@ -10,13 +10,13 @@ from sqlglot import exp
 from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import NotIncremental, aligned
 from runtime.compiler.parse import Query
-from runtime.engine.operators import building
-from runtime.engine.operators.building import Bounds
-from runtime.engine.operators.expressions import column_of, condition, lowered
-from runtime.engine.operators.lookup import Index, LookupKind
-from runtime.engine.operators.mergejoin import JoinKind
-from runtime.engine.operators.sqlscope import SqlScope
-from runtime.engine.operators.steps import Step
+from runtime.engine.operators.joins.lookup import Index, LookupKind
+from runtime.engine.operators.joins.merge import JoinKind
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.building import Bounds
+from runtime.engine.operators.plans.expressions import column_of, condition, lowered
+from runtime.engine.operators.plans.sqlscope import SqlScope
+from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["Sources"]
 

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.operators.aggregation.keptcells import KeyedRows
 from runtime.engine.operators.columns import concat, matched, take
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.keptcells import KeyedRows
+from runtime.engine.operators.joins.sides import Side
 from runtime.engine.operators.keys import group_codes, key_at, null_rows, order_codes
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator
-from runtime.engine.operators.sides import Side
 from runtime.engine.operators.sorting import MOST_HELD
 from runtime.state import ObjectSpace
 

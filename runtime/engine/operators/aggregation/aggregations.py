@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.engine.operators.cells import Aggregate, Cells
+from runtime.engine.operators.aggregation.cells import Aggregate, Cells
+from runtime.engine.operators.aggregation.keptcells import KeptCells
 from runtime.engine.operators.columns import concat, inward
 from runtime.engine.operators.errors import HeldTooMuchError
-from runtime.engine.operators.keptcells import KeptCells
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 from runtime.engine.operators.sorting import MOST_HELD
 from runtime.state import ObjectSpace

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from runtime.engine.operators.columns import matched, take
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.matching import match
+from runtime.engine.operators.joins.matching import match
+from runtime.engine.operators.joins.sides import Side
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
-from runtime.engine.operators.sides import Side
 from runtime.engine.operators.sorting import MOST_HELD
 
 __all__ = ["JOIN_KINDS", "JoinKind", "MergeJoin", "join_schema"]

@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from runtime.compiler.operands import Lowered
 from runtime.compiler.parse import Query
-from runtime.engine.operators import building
-from runtime.engine.operators.building import Bounds
-from runtime.engine.operators.expressions import column_of
-from runtime.engine.operators.steps import Step
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.building import Bounds
+from runtime.engine.operators.plans.expressions import column_of
+from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["SqlScope"]
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 from runtime.engine.errors import BarrierError
 from runtime.engine.operators.columns import as_schema
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.instances import Sink, connected
 from runtime.engine.operators.operator import Batches
-from runtime.engine.operators.stages import stages_of
-from runtime.engine.operators.stream import Stream
+from runtime.engine.operators.plans.instances import Sink, connected
+from runtime.engine.operators.plans.stages import stages_of
+from runtime.engine.operators.plans.stream import Stream
 from runtime.state import ObjectSpace
 
 __all__ = ["Task", "run_plan"]

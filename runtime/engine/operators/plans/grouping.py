@@ -12,14 +12,14 @@ from runtime.compiler.operands import Lowered, choose
 from runtime.compiler.program import Col, Lit
 from runtime.compiler.sums import is_accumulated
 from runtime.compiler.types import INT, NULL
-from runtime.engine.operators import building
-from runtime.engine.operators.aggregation import HashAggregation, StreamingAggregation
-from runtime.engine.operators.building import Bounds
-from runtime.engine.operators.cells import Aggregate, Cells, Kind
+from runtime.engine.operators.aggregation.aggregations import HashAggregation, StreamingAggregation
+from runtime.engine.operators.aggregation.cells import Aggregate, Cells, Kind
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.expressions import condition, lowered
-from runtime.engine.operators.steps import Step
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.building import Bounds
+from runtime.engine.operators.plans.expressions import condition, lowered
+from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["aggregates_of", "grouped"]
 

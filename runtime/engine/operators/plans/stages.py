@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from runtime.engine.operators.chain import Chain
 from runtime.engine.operators.operator import Operator
+from runtime.engine.operators.plans.steps import Place, Step, in_order
 from runtime.engine.operators.rowwise import Union
-from runtime.engine.operators.steps import Place, Step, in_order
 from runtime.state import ObjectSpace
 
 __all__ = ["Feed", "Stage", "stages_of"]

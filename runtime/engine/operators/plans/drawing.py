@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from runtime.engine.operators.stages import Feed, Stage, stages_of
-from runtime.engine.operators.steps import Step
+from runtime.engine.operators.plans.stages import Feed, Stage, stages_of
+from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["drawn"]
 

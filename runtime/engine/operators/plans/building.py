@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from runtime.compiler.operands import Lowered
 from runtime.compiler.program import Col, Expr
-from runtime.engine.operators.asof import AsofJoin
 from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.expressions import column_of, schema_of
-from runtime.engine.operators.lookup import Index, LookupJoin, LookupKind, UpdatableIndex
-from runtime.engine.operators.mergejoin import JoinKind, MergeJoin, join_schema
+from runtime.engine.operators.joins.asof import AsofJoin
+from runtime.engine.operators.joins.lookup import Index, LookupJoin, LookupKind, UpdatableIndex
+from runtime.engine.operators.joins.merge import JoinKind, MergeJoin, join_schema
 from runtime.engine.operators.operator import MOST_ROWS
+from runtime.engine.operators.plans.expressions import column_of, schema_of
+from runtime.engine.operators.plans.steps import Step
 from runtime.engine.operators.rowwise import Filter, Project, Union
 from runtime.engine.operators.sorting import MOST_HELD, Sort
-from runtime.engine.operators.steps import Step
 from runtime.engine.operators.unnest import Unnest
 
 __all__ = [

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.engine.operators.cells import Cells
+from runtime.engine.operators.aggregation.cells import Cells
 from runtime.engine.operators.columns import concat, outward, unscaled
 from runtime.engine.operators.errors import PlanError
 from runtime.state import ARROW_TYPES, KeyColumn, MemoryStore, ObjectSpace, decode_words, encode_words, width_of

@@ -11,8 +11,8 @@ import pyarrow as pa
 from runtime.engine.operators.chain import Chain
 from runtime.engine.operators.exchange import Exchange
 from runtime.engine.operators.operator import Batches
-from runtime.engine.operators.stages import Stage
-from runtime.engine.operators.steps import Step
+from runtime.engine.operators.plans.stages import Stage
+from runtime.engine.operators.plans.steps import Step
 from runtime.state import ObjectSpace
 
 __all__ = ["Instance", "Scan", "Sink", "connected"]

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.engine.operators.aggregation.keptcells import KeyedRows
 from runtime.engine.operators.columns import as_schema, canonical
 from runtime.engine.operators.errors import OperatorError
-from runtime.engine.operators.keptcells import KeyedRows
+from runtime.engine.operators.joins.lookup import Found, Pending, UpdatableIndex
 from runtime.engine.operators.keys import group_codes
-from runtime.engine.operators.lookup import Found, Pending, UpdatableIndex
 from runtime.state import ObjectSpace
 
 __all__ = ["TableIndex"]

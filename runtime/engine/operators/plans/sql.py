@@ -11,16 +11,16 @@ from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.parse import Query
 from runtime.compiler.program import Col
 from runtime.compiler.script import NamedSelect
-from runtime.engine.operators import building
-from runtime.engine.operators.building import Bounds
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.expressions import column_of, condition, lowered
-from runtime.engine.operators.grouping import aggregates_of, grouped
-from runtime.engine.operators.lookup import Index
-from runtime.engine.operators.sqlsources import Sources
-from runtime.engine.operators.steps import Step
-from runtime.engine.operators.stream import Stream
+from runtime.engine.operators.joins.lookup import Index
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.building import Bounds
+from runtime.engine.operators.plans.expressions import column_of, condition, lowered
+from runtime.engine.operators.plans.grouping import aggregates_of, grouped
+from runtime.engine.operators.plans.sqlsources import Sources
+from runtime.engine.operators.plans.steps import Step
+from runtime.engine.operators.plans.stream import Stream
 
 __all__ = ["plan_sql"]
 

@@ -13,9 +13,9 @@ from runtime.engine.operators.columns import as_schema
 from runtime.engine.operators.errors import OperatorError, PlanError
 from runtime.engine.operators.exchange import Exchange
 from runtime.engine.operators.operator import Batches
-from runtime.engine.operators.stages import Feed, Stage, stages_of
-from runtime.engine.operators.steps import Step
-from runtime.engine.operators.stream import Stream
+from runtime.engine.operators.plans.stages import Feed, Stage, stages_of
+from runtime.engine.operators.plans.steps import Step
+from runtime.engine.operators.plans.stream import Stream
 from runtime.engine.plan import Context, Node, Pipeline, Plan, Source
 from runtime.state import ObjectSpace
 
