@@ -94,6 +94,10 @@ class Upkeep:
         self._thread: threading.Thread | None = None
         self._is_retiring_due = False
         self._failures: frozenset[str] = frozenset()  # of the last work, tried again at the next look, not every epoch
+        self._damaged: frozenset[str] = frozenset()
+        self._times_failed = 0
+        self._has_retired = False
+        self._note_damaged()
         self._stopped = threading.Event()
 
     @property
@@ -105,6 +109,16 @@ class Upkeep:
     def is_full(self) -> bool:
         """Whether the run directory has reached its limit."""
         return self._is_full
+
+    @property
+    def failed(self) -> str | None:
+        """What the last work has failed at and which damaged files it has passed over; None if there is nothing."""
+        return "; ".join(sorted(self._failures | self._damaged)) or None
+
+    @property
+    def failures(self) -> int:
+        """How often a work has failed, or come upon another damaged file."""
+        return self._times_failed
 
     def sealed(self, footer: Footer) -> None:
         """There is a new epoch; never blocks."""
@@ -152,6 +166,23 @@ class Upkeep:
             if (said := self._failed(part))
         }
         self._failures = frozenset(failures)
+        if self._note_damaged() or failures:
+            self._times_failed += 1
+
+    def _note_damaged(self) -> bool:
+        """Tell of snapshots and results that were passed over since the last time; whether there are others.
+
+        Once it was retired what had been found before is forgotten, as it may be gone: what is there was found again.
+        """
+        found = frozenset((*self._snapshots.torn.values(), *self._results.torn))
+        self._snapshots.torn.clear()
+        self._results.torn.clear()
+        others = found - self._damaged
+        for reason in sorted(others):
+            self._log.error("passed over: {reason}", reason=reason)
+        self._damaged = found if self._has_retired else self._damaged | found
+        self._has_retired = False
+        return bool(others)
 
     def _failed(self, part: Callable[[], None]) -> str:
         try:
@@ -195,11 +226,7 @@ class Upkeep:
         output = self._directory / "spark" / "output.log"
         if output.exists() and output.stat().st_size > _MOST_OUTPUT_BYTES:
             os.truncate(output, 0)  # its writers append
-        for reason in (*self._snapshots.torn.values(), *self._results.torn):
-            self._log.error("passed over: {reason}", reason=reason)
-        self._snapshots.torn.clear()
-        self._results.torn.clear()
-        self._is_retiring_due = False
+        self._is_retiring_due, self._has_retired = False, True
         if freed:
             self._log.debug("{bytes} bytes behind epoch {passed} are free again", bytes=freed, passed=passed)
 

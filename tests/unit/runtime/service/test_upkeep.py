@@ -170,6 +170,40 @@ def test_a_damaged_segment_is_named_in_one_line(every_third: Log) -> None:
     assert str(damaged) in heard[0]
 
 
+def test_what_is_damaged_is_told_until_it_is_mended(every_third: Log) -> None:
+    """In the figures, whoever reads the log or not."""
+    every_third.seal()
+    upkeep = every_third.upkeep
+    assert (upkeep.failed, upkeep.failures) == (None, 0)
+    damaged = every_third.log.path(1)
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:-9])
+    every_third.seal()
+    every_third.seal()
+    every_third.look()
+    assert str(damaged) in str(upkeep.failed)
+    assert upkeep.failures == 2, "at the epoch at which a snapshot was due, and at the look"
+    damaged.write_bytes(whole)
+    every_third.look()
+    assert (upkeep.failed, upkeep.failures) == (None, 2)
+
+
+def test_a_damaged_snapshot_is_told_until_it_is_gone(every_third: Log) -> None:
+    for _ in range(4):
+        every_third.seal()
+    damaged = every_third.snapshots._path(3)
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    every_third.start()
+    for _ in range(2):
+        assert str(damaged) in str(every_third.upkeep.failed)
+        every_third.look()
+    assert every_third.upkeep.failures == 0, "none of them since the start"
+    for _ in range(9):
+        every_third.seal()
+    every_third.look()
+    assert (every_third.snapshots.epochs()[-1] > 3, every_third.upkeep.failed) == (True, None)
+
+
 def test_after_a_stop_there_are_no_more(every_third: Log) -> None:
     every_third.upkeep.stop()
     for _ in range(5):
