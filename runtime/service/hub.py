@@ -54,11 +54,16 @@ class Freshness:
         """There is a new epoch."""
         self._waiting.append((epoch, now_s))
 
-    def is_fresh(self, version: int, now_s: float) -> bool:
-        """With this version published, no epoch waits too long."""
+    def waited_s(self, version: int, now_s: float) -> float | None:
+        """With this version published, how long the oldest epoch has waited; None if none does."""
         while self._waiting and self._waiting[0][0] <= version:
             self._waiting.popleft()
-        return not self._waiting or now_s - self._waiting[0][1] <= self._longest_s
+        return now_s - self._waiting[0][1] if self._waiting else None
+
+    def is_fresh(self, version: int, now_s: float) -> bool:
+        """With this version published, no epoch waits too long."""
+        waited_s = self.waited_s(version, now_s)
+        return waited_s is None or waited_s <= self._longest_s
 
 
 class Hub:

@@ -35,6 +35,7 @@ from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
+from runtime.service.lag import Lags
 from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
@@ -99,7 +100,7 @@ class LiveRuntime(IngestListener):
         self._config = config
         self._on_failure = on_failure
         self._log = Logger()
-        self._freshness = Freshness(_STALE_SECONDS)
+        self._freshness, self._lags = Freshness(_STALE_SECONDS), Lags(_STALE_SECONDS)
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
             self._check_port()
@@ -111,8 +112,6 @@ class LiveRuntime(IngestListener):
                 begun_with = self._begin(selects)
                 undone.pop_all()
         self._results = ResultLog(config.directory / "results")
-        for reason in self._results.torn:
-            self._log.error("passed over: {reason}", reason=reason)
         self.hub = Hub(begun_with, time.time_ns)
         fullresults.restore(self.hub, self._results)
         pipeline = self._express.begin(self.hub)
@@ -133,7 +132,7 @@ class LiveRuntime(IngestListener):
         self._adaptor = make_adaptor(config.protocol, self._writer.space, _NAME, config.retention, cut)
         start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
         wanted, defer = columns_read(self._adaptor), reactor.callFromThread
-        self._gate = Gate(self._source)
+        self._gate = Gate(self._source, lambda raw: self._lags.arrived(raw.offset, reactor.seconds()))
         self._origin = Origin(_ORIGIN, _NAME, self._gate, self._adaptor, start, pushdown=wanted, defer=defer)
         origins, kept = {_ORIGIN: self._origin}, {"express": pipeline}
         statistics = Statistics()
@@ -157,7 +156,6 @@ class LiveRuntime(IngestListener):
         self._beats.clock = reactor
         self._port: Any = None
         self._sealed = self._writer.epoch
-        self._lag_ms: float | None = None
         self._rate = Rate()
         self._stopping = False
         self._ingesting = False
@@ -231,16 +229,19 @@ class LiveRuntime(IngestListener):
 
     def figures(self) -> dict[str, int | float | str | None]:
         """Figures of the moment, for status lines."""
-        counters = self._adaptor.counters()
+        counters, now_s = self._adaptor.counters(), self._reactor.seconds()
+        has_express = any(view.lane == "express" for view in self.hub.views)
+        waited_s = self._freshness.waited_s(self.hub.version, now_s) if self._runs_spark else None
         return {
             "feed_sequence": self._origin.cut().sequence,
             "epoch": self._sealed,
             "published_epoch": min(self.hub.epoch(lane) for lane in self._lanes),
             "express_epoch": self.hub.epoch("express"),
             "express_step": self.hub.step("express"),
-            "lag_ms": None if self._lag_ms is None else round(self._lag_ms, 1),
+            "lag_ms": self._lags.spark_ms(now_s, waited_s),
+            "express_lag_ms": self._lags.express_ms(now_s) if has_express else None,
             "messages": self._writer.recovered.messages if self._writer.recovered else 0,
-            "rows_per_s": round(self._rate.per_second(counters["messages"], self._reactor.seconds()), 1),
+            "rows_per_s": round(self._rate.per_second(counters["messages"], now_s), 1),
             "views": len(self.hub.views),
             "failed_views": len(self.hub.failed),
             "view_updates": self.hub.updates,
@@ -252,6 +253,8 @@ class LiveRuntime(IngestListener):
             "waiting_bytes": self._ingest.waiting_bytes,
             "disk_bytes": self._upkeep.used_bytes if self._upkeep else 0,
             "paused": int(self._gate.is_shut),
+            "upkeep_failed": self._upkeep.failed if self._upkeep else None,
+            "upkeep_failures": self._upkeep.failures if self._upkeep else 0,
         }
 
     def status(self) -> dict[str, Any]:
@@ -272,6 +275,7 @@ class LiveRuntime(IngestListener):
     def on_lost(self, origin_id: int, reason: str) -> None:
         """See `IngestListener`."""
         del origin_id
+        self._reactor.callFromThread(self._lags.lost)
         self._log.warn("feed lost, connecting again: {reason}", reason=reason)
 
     def _on_epoch(self, footer: Footer) -> None:
@@ -362,13 +366,15 @@ class LiveRuntime(IngestListener):
     def _published(self, published: Published) -> None:
         self.hub.publish(published.footer, published.changes, published.failed, published.program)
         self.catalogue.published(self.hub.version)
-        self._lag_ms = (time.time_ns() - published.footer.time_ns) / 1e6
+        self._lags.published((time.time_ns() - published.footer.time_ns) / 1e6, self._reactor.seconds())
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 
     def _updated(self, update: Update) -> None:
         self.hub.publish_express(update)
         self.catalogue.published(update.epoch, "express")
+        if update.views is None and _NAME in update.cuts:
+            self._lags.stepped(update.cuts[_NAME].offset, self._reactor.seconds())
         for view, reason in update.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 

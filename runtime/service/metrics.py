@@ -27,7 +27,8 @@ Figures = Mapping[str, int | float | str | None]
 _GAUGES: Final = {
     "epoch": "The newest epoch that is sealed.",
     "published_epoch": "The newest epoch of which the Spark lane's results are published.",
-    "lag_ms": "From an epoch's end to the publishing of its results, of the newest one, in milliseconds.",
+    "lag_ms": "From an epoch's end to the publishing of its results on Spark, of the newest one, in milliseconds.",
+    "express_lag_ms": "From a message's arrival to the express lane's version with it, the newest, in milliseconds.",
     "backlog": "Raw buffers that are taken and not applied.",
     "waiting_bytes": "Bytes of raw buffers between sources and epochs.",
     "feed_sequence": "The feed's message up to which everything is applied.",
@@ -42,6 +43,7 @@ _COUNTERS: Final = {
     "view_updates": "Changes of views that were published.",
     "unknown_orders": "Messages about orders that are not live.",
     "nulled_values": "Malformed values that became NULL, since the start.",
+    "upkeep_failures": "Times that the run directory was not kept small, or a damaged file was found, since the start.",
 }
 
 _OF_PIPELINES: Final = (

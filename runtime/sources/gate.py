@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
@@ -20,11 +21,12 @@ class Gate(Source, BufferSink):
     lock guards whether it is shut and whether it has refused something since.
     """
 
-    __slots__ = ("_is_shut", "_lock", "_refused", "_sink", "_source")
+    __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source")
 
-    def __init__(self, source: FeedSource) -> None:
-        """Open, and in front of a source that is not."""
+    def __init__(self, source: FeedSource, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
+        """Open, and in front of a source that is not; ``on_let_in`` hears on its thread what the sink has taken."""
         self._source = source
+        self._on_let_in = on_let_in
         self._sink: BufferSink | None = None
         self._lock = threading.Lock()
         self._is_shut = self._refused = False
@@ -78,7 +80,10 @@ class Gate(Source, BufferSink):
             if self._is_shut:
                 self._refused = True
                 return False
-        return self._behind().offer(raw)
+        is_taken = self._behind().offer(raw)
+        if is_taken and self._on_let_in is not None:
+            self._on_let_in(raw)
+        return is_taken
 
     def end_of_stream(self, origin_id: int) -> None:
         self._behind().end_of_stream(origin_id)

@@ -100,6 +100,7 @@ def test_the_express_lane_without_spark_goes_on_after_a_kill(tmp_path: Path) -> 
             engine.kill()
         with express(held, port, ()) as engine:
             engine.ready()
+            engine.figures(lambda figures: figures["express_lag_ms"] is not None, "a lag of the express lane")
             service = Results(engine)
             status, answer = add(engine, {"name": LIVE[3], "sql": query_path(LIVE[3]).read_text()})
             assert (status, json.loads(answer)["views"][0]["lane"]) == (200, "express")

@@ -13,8 +13,10 @@ from twisted.internet.task import Clock
 
 from deltabook.wire.results import FrameDecoder
 from runtime.compiler import NamedSelect
+from runtime.engine.express import Update
 from runtime.engine.ingest import OriginCounters
-from runtime.epochs import Footer
+from runtime.epochs import Cut, Footer
+from runtime.formats import RawBuffer
 from runtime.service.errors import ServiceError
 from runtime.service.live import LiveConfig, LiveRuntime
 from runtime.service.metrics import EngineFigures
@@ -37,6 +39,14 @@ class Source:
 
     def codec_at(self, position: Position) -> None:
         del position
+
+    def open(self, sink: object, position: Position) -> None:
+        del sink, position
+
+
+class Taking:
+    def offer(self, raw: RawBuffer) -> bool:
+        return bool(raw)
 
 
 class Connection(Listener):
@@ -91,6 +101,30 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     assert status.pop("origins") == {"feed": msgspec.to_builtins(OriginCounters())}
     assert status.pop("engine") == msgspec.to_builtins(EngineFigures())
     assert status.keys() == figures.keys()
+
+
+def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    views = [*VIEWS, NamedSelect("fast", VIEWS[0].sql, lane="express")]
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), views, lambda _: None)
+
+    def lags() -> tuple[object, object]:
+        figures = runtime.figures()
+        return figures["lag_ms"], figures["express_lag_ms"]
+
+    reactor.advance(2.0)
+    assert lags() == (2000.0, None), "epoch 1, begun with the directory, waits for Spark"
+    sink: Any = Taking()
+    runtime._gate.open(sink, Position("S1", 1, 0, 0))
+    assert runtime._gate.offer(RawBuffer(0, 1, b"12345", 0))
+    reactor.advance(0.5)
+    runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}, views=["fast"]))
+    assert lags()[1] is None, "one of its views only"
+    runtime._updated(Update(2, 1, {"feed": Cut("S1", 1, 5)}, {}, {}))
+    assert lags()[1] == 500.0
+    reactor.advance(10.5)
+    assert lags() == (13_000.0, None)
 
 
 @pytest.mark.parametrize("is_taken", [True, False])

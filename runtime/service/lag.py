@@ -1,0 +1,66 @@
+"""How old what was published last is, by lane; known for as long as it says something about the present."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Final
+
+__all__ = ["Lags"]
+
+_MOST_MARKS: Final = 4096
+
+
+class Lags:
+    """From an epoch's end to its results on Spark; from a message's arrival to the express lane's version with it.
+
+    A lag is forgotten when nothing was published for a while: a market at rest has none. Belongs to the reactor's
+    thread.
+    """
+
+    def __init__(self, longest_s: float) -> None:
+        """A lag counts for so many seconds."""
+        self._longest_s = longest_s
+        self._spark: tuple[float, float] | None = None  # when, and how many milliseconds
+        self._express: tuple[float, float] | None = None
+        self._marks: deque[tuple[int, float]] = deque()  # of buffers: offset in the stream, when they came
+
+    def published(self, lag_ms: float, now_s: float) -> None:
+        """The Spark lane has published an epoch that ended so long ago."""
+        self._spark = now_s, lag_ms
+
+    def spark_ms(self, now_s: float, waited_s: float | None) -> float | None:
+        """Of the newest version; of who waits instead if that was long ago. ``waited_s``: since when one does."""
+        if (known := self._recent(self._spark, now_s)) is not None:
+            return known
+        return None if waited_s is None else round(waited_s * 1000, 1)
+
+    def arrived(self, offset: int, now_s: float) -> None:
+        """Bytes that stand there in the feed's stream were let in; -1: that is not known."""
+        if offset < 0:
+            return
+        if len(self._marks) >= _MOST_MARKS:  # every second one is left: what is told becomes coarser, not wrong
+            self._marks = deque(islice(self._marks, 0, None, 2))
+        self._marks.append((offset, now_s))
+
+    def stepped(self, offset: int, now_s: float) -> None:
+        """The express lane has published a version that covers the stream up to there.
+
+        Its lag is that of the newest bytes inside: heartbeats change nothing, and wait for what does.
+        """
+        arrived_s: float | None = None
+        while self._marks and self._marks[0][0] < offset:
+            arrived_s = self._marks.popleft()[1]
+        if arrived_s is not None:
+            self._express = now_s, (now_s - arrived_s) * 1000
+
+    def express_ms(self, now_s: float) -> float | None:
+        """Of the newest version."""
+        return self._recent(self._express, now_s)
+
+    def lost(self) -> None:
+        """The connection broke: what was not taken comes again."""
+        self._marks.clear()
+
+    def _recent(self, lag: tuple[float, float] | None, now_s: float) -> float | None:
+        return round(lag[1], 1) if lag is not None and now_s - lag[0] <= self._longest_s else None
