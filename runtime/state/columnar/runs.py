@@ -129,8 +129,10 @@ class Spine:
 
     def above(self, groups: Integers, bounds: Exact, *, inclusive: bool) -> list[Exact]:
         """See `OrderedIndex.above`."""
+        firsts, lengths = _repeated(groups)
+        ends = self._pack(groups[firsts] + 1, np.zeros(len(firsts), np.int64))
         starts = self._pack(groups, self._packing.places(bounds, inclusive=not inclusive))
-        return self._between(starts, self._pack(groups + 1, np.zeros(len(groups), np.int64)))
+        return [-value for value in self._between(ends, starts, lengths)]
 
     def between(self, groups: Integers, low: int, high: int) -> list[Exact]:
         """See `OrderedIndex.between`."""
