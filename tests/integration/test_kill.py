@@ -31,6 +31,8 @@ MOST_EPOCHS = 10 * SNAPSHOT_EPOCHS
 """Two snapshots' worth, and what is sealed while one is taken and Spark is behind."""
 MOST_BYTES = 100_000_000
 """The log of the state database, 64 MiB, and little else."""
+REST = ["--epoch-messages", "5000"]
+"""Small epochs give many places to be killed at; the rest of a long replay behind the last kill has no use for them."""
 START_SECONDS = 12.0
 FLOW_SECONDS = 4.0
 
@@ -69,8 +71,8 @@ def torment(
     held = directory / "runtime"
     lanes = ["--express", ",".join(map(str, express))] if express else []
 
-    def start(port: int) -> Running:
-        return runtime(held, port, spark, *lanes, *options)
+    def start(port: int, *more: str) -> Running:
+        return runtime(held, port, spark, *lanes, *options, *more)
 
     with exchange(directory / "exchange", *replay, "--speed", "max", "--start-on", "1") as market:
         port = market.ready().ports["text"]
@@ -81,7 +83,7 @@ def torment(
             await_end_of_java(held)
             sequence = state.check(chance)
             tell(f"kill {number}: {words}, message {sequence}, {state.most_bytes} bytes")
-        with start(port) as engine:
+        with start(port, *REST) as engine:
             results = Results(engine)
             market.figures(lambda _: "ended at line" in market.errors(), "the end of the replay")
             newest = feed_position(port)
