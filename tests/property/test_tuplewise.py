@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import cache
+from math import isnan
 from typing import Any, Literal
 
 import duckdb
@@ -187,6 +188,14 @@ MOMENT = st.tuples(
 )
 
 
+def comparable(rows: Counter[Any]) -> Counter[Any]:
+    """The rows with NaN, which equals nothing, as a text: the deviation of numbers some of which are there -1 times."""
+    found: Counter[Any] = Counter()
+    for row, number in rows.items():
+        found[tuple("NaN" if isinstance(value, float) and isnan(value) else value for value in row)] += number
+    return found
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(MOMENT, st.sampled_from([1, 1, 2, -1])), max_size=12))
 def test_operations_on_dates_texts_and_floats_are_those_of_the_kernel_for_batches(deltas: list[Any]) -> None:
@@ -198,4 +207,4 @@ def test_operations_on_dates_texts_and_floats_are_those_of_the_kernel_for_batche
         kernel.step({"m": deltas[start : start + 3]})
         assert shards.step([{"m": deltas[start : start + 3]}]) == {}
         for view in kernel.views:
-            assert kernel.rows(view) == shards.result(view), (view, deltas)
+            assert comparable(kernel.rows(view)) == comparable(shards.result(view)), (view, deltas)
