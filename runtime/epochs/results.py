@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -170,8 +171,13 @@ class ResultLog:
 
     def _write(self, path: Path, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
         hidden = path.with_name(f".{path.name}")
-        write_segment(self._disk, hidden, tables, footer)
-        self._disk.rename(hidden, path)
+        try:
+            write_segment(self._disk, hidden, tables, footer)
+            self._disk.rename(hidden, path)
+        except OSError:
+            with suppress(OSError):  # what is half written would keep a full disk full; a start removes it too
+                self._disk.unlink(hidden)
+            raise
         self._disk.sync_directory(self.directory)
 
     def _path(self, span: Span) -> Path:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.epochs import EpochLogError, Footer, ResultLog, TornSegmentError
+from tests.generators.faulty_disk import FaultyDisk
 
 
 def publish(log: ResultLog, from_epoch: int, to_epoch: int, tag: int = 0) -> bool:
@@ -68,3 +69,20 @@ def test_a_damaged_result_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(TornSegmentError, match="000000000000-000000000001"):
         list(ResultLog(tmp_path).read_all())
+
+
+@pytest.mark.parametrize("operation", ["write", "rename"])
+def test_a_result_that_cannot_be_written_leaves_nothing(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    results = ResultLog(Path("/results"), disk)
+
+    def fail(path: Path, *rest: object) -> None:
+        if operation == "rename":
+            raise OSError(28, "No space left on device", str(path))
+        FaultyDisk.write(disk, path, [b"half of it"])
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(disk, operation, fail)
+    with pytest.raises(OSError, match="No space left"):
+        publish(results, 0, 1)
+    assert disk.names(Path("/results")) == []
