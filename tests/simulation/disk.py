@@ -89,7 +89,8 @@ class Platter:
             return durable
         if fate == 1:
             return data
-        kept = len(durable) if data.startswith(durable) else 0  # what was appended is lost, not what it stands behind
+        # What was appended is lost, not what it stands behind; and what a cut has left is not written anew.
+        kept = len(durable) if data.startswith(durable) else len(data) if durable.startswith(data) else 0
         end = self._chance.randint(kept, len(data))
         if fate == 2 or end == len(data):
             return data[:end]
