@@ -11,7 +11,7 @@ from deltabook.cli import main
 
 
 @pytest.mark.parametrize("option", ["--results", "--orders"])
-@pytest.mark.parametrize("given", ["http://127.0.0.1:8080", "here", "127.0.0.1:", "127.0.0.1:0", ":1"])
+@pytest.mark.parametrize("given", ["http://here", "here", "127.0.0.1:", "127.0.0.1:0", ":1"])
 def test_an_address_that_is_none_is_named_with_its_option(tmp_path: Path, option: str, given: str) -> None:
     options = {"--results": "127.0.0.1:1", "--orders": "127.0.0.1:1", "--dir": str(tmp_path / "algo"), option: given}
     done = CliRunner().invoke(main, ["algo", "sobi", *(word for pair in options.items() for word in pair)])
