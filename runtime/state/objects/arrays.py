@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from operator import index
-from typing import ClassVar, Generic, TypeVar, overload
+from typing import ClassVar, Generic, TypeVar
 
 from runtime.state.objects.contiguous import LENGTH, Contiguous
+from runtime.state.objects.lines import Line
 from runtime.state.objects.persisted import PersistedObject
 from runtime.state.objects.slots import Home, Schema
 
@@ -42,11 +42,10 @@ class PersistedValue(PersistedObject, Generic[T]):
         return f"PersistedValue({self.name!r}, {self.value!r})"
 
 
-class PersistedArray(PersistedObject, Sequence[T]):
+class PersistedArray(Line[T]):
     """A `collections.abc.Sequence` of fixed length, whose items can be set: ``array[3] = 42``."""
 
     kind: ClassVar[str] = "array"
-    _slots: Contiguous
 
     @classmethod
     def slots_of(cls, home: Home, schema: Schema) -> Contiguous:
@@ -57,22 +56,6 @@ class PersistedArray(PersistedObject, Sequence[T]):
             raise ValueError(f"expected a length of at least 0 for array {self.name}, was {length}")
         self._slots.items.extend([self._slots.kept(initial)] * length)
 
-    def __len__(self) -> int:
-        return len(self._slots.items)
-
-    def __iter__(self) -> Iterator[T]:
-        return self._slots.values()
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self._slots.value(one) for one in range(*place.indices(len(self)))]
-        value: T = self._slots.value(place)
-        return value
-
     def __setitem__(self, place: int, value: T) -> None:
         """Raises `IndexError` outside of the array."""
         number = index(place)
@@ -80,6 +63,3 @@ class PersistedArray(PersistedObject, Sequence[T]):
         if not -length <= number < length:
             raise IndexError(f"expected an index of array {self.name} of {length}, was {number}")
         self._slots.change(number % length, value)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {list(self)!r})"

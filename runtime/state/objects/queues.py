@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, TypeVar, overload
+from collections.abc import Iterable
+from typing import ClassVar, TypeVar
 
 from runtime.state.objects.contiguous import HEAD, LENGTH, TAIL, Contiguous
-from runtime.state.objects.persisted import PersistedObject
+from runtime.state.objects.lines import Line
 from runtime.state.objects.slots import Home, Schema
 
 __all__ = ["PersistedQueue", "PersistedStack"]
@@ -14,26 +14,8 @@ __all__ = ["PersistedQueue", "PersistedStack"]
 T = TypeVar("T")
 
 
-class _Line(PersistedObject, Sequence[T]):
-    """Items that are read like a sequence and changed at the ends alone."""
-
-    _slots: Contiguous
-
-    def __len__(self) -> int:
-        return len(self._slots.items)
-
-    def __iter__(self) -> Iterator[T]:
-        return self._slots.values()
-
-    @overload
-    def __getitem__(self, place: int) -> T: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[T]: ...
-    def __getitem__(self, place: int | slice) -> T | list[T]:
-        if isinstance(place, slice):
-            return [self._slots.value(one) for one in range(*place.indices(len(self)))]
-        value: T = self._slots.value(place)
-        return value
+class _Ends(Line[T]):
+    """A line that is changed at its ends alone."""
 
     def _add(self, values: Iterable[T]) -> None:
         self._slots.items.extend([self._slots.kept(value) for value in values])
@@ -42,11 +24,8 @@ class _Line(PersistedObject, Sequence[T]):
         if not self._slots.items:
             raise IndexError(f"expected an item in {self.kind} {self.name}, was empty")
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {list(self)!r})"
 
-
-class PersistedQueue(_Line[T]):
+class PersistedQueue(_Ends[T]):
     """First in, first out: a `collections.deque` that is added to at the end and taken from at the front.
 
     Slots are numbered from the first item that ever was; their numbers only grow.
@@ -86,7 +65,7 @@ class PersistedQueue(_Line[T]):
         self._slots.head = tail
 
 
-class PersistedStack(_Line[T]):
+class PersistedStack(_Ends[T]):
     """Last in, first out: a `list` that is added to and taken from at its end, read from the bottom up."""
 
     kind: ClassVar[str] = "stack"
