@@ -8,8 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from twisted.internet.interfaces import IAddress
 
-from exchange_server.journal import NumberedFile
-from exchange_server.tail import Tail
+from exchange_server.tail import Records, Tail
 
 __all__ = ["Reader", "ReaderLimits", "Readers", "Timers", "farthest_behind_bytes", "peer_of"]
 
@@ -149,7 +148,7 @@ class Readers(Generic[C]):
         """It is gone."""
         self.connections.discard(connection)
 
-    def tail(self, connection: Any, records: NumberedFile, number: int, heartbeat: Callable[[], bytes]) -> Tail:
+    def tail(self, connection: Any, records: Records, number: int, heartbeat: Callable[[], bytes]) -> Tail:
         """What sends a connection the records from a number on."""
         return Tail(records, number, connection.transport, heartbeat, lag_limit_bytes=self._limits.lag_bytes)
 
@@ -165,7 +164,7 @@ class Readers(Generic[C]):
         self._deliver_call = None
         self._deliver()
 
-    def spread(self, connections: Iterable[C], records: NumberedFile, burst: bytes, heartbeat: bytes) -> None:
+    def spread(self, connections: Iterable[C], records: Records, burst: bytes, heartbeat: bytes) -> None:
         """Send what was just appended: one write for each, of the same bytes; who is too far behind is cut."""
         start, data, now_s = records.size_bytes - len(burst), burst + heartbeat, self._clock.seconds()
         for connection in tuple(connections):

@@ -1,16 +1,32 @@
-"""One reader of a numbered file over a transport that may be slower than the market."""
+"""One reader of numbered records over a transport that may be slower than the market."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from exchange_server.journal import NumberedFile
-
-__all__ = ["CHUNK_BYTES", "Sink", "Tail"]
+__all__ = ["CHUNK_BYTES", "Records", "Sink", "Tail"]
 
 CHUNK_BYTES: Final = 128 * 1024
 """Of a gap fill: more than a transport's buffer holds, so that it asks for a pause after every chunk."""
+
+
+class Records(Protocol):
+    """Numbered records behind each other, such as a `NumberedFile`."""
+
+    @property
+    def next_number(self) -> int:
+        """Number of the record that will be appended next."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Where it will begin."""
+
+    def offset_of(self, number: int) -> int:
+        """Where a record begins; raises `ValueError` outside 1 … `next_number`."""
+
+    def read(self, offset: int, limit_bytes: int) -> bytes:
+        """Whole records from an offset on, as many as fit into the limit."""
 
 
 class Sink(Protocol):
@@ -24,7 +40,7 @@ class Tail:
     """Sends records from a number on: the gap from disk in chunks, then bursts as they happen.
 
     Nothing is queued for a reader that is slow: while its transport wants a pause, the tail only remembers where it
-    is, and reads on from the disk afterwards. What waits in memory is at most one burst or chunk. A heartbeat follows
+    is, and reads on afterwards. What waits in memory is at most one burst or chunk. A heartbeat follows
     whenever the reader has everything there is.
     """
 
@@ -40,7 +56,7 @@ class Tail:
     )
 
     def __init__(
-        self, records: NumberedFile, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
+        self, records: Records, number: int, sink: Sink, heartbeat: Callable[[], bytes], *, lag_limit_bytes: int
     ) -> None:
         self.records = records
         self.offset = records.offset_of(number)
@@ -74,7 +90,7 @@ class Tail:
         self._sink.write(data)
 
     def pump(self, now_s: float) -> None:
-        """Read on from the disk until the transport wants a pause or everything is sent."""
+        """Read on until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
             chunk = self.records.read(self.offset, CHUNK_BYTES)
             self.offset += len(chunk)

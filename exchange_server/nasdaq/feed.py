@@ -29,14 +29,14 @@ class ItchFeed:
         self.symbols = tuple(listed)
         """Those that are."""
         self._translator = Translator(listed, rules.replay_symbol if rules.replay_mode == "as-recorded" else "")
-        self.packets = PacketFile(path)
-        self.on_packets: Callable[[bytes], None] = _nobody
-        """Hears what was appended."""
+        self.records = PacketFile(path)
+        self.on_append: list[Callable[[bytes], None]] = []
+        """Hear what was appended."""
 
     @property
     def next_sequence(self) -> int:
         """Number of the next message."""
-        return self.packets.next_number
+        return self.records.next_number
 
     @property
     def is_over(self) -> bool:
@@ -53,13 +53,10 @@ class ItchFeed:
         packets = self._translator.translate(lines)
         if packets:
             data = b"".join(packets)
-            self.packets.append(data, len(packets))
-            self.on_packets(data)
+            self.records.append(data, len(packets))
+            for hear in self.on_append:
+                hear(data)
 
     def close(self) -> None:
         """Close the file."""
-        self.packets.close()
-
-
-def _nobody(data: bytes) -> None:
-    """Nobody listens yet."""
+        self.records.close()

@@ -113,7 +113,7 @@ def reasons(packets: list[Packet]) -> str:
 
 
 def whole_feed(floor: Floor) -> list[bytes]:
-    return messages(PacketSplitter().split(floor.feed.packets.read(0, 1 << 30)))
+    return messages(PacketSplitter().split(floor.feed.records.read(0, 1 << 30)))
 
 
 def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_behind_the_burst(floor: Floor) -> None:
@@ -357,10 +357,10 @@ def test_a_restarted_exchange_gives_the_same_bytes(tmp_path: Path) -> None:
     floor = Floor(tmp_path)
     for count in (3, 500, 40):
         floor.quote(count)
-    before = floor.feed.packets.read(0, 1 << 30)
+    before = floor.feed.records.read(0, 1 << 30)
     floor.close()
     again = Floor(tmp_path)
-    assert again.feed.packets.read(0, 1 << 30) == before
+    assert again.feed.records.read(0, 1 << 30) == before
     assert again.feed.next_sequence == BEGINNING + 544
     _, wire = again.connect(LoginRequest(session="SESSION1", sequence=again.feed.next_sequence))
     again.quote()

@@ -1,0 +1,380 @@
+"""A SoupBinTCP port, the exchange's end: logins, heartbeats both ways, limits, and streams of sequenced messages.
+
+What NASDAQ's feed, its snapshots and its order entry have in common. A server says who may log in, which stream a
+connection follows and what becomes of what its client sends; everything else is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.internet.protocol import Protocol as Connection
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from deltabook.wire.errors import WireError
+from deltabook.wire.soupbin import (
+    CLIENT_HEARTBEAT,
+    CLIENT_PACKET_LIMIT_BYTES,
+    DEBUG,
+    END_OF_SESSION,
+    LOGIN,
+    LOGOUT,
+    SERVER_HEARTBEAT,
+    UNSEQUENCED,
+    LoginAccepted,
+    LoginRejected,
+    LoginRequest,
+    PacketSplitter,
+    encode_login_reply,
+    encode_packet,
+    parse_login,
+)
+from exchange_server.readers import Reader, ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
+from exchange_server.tail import Records, Tail
+
+__all__ = ["SequencedStream", "SoupConnection", "SoupLimits", "SoupServer"]
+
+_HEARTBEAT: Final = encode_packet(SERVER_HEARTBEAT)
+_END: Final = encode_packet(END_OF_SESSION)
+_EARLY_LIMIT_BYTES: Final = 64 * 1024
+
+
+class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a SoupBinTCP server puts up with."""
+
+    idle_s: float = 15.0
+    """A client that says nothing for so long is cut, unless its login asks for another time (4.10)."""
+
+
+class SequencedStream(Protocol):
+    """Sequenced packets, numbered from 1, and who hears of new ones."""
+
+    @property
+    def records(self) -> Records:
+        """The packets."""
+
+    @property
+    def on_append(self) -> list[Callable[[bytes], None]]:
+        """Called with what was just appended to the records."""
+
+
+class _Audience:
+    """The connections that follow one stream, and what was appended to it in this turn of the reactor."""
+
+    __slots__ = ("_announce", "_burst", "connections", "stream")
+
+    def __init__(self, stream: SequencedStream, announce: Callable[[_Audience], None]) -> None:
+        self.stream = stream
+        self.connections: set[SoupConnection] = set()
+        self._burst: list[bytes] = []
+        self._announce = announce
+        stream.on_append.append(self._collect)
+
+    def _collect(self, data: bytes) -> None:
+        if not self._burst:
+            self._announce(self)
+        self._burst.append(data)
+
+    def take(self) -> bytes:
+        """What was appended since the last call."""
+        burst, self._burst = self._burst, []
+        return burst[0] if len(burst) == 1 else b"".join(burst)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self.stream.on_append.remove(self._collect)
+
+
+class SoupServer(Factory, ABC):
+    """Lets clients log in and sends each the messages of its stream from its number on, exactly once and in order.
+
+    All that is appended to a stream in a turn of the reactor goes to each of its followers in one write, of the same
+    bytes. A heartbeat follows every burst and not only every second of silence: it is three bytes, clients ignore it,
+    and one that knows our feed learns from it that no further message of the last request will come.
+    """
+
+    _log = Logger()
+    noisy = False
+    name = "soup"
+    """What the log calls it."""
+
+    def __init__(self, clock: Timers, limits: SoupLimits) -> None:
+        self.clock = clock
+        self.limits = limits
+        self._audiences: dict[SequencedStream, _Audience] = {}
+        self._news: list[_Audience] = []
+        self.readers: Readers[SoupConnection] = Readers(
+            clock, limits, self._deliver, lambda: self.readers.beat(self._why_end)
+        )
+        """Its connections."""
+
+    def buildProtocol(self, addr: IAddress | None) -> SoupConnection:
+        """A connection."""
+        return SoupConnection(self, peer_of(addr))
+
+    # -- what a server says --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Somebody wants in: `follow` or `reject` it, at once or later. What it sends meanwhile waits."""
+
+    def take(self, connection: SoupConnection, data: bytes) -> None:
+        """Bytes of a client that is logged in, cut anywhere. Raises `WireError` for what closes the connection.
+
+        By default messages of clients have no effect.
+        """
+        connection.take_packets(data)
+
+    def left(self, connection: SoupConnection) -> None:
+        """A connection that was logged in is closed; called once."""
+
+    def is_over(self, connection: SoupConnection) -> bool:
+        """Whether nothing will ever be appended to what the connection follows."""
+        del connection
+        return False
+
+    # -- logins --------------------------------------------------------------------------------------------------
+
+    def position(self, connection: SoupConnection, login: LoginRequest, session: str, records: Records) -> int | None:
+        """The number of the first message that a login asks for; None if it was rejected for asking what is not
+        there. The number 0 is from now on."""
+        newest = records.next_number
+        if login.session and login.session.upper() != session.upper():
+            connection.reject("S", f"expected session {session}, was {login.session}")
+        elif login.sequence > newest:
+            connection.reject("S", f"expected a sequence up to {newest}, was {login.sequence}")
+        else:
+            return login.sequence or newest
+        return None
+
+    def follow(self, connection: SoupConnection, stream: SequencedStream, session: str, number: int) -> None:
+        """Accept a login: the connection is sent a stream from a number on. Nothing if it is closed by now."""
+        if connection.reader.is_closed:
+            return
+        self._log.info("{name}: {peer} reads from {number}", name=self.name, peer=connection.peer, number=number)
+        audience = self._audiences.get(stream)
+        if audience is None:
+            audience = self._audiences[stream] = _Audience(stream, self._announce)
+        audience.connections.add(connection)
+        connection.audience = audience
+        records = stream.records
+        tail = Tail(
+            records,
+            number,
+            connection.transport,
+            lambda: _END if self.is_over(connection) else _HEARTBEAT,
+            lag_limit_bytes=self.limits.lag_bytes,
+        )
+        connection.accept(LoginAccepted(session, number), tail)
+
+    def forget(self, connection: SoupConnection) -> None:
+        """It is gone."""
+        self.readers.forget(connection)
+
+    def leave(self, connection: SoupConnection) -> None:
+        """It follows nothing any more."""
+        audience = connection.audience
+        if audience is None:
+            return
+        connection.audience = None
+        audience.connections.discard(connection)
+        if not audience.connections:
+            audience.close()
+            del self._audiences[audience.stream]
+        self.left(connection)
+
+    # -- who is there --------------------------------------------------------------------------------------------
+
+    @property
+    def listeners(self) -> int:
+        """Connections that are logged in."""
+        return sum(len(audience.connections) for audience in self._audiences.values())
+
+    @property
+    def farthest_behind_bytes(self) -> int:
+        """How far the slowest is behind."""
+        return farthest_behind_bytes(self.readers.connections)
+
+    # -- messages out --------------------------------------------------------------------------------------------
+
+    def _announce(self, audience: _Audience) -> None:
+        self._news.append(audience)
+        self.readers.deliver_soon()
+
+    def deliver(self) -> None:
+        """Hand out what was appended, without waiting for the end of this turn of the reactor."""
+        if self._news:
+            self.readers.deliver()
+
+    def _deliver(self) -> None:
+        news, self._news = self._news, []
+        for audience in news:
+            burst = audience.take()
+            connections = audience.connections
+            if connections:
+                over = self.is_over(next(iter(connections)))
+                self.readers.spread(connections, audience.stream.records, burst, _END if over else _HEARTBEAT)
+
+    def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
+        """The end of clients that say nothing, and of those that have a whole stream that is over."""
+        unheard_s = now_s - connection.heard_s
+        if unheard_s >= self._idle_s(connection):
+            return f"idle: said nothing for {unheard_s:.0f} s"
+        if not tail.paused and not tail.lag_bytes and self.is_over(connection):
+            return "the session is over"
+        return ""
+
+    def _idle_s(self, connection: SoupConnection) -> float:
+        asked_ms = connection.login.heartbeat_ms if connection.login else None
+        return max(asked_ms / 1000, self.limits.silence_s) if asked_ms else self.limits.idle_s
+
+    def close(self) -> None:
+        """Send what is there, then close every connection."""
+        self.readers.close()
+
+
+@implementer(IPushProducer)
+class SoupConnection(Connection):
+    """Speaks with one client; whatever one client does, no other connection notices.
+
+    Reasons are told in debug packets, which clients may show and must otherwise ignore.
+    """
+
+    _log = Logger()
+    transport: Any
+
+    def __init__(self, server: SoupServer, peer: str) -> None:
+        self.server = server
+        self.peer = peer
+        self.splitter = PacketSplitter(CLIENT_PACKET_LIMIT_BYTES)
+        """Holds the beginning of a packet whose end has not come."""
+        self.reader = Reader(self, server.clock)
+        self.login: LoginRequest | None = None
+        """What the client said of itself; it is not believed before `is_logged_in`."""
+        self.is_logged_in = False
+        """Its login was accepted."""
+        self.audience: _Audience | None = None
+        """With whom it follows its stream."""
+        self.heard_s = 0.0
+        """When something last came from the client (the server's monotonic seconds)."""
+        self._early = b""
+
+    # -- bytes in ------------------------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:
+        """Wait for a login, but not for ever."""
+        if self.server.readers.admit(self):
+            self.reader.await_login(self.server.limits.login_timeout_s, lambda reason: self.cut(reason, flush=True))
+        else:
+            self.reject("A", "the exchange has no room for another connection")
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Forget the client."""
+        del reason
+        self.reader.lost()
+        self.server.leave(self)
+        self.server.forget(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take in bytes; those that are no packets end the connection."""
+        if self.reader.is_closed:
+            return
+        self.heard_s = self.server.clock.seconds()
+        try:
+            if self.is_logged_in:
+                self.server.take(self, data)
+            else:
+                self._take_early(data)
+        except WireError as error:
+            self.cut(str(error), flush=True)
+
+    def _take_early(self, data: bytes) -> None:
+        """Before the login is answered: it comes first, and what follows waits for the answer."""
+        while self.login is None:
+            packet, data = self.splitter.first(data)
+            if packet is None:
+                return
+            if packet.type == LOGOUT:
+                self.cut("logged out", flush=True)
+                return
+            if packet.type != DEBUG:
+                self.login = parse_login(packet)
+                self.server.log_in(self, self.login)
+        if self.reader.is_closed:
+            return
+        if self.is_logged_in:
+            self._take_rest(data)
+            return
+        self._early += data
+        if len(self._early) > _EARLY_LIMIT_BYTES:
+            raise WireError(f"expected at most {_EARLY_LIMIT_BYTES} bytes before the answer to a login")
+
+    def _take_rest(self, data: bytes) -> None:
+        if data:
+            self.server.take(self, data)
+
+    def take_packets(self, data: bytes, message: Callable[[bytes], None] | None = None) -> None:
+        """What may come after the login: messages, heartbeats, debug packets and a logout; raises `WireError`."""
+        for type_, payload in self.splitter.split(data):
+            if self.reader.is_closed:
+                return
+            if type_ == UNSEQUENCED:
+                if message is not None:
+                    message(payload)
+            elif type_ == LOGOUT:
+                self.cut("logged out", flush=True)
+            elif type_ not in {CLIENT_HEARTBEAT, DEBUG}:
+                words = "a second login" if type_ == LOGIN else f"a packet {type_!r}"
+                raise WireError(f"expected heartbeats, messages or a logout, was {words}")
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def accept(self, reply: LoginAccepted, tail: Tail) -> None:
+        """Answer A and send the stream; from now on the transport says when it has had enough."""
+        now_s = self.server.clock.seconds()
+        self.reader.logged_in()
+        self.is_logged_in = True
+        self.heard_s = now_s
+        self.transport.write(encode_login_reply(reply))
+        self.reader.follow(tail)
+        if tail.lag_bytes:
+            tail.pump(now_s)
+        else:
+            tail.beat(now_s)
+        early, self._early = self._early, b""
+        if early:
+            self.dataReceived(early)
+
+    def reject(self, code: str, reason: str) -> None:
+        """Answer J (``A`` not authorized, ``S`` no such session) with the reason behind it, and close."""
+        if not self.reader.is_closed:
+            self.transport.write(encode_login_reply(LoginRejected("S" if code == "S" else "A")))
+            self.cut(f"login rejected: {reason}", flush=True)
+
+    def cut(self, reason: str, *, flush: bool = False) -> None:
+        """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away."""
+        if self.reader.is_closed:
+            return
+        self._log.info("{name}: {peer} closed: {reason}", name=self.server.name, peer=self.peer, reason=reason)
+        self.reader.close(flush=flush, last_words=encode_packet(DEBUG, reason.encode("ascii", "replace")))
+        self.server.leave(self)
+
+    # -- the transport's wishes ----------------------------------------------------------------------------------
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full: send nothing until it has drained."""
+        self.reader.pause()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer has drained."""
+        self.reader.resume()
+
+    def stopProducing(self) -> None:
+        """The transport is gone."""
+        self.reader.pause()
