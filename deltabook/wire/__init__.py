@@ -2,7 +2,7 @@
 
 ```
 exchange_server ──feed lines, responses──▶ runtime, algo_engine      text.py
-algo_engine ──────requests───────────────▶ exchange_server           text.py
+algo_engine ──────requests───────────────▶ exchange_server           text.py, with the options of options.py
 exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py, attribution.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py

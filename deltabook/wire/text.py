@@ -7,21 +7,24 @@ records and turns them into bytes and back.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from deltabook.wire._fields import int64, is_symbol
 from deltabook.wire.errors import WireError
+from deltabook.wire.options import PLAIN, AuctionName, OrderOptions, encode_options, parse_options
 
 __all__ = [
     "INTERACTIVE",
     "LINE_LIMIT_BYTES",
     "PASSIVE",
+    "PLAIN",
     "Accepted",
-    "Action",
+    "AuctionName",
     "FeedMessage",
     "InteractiveLogin",
+    "OrderOptions",
     "PassiveLogin",
     "Refused",
     "Request",
@@ -44,28 +47,11 @@ PASSIVE: Final = "1"
 LINE_LIMIT_BYTES: Final = 1024
 """The longest line that either side accepts, delimiter included."""
 
-_INT64_MIN: Final = -(2**63)
-_INT64_MAX: Final = 2**63 - 1
-
-
-class Action(StrEnum):
-    """What a line says, one letter on the wire."""
-
-    BUY = "B"
-    SELL = "S"
-    EXECUTE = "E"
-    EXECUTE_LAST = "F"
-    REDUCE = "X"
-    DELETE = "D"
-    TRADE = "T"
-    HEARTBEAT = "H"
-    ACCEPT = "A"
-    REFUSE = "R"
-
-
+_WORDS_LIMIT: Final = 500
+"""Characters of a reason in words, so that its line stays below the limit."""
 _FEED_ACTIONS: Final = frozenset("BSEFXDTH")
-_REQUEST_ACTIONS: Final = frozenset("BSXD")
-_RESPONSE_ACTIONS: Final = frozenset("AEFXDRH")
+_REQUEST_ACTIONS: Final = frozenset("BSXDUM")
+_RESPONSE_ACTIONS: Final = frozenset("AEFXDUNTRH")
 
 
 class FeedMessage(msgspec.Struct, frozen=True, gc=False):
@@ -95,19 +81,21 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     client_id: int
     """Strictly increasing per broker; a number that is not above the last is a retransmission."""
     order_id: int
-    """The exchange's order id for X and D, 0 for B and S."""
+    """The exchange's order id for X, D and U, 0 for B, S and M."""
     broker_id: int
     """Who asks."""
     action: str
-    """One of B S X D."""
+    """One of B S X D U M."""
     volume: int
-    """Lots to buy or sell, or to take away (X)."""
+    """Lots to buy or sell, to take away (X), or that shall be open (U)."""
     price: int
     """Limit in ticks; 0 is a market order."""
     symbol: str
-    """Instrument."""
+    """Instrument; of M that whose orders are cancelled, empty for all."""
     time_ns: int = 0
     """The client's own time; the exchange does not use it."""
+    options: OrderOptions = PLAIN
+    """Of B and S alone."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -122,17 +110,18 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     broker_id: int
     """Whose stream this is."""
     action: str
-    """One of A E F X D R H."""
+    """One of A E F X D U N T R H."""
     volume: int
-    """Lots: accepted (A), executed (E F), removed (X), what remained (D)."""
+    """Lots: accepted (A), executed (E F), removed (X), what remained (D), open (U T), displayed (N)."""
     price: int
-    """Ticks: limit (A), execution price (E F)."""
+    """Ticks: limit (A U N T), execution price (E F)."""
     symbol: str
     """Instrument."""
     client_id: int
-    """The request this answers; for E, F and D the request that made the order."""
+    """The request this answers; for E, F, D, N and T the request that made the order."""
     detail: str
-    """A: side B or S; E F: maker or taker; D: why; R: the reason."""
+    """A: side B or S; E F: maker, taker or cross; X D: why; U: the id of the order that it was; N: the id on the feed;
+    T: the stop price; R: the reason."""
 
 
 class PassiveLogin(msgspec.Struct, frozen=True):
@@ -153,6 +142,8 @@ class InteractiveLogin(msgspec.Struct, frozen=True):
     """Session to continue, empty for the current one."""
     sequence: int = 0
     """Number of the first private message wanted, 0 for from now."""
+    cancel_on_disconnect: bool | None = None
+    """Whether the broker's orders are cancelled when its last connection ends, from now on; None for as it was."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -175,31 +166,33 @@ class Refused(msgspec.Struct, frozen=True):
     """In words."""
 
 
-def _integer(text: str, name: str, line: bytes) -> int:
-    """Parse one int64 field or say which field of which line is wrong."""
-    try:
-        value = int(text)
-    except ValueError:
-        raise WireError(f"expected an integer for {name}, was {text!r} in {line[:80]!r}") from None
-    if not _INT64_MIN <= value <= _INT64_MAX or "_" in text:
-        raise WireError(f"expected an int64 for {name}, was {text!r} in {line[:80]!r}")
-    return value
-
-
-def _fields(line: bytes, count: int) -> list[str]:
+def _fields(line: bytes, count: int, most: int = 0) -> list[str]:
     try:
         text = line.rstrip(b"\r\n").decode("ascii")
     except UnicodeDecodeError:
         raise WireError(f"expected ASCII, was {line[:80]!r}") from None
     fields = text.split(",")
-    if len(fields) != count:
-        raise WireError(f"expected {count} fields, was {len(fields)} in {line[:80]!r}")
+    if len(fields) != count and len(fields) != most:
+        wanted = f"{count} or {most}" if most else count
+        raise WireError(f"expected {wanted} fields, was {len(fields)} in {line[:80]!r}")
     return fields
+
+
+def _symbol(text: str, line: bytes) -> str:
+    if not is_symbol(text):
+        raise WireError(f"expected a symbol of up to 16 characters without blanks, was {text[:40]!r} in {line[:80]!r}")
+    return text
+
+
+def _words(text: str) -> str:
+    """What of a reason fits into a field of a line."""
+    return text.replace(",", " ").replace("\n", " ").replace("\r", " ")[:_WORDS_LIMIT]
 
 
 def _action(text: str, allowed: frozenset[str], line: bytes) -> str:
     if text not in allowed:
-        raise WireError(f"expected an action out of {' '.join(sorted(allowed))}, was {text!r} in {line[:80]!r}")
+        letters = " ".join(sorted(allowed))
+        raise WireError(f"expected an action out of {letters}, was {text[:40]!r} in {line[:80]!r}")
     return text
 
 
@@ -215,47 +208,52 @@ def parse_feed_message(line: bytes) -> FeedMessage:
     """A feed line's record; raises `WireError`."""
     f = _fields(line, 8)
     return FeedMessage(
-        sequence=_integer(f[0], "sequence", line),
-        time_ns=_integer(f[1], "t", line),
-        order_id=_integer(f[2], "order_id", line),
-        broker_id=_integer(f[3], "broker_id", line),
+        sequence=int64(f[0], "sequence", line),
+        time_ns=int64(f[1], "t", line),
+        order_id=int64(f[2], "order_id", line),
+        broker_id=int64(f[3], "broker_id", line),
         action=_action(f[4], _FEED_ACTIONS, line),
-        volume=_integer(f[5], "volume", line),
-        price=_integer(f[6], "price", line),
-        symbol=f[7],
+        volume=int64(f[5], "volume", line),
+        price=int64(f[6], "price", line),
+        symbol=_symbol(f[7], line),
     )
 
 
 def encode_request(request: Request) -> bytes:
-    """A request line with its delimiter."""
+    """A request line with its delimiter; of 8 fields if there are no options."""
     r = request
+    options = "" if r.options == PLAIN else f",{encode_options(r.options)}"
     return (
-        f"{r.client_id},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol}\n"
+        f"{r.client_id},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol}{options}\n"
     ).encode("ascii")
 
 
 def parse_request(line: bytes) -> Request:
     """A request line's record; raises `WireError`."""
-    f = _fields(line, 8)
+    f = _fields(line, 8, 9)
+    options = parse_options(f[8], line) if len(f) == 9 else PLAIN
+    action = _action(f[4], _REQUEST_ACTIONS, line)
+    if options is not PLAIN and action not in "BS":
+        raise WireError(f"expected options with B and S only, was {f[8][:40]!r} with {action} in {line[:80]!r}")
     return Request(
-        client_id=_integer(f[0], "client_id", line),
-        time_ns=_integer(f[1], "t", line),
-        order_id=_integer(f[2], "order_id", line),
-        broker_id=_integer(f[3], "broker_id", line),
-        action=_action(f[4], _REQUEST_ACTIONS, line),
-        volume=_integer(f[5], "volume", line),
-        price=_integer(f[6], "price", line),
-        symbol=f[7],
+        client_id=int64(f[0], "client_id", line),
+        time_ns=int64(f[1], "t", line),
+        order_id=int64(f[2], "order_id", line),
+        broker_id=int64(f[3], "broker_id", line),
+        action=action,
+        volume=int64(f[5], "volume", line),
+        price=int64(f[6], "price", line),
+        symbol=_symbol(f[7], line),
+        options=options,
     )
 
 
 def encode_response(response: Response) -> bytes:
-    """A private line with its delimiter; commas and line ends in the detail become blanks."""
+    """A private line with its delimiter; commas and line ends in the detail become blanks, and it may be cut."""
     r = response
-    detail = r.detail.replace(",", " ").replace("\n", " ").replace("\r", " ")
     return (
         f"{r.sequence},{r.time_ns},{r.order_id},{r.broker_id},{r.action},{r.volume},{r.price},{r.symbol},"
-        f"{r.client_id},{detail}\n"
+        f"{r.client_id},{_words(r.detail)}\n"
     ).encode("ascii", "replace")
 
 
@@ -263,15 +261,15 @@ def parse_response(line: bytes) -> Response:
     """A private line's record; raises `WireError`."""
     f = _fields(line, 10)
     return Response(
-        sequence=_integer(f[0], "sequence", line),
-        time_ns=_integer(f[1], "t", line),
-        order_id=_integer(f[2], "order_id", line),
-        broker_id=_integer(f[3], "broker_id", line),
+        sequence=int64(f[0], "sequence", line),
+        time_ns=int64(f[1], "t", line),
+        order_id=int64(f[2], "order_id", line),
+        broker_id=int64(f[3], "broker_id", line),
         action=_action(f[4], _RESPONSE_ACTIONS, line),
-        volume=_integer(f[5], "volume", line),
-        price=_integer(f[6], "price", line),
-        symbol=f[7],
-        client_id=_integer(f[8], "client_id", line),
+        volume=int64(f[5], "volume", line),
+        price=int64(f[6], "price", line),
+        symbol=_symbol(f[7], line),
+        client_id=int64(f[8], "client_id", line),
         detail=f[9],
     )
 
@@ -282,7 +280,8 @@ def encode_login(login: PassiveLogin | InteractiveLogin) -> bytes:
         return f"{PASSIVE},{login.session},{login.sequence}\n".encode("ascii")
     if login.broker_id is None:
         return f"{INTERACTIVE}\n".encode("ascii")
-    return f"{INTERACTIVE},{login.broker_id},{login.session},{login.sequence}\n".encode("ascii")
+    choice = "" if login.cancel_on_disconnect is None else f",{login.cancel_on_disconnect:d}"
+    return f"{INTERACTIVE},{login.broker_id},{login.session},{login.sequence}{choice}\n".encode("ascii")
 
 
 def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
@@ -294,20 +293,26 @@ def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
     kind, rest = fields[0], fields[1:]
     if kind == PASSIVE and len(rest) in (0, 2):
         return PassiveLogin(rest[0], _position(rest[1], line)) if rest else PassiveLogin()
-    if kind == INTERACTIVE and len(rest) in (0, 1, 3):
-        broker_id = _integer(rest[0], "broker_id", line) if rest else None
-        return (
-            InteractiveLogin(broker_id, rest[1], _position(rest[2], line))
-            if len(rest) == 3
-            else InteractiveLogin(broker_id)
-        )
+    if kind == INTERACTIVE and len(rest) in (0, 1, 3, 4):
+        broker_id = int64(rest[0], "broker_id", line) if rest else None
+        if len(rest) < 3:
+            return InteractiveLogin(broker_id)
+        choice = _choice(rest[3], line) if len(rest) == 4 else None
+        return InteractiveLogin(broker_id, rest[1], _position(rest[2], line), choice)
     raise WireError(
-        f"expected a login `1`, `1,session,sequence`, `0`, `0,broker` or `0,broker,session,sequence`, was {line[:80]!r}"
+        "expected a login `1`, `1,session,sequence`, `0`, `0,broker` or `0,broker,session,sequence[,cancel]`, was "
+        f"{line[:80]!r}"
     )
 
 
+def _choice(text: str, line: bytes) -> bool:
+    if text not in ("0", "1"):
+        raise WireError(f"expected 1 or 0 for cancel on disconnect, was {text[:40]!r} in {line[:80]!r}")
+    return text == "1"
+
+
 def _position(text: str, line: bytes) -> int:
-    value = _integer(text, "sequence", line)
+    value = int64(text, "sequence", line)
     if value < 0:
         raise WireError(f"expected a sequence of 0 or more, was {value} in {line[:80]!r}")
     return value
@@ -316,8 +321,7 @@ def _position(text: str, line: bytes) -> int:
 def encode_login_reply(reply: Accepted | Refused) -> bytes:
     """The exchange's first line, with its delimiter."""
     if isinstance(reply, Refused):
-        reason = reply.reason.replace(",", " ").replace("\n", " ")
-        return f"J,{reply.code},{reason}\n".encode("ascii", "replace")
+        return f"J,{reply.code},{_words(reply.reason)}\n".encode("ascii", "replace")
     last = "" if reply.last_client_id is None else f",{reply.last_client_id}"
     return f"A,{reply.session},{reply.sequence}{last}\n".encode("ascii")
 
@@ -328,6 +332,6 @@ def parse_login_reply(line: bytes) -> Accepted | Refused:
     if fields[0] == "J" and len(fields) == 3:
         return Refused(fields[1], fields[2])
     if fields[0] == "A" and len(fields) in (3, 4):
-        last = _integer(fields[3], "last_client_id", line) if len(fields) == 4 else None
-        return Accepted(fields[1], _integer(fields[2], "sequence", line), last)
+        last = int64(fields[3], "last_client_id", line) if len(fields) == 4 else None
+        return Accepted(fields[1], int64(fields[2], "sequence", line), last)
     raise WireError(f"expected a login reply `A,session,sequence[,last]` or `J,code,reason`, was {line[:80]!r}")
