@@ -6,8 +6,10 @@ __all__ = [
     "ExchangeError",
     "JournalError",
     "ListenError",
+    "OperationError",
     "RecordError",
     "ReplayFileError",
+    "UnknownNameError",
 ]
 
 
@@ -37,3 +39,11 @@ class ReplayFileError(ExchangeError, OSError):
 
 class RecordError(ValueError):
     """One line of a recorded file cannot be used; it is counted and the replay goes on."""
+
+
+class OperationError(ExchangeError, ValueError):
+    """What the operator asks for cannot be done now; nothing has changed."""
+
+
+class UnknownNameError(OperationError, LookupError):
+    """There is nothing of the name that the operator says."""
