@@ -1,0 +1,36 @@
+"""The admin port: what an operator looks at and changes, and what a monitor is told.
+
+```
+ HTTP ──▶ http.py ──access.py──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
+ (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
+                            └──▶ metrics.py   /metrics (durations.py: of fsyncs)
+```
+
+Every change of the market is a request in its journal, with a time of its own; looking changes nothing, and costs no
+more however large the market is.
+"""
+
+from exchange_server.admin.access import Access, is_loopback, read_token
+from exchange_server.admin.changes import Changes
+from exchange_server.admin.durations import Durations, timed
+from exchange_server.admin.http import MOST_BODY_BYTES, admin_site
+from exchange_server.admin.metrics import ExchangeMetrics, JournalFigures
+from exchange_server.admin.reports import MOST_HASHED, Connection, Face, Playing, Reports
+
+__all__ = [
+    "MOST_BODY_BYTES",
+    "MOST_HASHED",
+    "Access",
+    "Changes",
+    "Connection",
+    "Durations",
+    "ExchangeMetrics",
+    "Face",
+    "JournalFigures",
+    "Playing",
+    "Reports",
+    "admin_site",
+    "is_loopback",
+    "read_token",
+    "timed",
+]

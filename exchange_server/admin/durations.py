@@ -1,0 +1,47 @@
+"""How long something took, each time: counts by powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+__all__ = ["Durations", "timed"]
+
+_BUCKETS: Final = 26
+"""The last one begins at half a minute."""
+
+
+class Durations:
+    """Counts durations in buckets that double, from a microsecond on. Several threads may add: one at a time does."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * _BUCKETS
+        """Those of at most 2ⁿ microseconds and more than half of that; the last one of all longer ones."""
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        microseconds = max(int(seconds * 1e6 - 1e-6), 0)
+        self.counts[min(microseconds.bit_length(), _BUCKETS - 1)] += 1
+        self.total_s += seconds
+
+    def buckets(self) -> Iterator[tuple[str, float]]:
+        """Upper bound in seconds and how many were no longer, as a histogram of Prometheus wants it."""
+        seen = 0
+        for exponent, count in enumerate(self.counts[:-1]):
+            seen += count
+            yield str((1 << exponent) / 1e6), seen
+        yield "+Inf", seen + self.counts[-1]
+
+
+def timed(function: Callable[[int], None], durations: Durations, seconds: Callable[[], float]) -> Callable[[int], None]:
+    """The same function, with how long each call takes added; ``seconds`` is a monotonic clock."""
+
+    def call(argument: int) -> None:
+        begin_s = seconds()
+        function(argument)
+        durations.add(seconds() - begin_s)
+
+    return call

@@ -1,0 +1,170 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The admin port: `deltabook.wire.admin` over HTTP, and ``/metrics``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import msgspec
+from twisted.internet.interfaces import IAddress
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import Request as SiteRequest
+from twisted.web.server import Site
+
+from deltabook.wire import admin
+from exchange_server.admin.access import Access
+from exchange_server.admin.changes import Changes
+from exchange_server.admin.metrics import ExchangeMetrics
+from exchange_server.admin.reports import Reports
+from exchange_server.errors import OperationError, UnknownNameError
+
+__all__ = ["MOST_BODY_BYTES", "admin_site"]
+
+MOST_BODY_BYTES: Final = 16 * 1024
+_HOPELESS_BODY_BYTES: Final = 1024 * 1024
+"""Whoever sends so much is not waiting for an answer."""
+_MOST_CONNECTIONS: Final = 64
+_IDLE_S: Final = 60
+_DEPTH: Final = 10
+"""Levels of a book if the request does not say."""
+_JSON: Final = "application/json"
+_TEXT: Final = "text/plain; charset=utf-8"
+_METRICS_PATH: Final = "/metrics"
+
+
+class _BoundedRequest(SiteRequest):
+    """A request of whose body no more is kept than shows that it is too long."""
+
+    _body_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        del length
+        super().gotLength(MOST_BODY_BYTES)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        room = MOST_BODY_BYTES + 1 - self._body_bytes
+        self._body_bytes += len(data)
+        if room > 0:
+            super().handleContentChunk(data[:room])
+        elif self._body_bytes > _HOPELESS_BODY_BYTES:
+            cast(Any, self.channel).transport.abortConnection()
+
+
+class _BoundedSite(Site):
+    """Takes so many connections at once and no more; each may be silent for so long."""
+
+    def __init__(self, root: Resource) -> None:
+        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
+        self.displayTracebacks = False
+        self._open = 0
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        if self._open >= _MOST_CONNECTIONS:
+            return None
+        self._open += 1
+        connection: Any = super().buildProtocol(addr)
+        lost = connection.connectionLost
+
+        def count(reason: Any) -> None:
+            self._open -= 1
+            lost(reason)
+
+        connection.connectionLost = count
+        return connection
+
+
+class _Root(Resource):
+    """Every path of the port."""
+
+    isLeaf = True
+
+    def __init__(self, reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> None:
+        super().__init__()
+        self._reports, self._changes, self._metrics, self._access = reports, changes, metrics, access
+        self._answers: Final[dict[str, Callable[[Request], object]]] = {
+            admin.STATUS_PATH: lambda _: reports.status(),
+            admin.STATISTICS_PATH: lambda _: reports.statistics(),
+            admin.SESSIONS_PATH: lambda _: reports.sessions(),
+            admin.ACCOUNTS_PATH: lambda request: reports.accounts(_argument(request, b"after", "")),
+            admin.HASH_PATH: lambda _: reports.state_hash(),
+            admin.REPLAY_PATH: lambda _: reports.replay(),
+        }
+        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", _METRICS_PATH}
+        self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
+
+    def render(self, request: Request) -> bytes:
+        """Answer a request: 200, or one line that says what was expected."""
+        host = str(getattr(request.getClientAddress(), "host", ""))
+        refusal = self._access.refusal(host, request.getHeader("authorization"), request.getHeader("origin"))
+        if refusal is not None:
+            if refusal[0] == 401:
+                request.setHeader("www-authenticate", "Bearer")
+            return _refuse(request, *refusal)
+        path = unquote(request.path.decode("ascii", "replace"))
+        try:
+            if request.method == b"POST":
+                return self._post(request, path)
+            if request.method in {b"GET", b"HEAD"}:
+                return self._get(request, path)
+        except UnknownNameError as error:
+            return _refuse(request, 404, str(error))
+        except OperationError as error:
+            return _refuse(request, 409, str(error))
+        request.setHeader("allow", "GET, HEAD, POST")
+        return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")
+
+    def _get(self, request: Request, path: str) -> bytes:
+        if path == _METRICS_PATH:
+            return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
+        if path.startswith(admin.BOOK_PATH):
+            depth = _argument(request, b"depth", str(_DEPTH))
+            if not (depth.isascii() and depth.isdigit() and len(depth) < 10):
+                return _refuse(request, 400, f"expected a whole number as depth, was {depth[:80]!r}")
+            return _json(request, self._reports.book(path.removeprefix(admin.BOOK_PATH), int(depth)))
+        answer = self._answers.get(path)
+        if answer is None:
+            return _refuse(request, 404, f"expected to get one of {self._readable}, was {path[:80]}")
+        return _json(request, answer(request))
+
+    def _post(self, request: Request, path: str) -> bytes:
+        kind = admin.CHANGES.get(path)
+        if kind is None:
+            return _refuse(request, 404, f"expected to post to one of {self._changeable}, was {path[:80]}")
+        body = cast(Any, request.content).read()
+        if len(body) > MOST_BODY_BYTES:
+            return _refuse(request, 413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
+        try:
+            change: Any = msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return _refuse(request, 400, f"expected a {kind.__name__} as JSON, was {body[:80]!r}: {error}")
+        return _json(request, self._changes.make(change))
+
+
+def _argument(request: Request, name: bytes, default: str) -> str:
+    given = cast(dict[bytes, list[bytes]], request.args or {}).get(name)
+    return given[-1].decode("utf-8", "replace") if given else default
+
+
+def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
+    request.setResponseCode(status)
+    request.setHeader("content-type", content_type)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("content-length", str(len(body)))
+    return b"" if request.method == b"HEAD" else body
+
+
+def _json(request: Request, answer: object) -> bytes:
+    return _reply(request, 200, msgspec.json.encode(answer), _JSON)
+
+
+def _refuse(request: Request, status: int, text: str) -> bytes:
+    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
+
+
+def admin_site(reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> Site:
+    """The port's site."""
+    return _BoundedSite(_Root(reports, changes, metrics, access))

@@ -1,0 +1,116 @@
+"""What an exchange tells a monitor: Prometheus metrics, made when one asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, get_args
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from exchange_server.admin.durations import Durations
+from exchange_server.admin.reports import Reports
+from exchange_server.matching.inputs import PhaseName
+from exchange_server.readers import farthest_behind_bytes
+
+__all__ = ["ExchangeMetrics", "JournalFigures"]
+
+_PREFIX: Final = "deltabook_exchange"
+_OF_MARKET: Final = (
+    ("inputs", "Requests in the journal.", "inputs"),
+    ("orders", "Orders that were taken.", "orders"),
+    ("trades", "Executions.", "trades"),
+)
+"""Counters: name, help and attribute of the market."""
+
+
+class JournalFigures(msgspec.Struct, frozen=True):
+    """What is told of the journal at a moment."""
+
+    bytes: int
+    """Of the requests on the disk."""
+    snapshot_age_s: float | None
+    """Since the newest snapshot was written by this process or found by it; None without one."""
+
+
+class ExchangeMetrics(Collector):
+    """Everything that ``/metrics`` says; asked on the reactor's thread, where nothing moves meanwhile."""
+
+    def __init__(
+        self,
+        reports: Reports,
+        journal: Callable[[], JournalFigures],
+        fsyncs: Durations,
+        streams: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """``streams``: messages of each feed so far, by its name."""
+        self._reports, self._journal, self._fsyncs, self._streams = reports, journal, fsyncs, streams
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def answer(self, accepted: str) -> tuple[bytes, str]:
+        """The text for a monitor that accepts these types, and its type."""
+        encode, content_type = choose_encoder(accepted)
+        return encode(self._registry), content_type
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is known in advance, and nothing is asked before a monitor does."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """See `prometheus_client.registry.Collector`."""
+        yield from self._of_market()
+        yield from self._of_symbols()
+        yield from self._of_faces()
+        yield from self._of_journal()
+
+    def _of_market(self) -> Iterator[Metric]:
+        market = self._reports.exchange.market
+        for name, what, attribute in _OF_MARKET:
+            yield CounterMetricFamily(f"{_PREFIX}_{name}", what, getattr(market, attribute))
+        yield GaugeMetricFamily(f"{_PREFIX}_live_orders", "Orders in the books, or waiting.", market.live_orders)
+        yield GaugeMetricFamily(f"{_PREFIX}_accounts", "Accounts.", len(market.accounts) - 1)
+        refused = CounterMetricFamily(f"{_PREFIX}_refused", "Requests that were refused.", labels=("reason",))
+        for reason, count in self._reports.refused().items():
+            refused.add_metric((reason,), count)
+        yield refused
+        messages = CounterMetricFamily(f"{_PREFIX}_messages", "Messages of a feed.", labels=("feed",))
+        for feed, count in self._streams().items():
+            messages.add_metric((feed,), count)
+        yield messages
+
+    def _of_symbols(self) -> Iterator[Metric]:
+        phases = GaugeMetricFamily(f"{_PREFIX}_phase", "1 for the phase of a symbol.", labels=("symbol", "phase"))
+        orders = GaugeMetricFamily(f"{_PREFIX}_book_orders", "Orders in the book of a symbol.", labels=("symbol",))
+        for symbol, book in self._reports.exchange.market.books.items():
+            for phase in get_args(PhaseName):
+                phases.add_metric((symbol, phase), float(book.phase == phase))
+            orders.add_metric((symbol,), len(book.orders))
+        yield phases
+        yield orders
+
+    def _of_faces(self) -> Iterator[Metric]:
+        sessions = GaugeMetricFamily(f"{_PREFIX}_sessions", "Connections.", labels=("face",))
+        following = GaugeMetricFamily(f"{_PREFIX}_listeners", "Connections that are sent a stream.", labels=("face",))
+        lag = GaugeMetricFamily(f"{_PREFIX}_lag_bytes", "How far the slowest of them is behind.", labels=("face",))
+        for name, face in self._reports.faces.items():
+            connections = face.readers.connections
+            sessions.add_metric((name,), len(connections))
+            following.add_metric((name,), sum(c.reader.tail is not None for c in connections))
+            lag.add_metric((name,), farthest_behind_bytes(connections))
+        yield sessions
+        yield following
+        yield lag
+
+    def _of_journal(self) -> Iterator[Metric]:
+        figures = self._journal()
+        yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Requests on the disk.", figures.bytes)
+        if figures.snapshot_age_s is not None:
+            what = "Since the newest snapshot was written."
+            yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)
+        what = "Time that it took to force the journal to the disk."
+        buckets = list(self._fsyncs.buckets())
+        yield HistogramMetricFamily(f"{_PREFIX}_fsync_seconds", what, buckets=buckets, sum_value=self._fsyncs.total_s)

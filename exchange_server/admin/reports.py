@@ -1,0 +1,260 @@
+"""What whoever runs an exchange may look at. Nothing here changes the market, and no answer grows with it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from deltabook.wire import admin
+from exchange_server.errors import OperationError, UnknownNameError
+from exchange_server.matching.reasons import RefuseReason
+
+__all__ = ["MOST_HASHED", "Connection", "Face", "Playing", "Reports"]
+
+MOST_HASHED: Final = 200_000
+"""Live orders of a market whose state is hashed while it runs: some tenths of a second, in which nobody trades."""
+
+
+class Connection(Protocol):
+    """A client of a face."""
+
+    @property
+    def peer(self) -> str:
+        """HOST:PORT at the other end."""
+
+    @property
+    def account(self) -> str:
+        """Name of the account that it is logged in to; empty for none."""
+
+    @property
+    def reader(self) -> Any:
+        """What it is sent (`exchange_server.readers.Reader`)."""
+
+    def cut(self, reason: str, *, flush: bool = False) -> None:
+        """Close it."""
+
+
+class Face(Protocol):
+    """A server with connections."""
+
+    @property
+    def readers(self) -> Any:
+        """Its connections (`exchange_server.readers.Readers`)."""
+
+
+class Playing(Protocol):
+    """A recorded file that is played."""
+
+    file: str
+    symbol: str
+    finished: bool
+
+    @property
+    def position(self) -> int:
+        """Of the last record that was played."""
+
+    @property
+    def speed(self) -> float | None:
+        """Recorded seconds a real second; None: as fast as possible."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still."""
+
+    def pause(self) -> None:
+        """Stand still."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def set_speed(self, speed: float | None) -> None:
+        """Go on at another speed."""
+
+    def seek(self, position: int) -> None:
+        """Go on with this record, which lies ahead."""
+
+
+class Reports:
+    """Looks at an exchange, its faces and what it plays."""
+
+    def __init__(
+        self,
+        exchange: Any,
+        directory: str,
+        faces: Mapping[str, Face],
+        figures: Callable[[], dict[str, int | float | str | None]],
+        seconds: Callable[[], float],
+        *,
+        playing: Playing | None = None,
+    ) -> None:
+        """``faces``: those with connections, by name; ``figures``: of the status lines; ``seconds``: monotonic."""
+        self.exchange = exchange
+        self.directory = directory
+        self.faces = faces
+        self.figures = figures
+        self.playing = playing
+        self.ports: dict[str, int] = {}
+        """By purpose; whoever opens them writes them down here."""
+        self._seconds = seconds
+        self._since_s = seconds()
+
+    def status(self) -> admin.Status:
+        """The exchange as a whole."""
+        return admin.Status(
+            session=self.exchange.session,
+            time_ns=self.exchange.heartbeat_time_ns(),
+            up_s=round(self._seconds() - self._since_s, 3),
+            pid=os.getpid(),
+            directory=self.directory,
+            ports=self.ports,
+            phases=dict(Counter(book.phase for book in self.exchange.market.books.values())),
+            figures=self.figures(),
+        )
+
+    def refused(self) -> dict[str, int]:
+        """Reason → requests that were refused for it, since the process began."""
+        counts = self.exchange.market.refused
+        return {reason.name.lower(): counts[reason] for reason in RefuseReason if counts.get(reason)}
+
+    def statistics(self) -> admin.Statistics:
+        """What has happened in the session, and every symbol in a nutshell."""
+        market = self.exchange.market
+        return admin.Statistics(
+            time_ns=market.last_time_ns,
+            inputs=market.inputs,
+            orders=market.orders,
+            trades=market.trades,
+            live_orders=market.live_orders,
+            accounts=len(market.accounts) - 1,
+            refused=self.refused(),
+            symbols=tuple(self.symbols()),
+        )
+
+    def symbols(self) -> Iterator[admin.SymbolLine]:
+        """Every symbol in a nutshell, in the order of their numbers."""
+        for instrument, book in zip(
+            self.exchange.market.rules.instruments, self.exchange.market.books.values(), strict=True
+        ):
+            bid, ask = next(book.levels("B"), None), next(book.levels("S"), None)
+            yield admin.SymbolLine(
+                symbol=book.symbol,
+                locate=book.locate,
+                phase=book.phase,
+                bid_ticks=bid[0] if bid else None,
+                bid_volume=bid[1] if bid else 0,
+                ask_ticks=ask[0] if ask else None,
+                ask_volume=ask[1] if ask else 0,
+                last_ticks=book.last_trade_ticks or None,
+                live_orders=len(book.orders),
+                tick_size=instrument.tick_size,
+            )
+
+    def book_of(self, symbol: str) -> Any:
+        """The book of a symbol; raises `UnknownNameError`."""
+        book = self.exchange.market.books.get(symbol)
+        if book is None:
+            known = ", ".join(islice(self.exchange.market.books, 20))
+            raise UnknownNameError(f"expected one of the symbols {known}, was {symbol!r}")
+        return book
+
+    def book(self, symbol: str, depth: int) -> admin.Book:
+        """What is displayed of a symbol, ``depth`` levels of each side at most."""
+        if not 1 <= depth <= admin.MOST_DEPTH:
+            raise OperationError(f"expected a depth from 1 to {admin.MOST_DEPTH}, was {depth}")
+        book = self.book_of(symbol)
+        instrument = self.exchange.market.rules.instruments[book.locate - 1]
+        return admin.Book(
+            symbol=symbol,
+            phase=book.phase,
+            time_ns=self.exchange.market.last_time_ns,
+            tick_size=instrument.tick_size,
+            lot_size=instrument.lot_size,
+            last_ticks=book.last_trade_ticks or None,
+            bids=_levels(book.levels("B"), depth),
+            asks=_levels(book.levels("S"), depth),
+        )
+
+    def connections(self) -> Iterator[tuple[str, str, Connection]]:
+        """Every connection with its name here and the name of its face."""
+        for name, face in self.faces.items():
+            for connection in face.readers.connections:
+                yield f"{name}:{connection.peer}", name, connection
+
+    def sessions(self) -> admin.Sessions:
+        """The connections that there are."""
+        total = sum(len(face.readers.connections) for face in self.faces.values())
+        lines = [
+            admin.SessionLine(
+                session=session,
+                face=face,
+                peer=connection.peer,
+                account=connection.account,
+                follows=connection.reader.tail is not None,
+                lag_bytes=connection.reader.tail.lag_bytes if connection.reader.tail is not None else 0,
+            )
+            for session, face, connection in islice(self.connections(), admin.MOST_SESSIONS)
+        ]
+        return admin.Sessions(tuple(sorted(lines, key=lambda line: line.session)), total)
+
+    def accounts(self, after: str = "") -> admin.Accounts:
+        """Accounts in the order of their appearance, those behind ``after`` if it is given."""
+        market = self.exchange.market
+        first = 1 if not after else self.account_of(after).index + 1
+        lines = tuple(
+            admin.AccountLine(
+                name=account.name,
+                protocol=account.protocol,
+                broker_id=account.broker_id,
+                killed=account.killed,
+                open_orders=len(account.orders),
+                open_notional=account.open_notional,
+                self_trade=account.self_trade,
+                cancel_on_disconnect=account.cancel_on_disconnect,
+                messages=account.next_message - 1,
+            )
+            for account in market.accounts[first : first + admin.MOST_ACCOUNTS]
+        )
+        return admin.Accounts(lines, len(market.accounts) - 1)
+
+    def account_of(self, name: str) -> Any:
+        """An account by its name; raises `UnknownNameError`."""
+        account = self.exchange.market.account_named(name)
+        if account is None:
+            raise UnknownNameError(f"expected the name of an account, such as text:7 or ouch:ALPHA, was {name!r}")
+        return account
+
+    def state_hash(self) -> admin.StateHash:
+        """The hash of the market's state; refused of a market that is large, which would stand still meanwhile."""
+        market = self.exchange.market
+        if market.live_orders > MOST_HASHED:
+            raise OperationError(
+                f"expected at most {MOST_HASHED} live orders for the hash of a running market, was "
+                f"{market.live_orders}; `deltabook exchange hash DIR` makes it of the journal"
+            )
+        return admin.StateHash(market.inputs, market.last_time_ns, market.state_hash())
+
+    def player(self) -> Playing:
+        """What is played; raises `UnknownNameError` if nothing is."""
+        if self.playing is None:
+            raise UnknownNameError("expected an exchange that plays a recorded file, was one without --replay")
+        return self.playing
+
+    def replay(self) -> admin.Replay:
+        """The recorded file that is played."""
+        playing = self.player()
+        return admin.Replay(
+            file=playing.file,
+            symbol=playing.symbol,
+            position=playing.position,
+            speed=playing.speed,
+            paused=playing.is_paused,
+            finished=playing.finished,
+            counts=dict(self.exchange.market.replay_counts),
+        )
+
+
+def _levels(levels: Iterable[tuple[int, int, int]], depth: int) -> tuple[admin.Level, ...]:
+    return tuple(admin.Level(price, volume, orders) for price, volume, orders in islice(levels, depth))
