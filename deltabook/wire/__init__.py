@@ -5,6 +5,7 @@ exchange_server ──feed lines, responses──▶ runtime, algo_engine      t
 algo_engine ──────requests───────────────▶ exchange_server           text.py, with the options of options.py
 algo_engine ◀─────OUCH messages──────────▶ exchange_server           ouch5.py, ouch42.py in packets of soupbin.py
 exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py, attribution.py
+exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
@@ -13,6 +14,18 @@ instruments and their scale, the same for all                        symbols.py
 The only package of `deltabook` that the other packages may import; it imports none of them.
 """
 
-from deltabook.wire import attribution, itch, ouch5, ouch42, process, results, soupbin, status, symbols, text
+from deltabook.wire import attribution, itch, mold, ouch5, ouch42, process, results, soupbin, status, symbols, text
 
-__all__ = ["attribution", "itch", "ouch5", "ouch42", "process", "results", "soupbin", "status", "symbols", "text"]
+__all__ = [
+    "attribution",
+    "itch",
+    "mold",
+    "ouch5",
+    "ouch42",
+    "process",
+    "results",
+    "soupbin",
+    "status",
+    "symbols",
+    "text",
+]

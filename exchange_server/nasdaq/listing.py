@@ -27,7 +27,7 @@ class Listing(msgspec.Struct, frozen=True):
     symbol: str
     """Its name, at most 8 characters."""
     locate: int
-    """Stock locate code: its number in the feed, from 1."""
+    """Stock locate code: its place among the market's instruments, from 1."""
     tick_units: int
     """Ten-thousandths of the currency in one tick."""
     lot_shares: int
@@ -43,26 +43,26 @@ def list_instruments(instruments: Iterable[Instrument]) -> tuple[dict[str, Listi
     """
     listed: dict[str, Listing] = {}
     unlisted: dict[str, str] = {}
-    for instrument in instruments:
-        reason = _why_not(instrument, len(listed))
+    for locate, instrument in enumerate(instruments, 1):
+        reason = _why_not(instrument, locate)
         if reason:
             unlisted[instrument.symbol] = reason
             continue
         tick_units = int(Decimal(instrument.tick_size) * _UNITS_PER_PRICE)
         lot_shares = int(Decimal(instrument.lot_size))
-        listed[instrument.symbol] = Listing(instrument.symbol, len(listed) + 1, tick_units, lot_shares)
+        listed[instrument.symbol] = Listing(instrument.symbol, locate, tick_units, lot_shares)
     return listed, unlisted
 
 
-def _why_not(instrument: Instrument, listed: int) -> str:
+def _why_not(instrument: Instrument, locate: int) -> str:
     if len(instrument.symbol) > _STOCK_WIDTH:
         return f"expected a symbol of at most {_STOCK_WIDTH} characters, was {len(instrument.symbol)}"
     if not _is_whole(Decimal(instrument.tick_size) * _UNITS_PER_PRICE, LARGEST_PRICE):
         return f"expected a tick of whole ten-thousandths, was {instrument.tick_size}"
     if not _is_whole(Decimal(instrument.lot_size), LARGEST_SHARES):
         return f"expected a lot of whole shares, was {instrument.lot_size}"
-    if listed >= _MOST_LOCATES:
-        return f"expected at most {_MOST_LOCATES} symbols"
+    if locate > _MOST_LOCATES:
+        return f"expected a place among the first {_MOST_LOCATES}, was {locate}"
     return ""
 
 

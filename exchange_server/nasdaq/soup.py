@@ -257,6 +257,8 @@ class SoupConnection(Connection):
         self.reader = Reader(self, server.clock)
         self.login: LoginRequest | None = None
         """What the client said of itself; it is not believed before `is_logged_in`."""
+        self.account = ""
+        """The account that it trades for, empty for a listener."""
         self.is_logged_in = False
         """Its login was accepted."""
         self.audience: _Audience | None = None

@@ -1,0 +1,393 @@
+"""The feed as ITCH 5.0, written down as the market says it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from deltabook.wire.symbols import Instrument
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import FeedEncoder, Now
+from exchange_server.nasdaq.itch.packets import (
+    LAST_TIMESTAMP,
+    Attributions,
+    Stock,
+    directory_packet,
+    event_packet,
+    pack_add,
+    pack_attributed_add,
+    pack_deleted,
+    pack_executed,
+    pack_executed_at,
+    pack_reduced,
+    pack_replaced,
+    pack_traded,
+    sequenced,
+    trading_packet,
+)
+from exchange_server.nasdaq.listing import LARGEST_PRICE, LARGEST_SHARES, list_instruments
+
+__all__ = ["ItchEncoder"]
+
+_DAY_NS: Final = 86_400 * 10**9
+_LARGEST_COUNT: Final = 2**64 - 1
+_NO_ORDER: Final = 0
+_BEFORE_ALL_NS: Final = -1
+
+
+class _State(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """What a snapshot keeps."""
+
+    midnight_ns: int
+    until_ns: int
+    is_over: bool
+    undisplayed: int
+    undisplayed_ids: list[int]
+
+
+class ItchEncoder(FeedEncoder):
+    """Says what happens in packets of one ITCH message each.
+
+    * An add is F with the broker as attribution; A if the broker's id is too large to have one.
+    * An execution at the order's own price is E, at another (a recording's) C; a part of a cross is C, not printable,
+      and the cross is Q. The match number is the trade's, the order reference number what the feed knows the order by.
+    * A trade that no displayed order took part in is P, of order 0.
+    * Midnight UTC before the first message is the zero of all timestamps.
+
+    Prices and shares have 32 bits. An order beyond them is not displayed: it is not added, its executions are P as far
+    as they fit, and its end is not told. Timestamps have 48 bits, which is 78 hours: the first message behind them
+    ends the messages (event C), and so does the market's own event C.
+
+    Holds something for each live order that is not displayed. A message costs 0.2 to 0.3 µs.
+    """
+
+    __slots__ = (
+        "_attributions",
+        "_midnight_ns",
+        "_now",
+        "_packets",
+        "_stocks",
+        "_undisplayed",
+        "_until_ns",
+        "is_over",
+        "symbols",
+        "undisplayed",
+        "unlisted",
+    )
+
+    def __init__(self, instruments: Iterable[Instrument], now: Now) -> None:
+        """``instruments`` in the order of their locates; ``now``: of the market that speaks."""
+        listed, self.unlisted = list_instruments(instruments)
+        """Why symbols are not listed."""
+        self.symbols = tuple(listed)
+        """Those that are."""
+        self._stocks: list[Stock | None] = [None] * (len(listed) + len(self.unlisted) + 1)
+        for listing in listed.values():
+            self._stocks[listing.locate] = Stock(listing)
+        self._now = now
+        self._midnight_ns = 0
+        self._until_ns = _BEFORE_ALL_NS
+        self._packets: list[bytes] = []
+        self._undisplayed: set[int] = set()
+        self._attributions = Attributions()
+        self.is_over = False
+        """The messages have ended."""
+        self.undisplayed = 0
+        """Orders and trades that were left out because a field of theirs would not fit."""
+
+    # -- time --------------------------------------------------------------------------------------------------
+
+    def _is_late(self) -> bool:
+        """Of a message whose time is behind `_until_ns`: whether it is left out. The first message has no time yet to
+        be behind of."""
+        if self.is_over:
+            return True
+        time_ns = self._now.time_ns
+        if self._until_ns == _BEFORE_ALL_NS:
+            self._midnight_ns = time_ns - time_ns % _DAY_NS
+            self._until_ns = self._midnight_ns + LAST_TIMESTAMP
+            return False
+        self._end(LAST_TIMESTAMP)
+        return True
+
+    def _timestamp(self) -> int | None:
+        """Of a message that is said now; None if it is left out."""
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return None
+        return time_ns - self._midnight_ns
+
+    def _end(self, timestamp: int) -> None:
+        self._packets.append(event_packet("C", timestamp))
+        self._until_ns = _BEFORE_ALL_NS
+        self.is_over = True
+
+    # -- orders ------------------------------------------------------------------------------------------------
+
+    def added(self, order: Order) -> None:
+        """F or A."""
+        stock = self._stocks[order.locate]
+        if stock is None:
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        shares, units = order.volume * stock.lot_shares, order.price_ticks * stock.tick_units
+        side, broker = b"B" if order.side == "B" else b"S", self._attributions[order.broker_id]
+        timestamp = time_ns - self._midnight_ns
+        try:
+            if broker:
+                packet = pack_attributed_add(
+                    stock.attributed_add, timestamp, order.feed_id, side, shares, stock.name, units, broker
+                )
+            else:
+                packet = pack_add(stock.add, timestamp, order.feed_id, side, shares, stock.name, units)
+        except struct.error:
+            self._undisplayed.add(order.feed_id)
+            self.undisplayed += 1
+            return
+        self._packets.append(packet)
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        """E; C at another price, not printable if that has no room."""
+        stock = self._stocks[order.locate]
+        if stock is None:
+            return
+        if self._undisplayed and order.feed_id in self._undisplayed:
+            self._trade(stock, order.side, volume, price_ticks, match_id)
+            self._forget(order, order.volume)
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
+        if price_ticks == order.price_ticks:
+            self._packets.append(pack_executed(stock.executed, timestamp, order.feed_id, shares, match_id))
+            return
+        units = price_ticks * stock.tick_units
+        printable = b"Y" if units <= LARGEST_PRICE else b"N"
+        self._packets.append(
+            pack_executed_at(
+                stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, min(units, LARGEST_PRICE)
+            )
+        )
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        """C, not printable: the Q behind it says it all."""
+        stock = self._stocks[order.locate]
+        if stock is None:
+            return
+        if self._undisplayed and order.feed_id in self._undisplayed:
+            self._forget(order, order.volume)
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
+        units = min(price_ticks * stock.tick_units, LARGEST_PRICE)
+        self._packets.append(
+            pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, b"N", units)
+        )
+
+    def reduced(self, order: Order, volume: int) -> None:
+        """X."""
+        stock = self._stocks[order.locate]
+        if stock is None or (self._undisplayed and order.feed_id in self._undisplayed):
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
+        self._packets.append(pack_reduced(stock.reduced, timestamp, order.feed_id, shares))
+
+    def deleted(self, order: Order, volume: int) -> None:
+        """D."""
+        stock = self._stocks[order.locate]
+        if stock is None:
+            return
+        if self._undisplayed and order.feed_id in self._undisplayed:
+            self._forget(order, 0)
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        self._packets.append(pack_deleted(stock.deleted, time_ns - self._midnight_ns, order.feed_id))
+
+    def replaced(self, old: Order, order: Order) -> None:
+        """U; where one of the two is not displayed, the other's end or beginning."""
+        stock = self._stocks[order.locate]
+        if stock is None:
+            return
+        time_ns = self._now.time_ns
+        if time_ns > self._until_ns and self._is_late():
+            return
+        if old.feed_id not in self._undisplayed:
+            shares, units = order.volume * stock.lot_shares, order.price_ticks * stock.tick_units
+            timestamp = time_ns - self._midnight_ns
+            try:
+                self._packets.append(
+                    pack_replaced(stock.replaced, timestamp, old.feed_id, order.feed_id, shares, units)
+                )
+            except struct.error:
+                pass
+            else:
+                return
+        self.deleted(old, old.volume)
+        self.added(order)
+
+    def is_displayed(self, feed_id: int) -> bool:
+        """Whether a displayed order of a listed symbol fits the messages."""
+        return feed_id not in self._undisplayed
+
+    def _forget(self, order: Order, left: int) -> None:
+        if not left:
+            self._undisplayed.discard(order.feed_id)
+
+    # -- trades ------------------------------------------------------------------------------------------------
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        """P, with the side of the order that rested."""
+        stock = self._stocks[order.locate]
+        if stock is not None:
+            self._trade(stock, order.side, volume, price_ticks, match_id)
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        """P; of whose side nothing is known."""
+        stock = self._stocks[locate]
+        if stock is not None:
+            self._trade(stock, "B", volume, price_ticks, match_id)
+
+    def _trade(self, stock: Stock, side: str, volume: int, price_ticks: int, match_id: int) -> None:
+        timestamp = self._timestamp()
+        if timestamp is None:
+            return
+        shares, units = volume * stock.lot_shares, price_ticks * stock.tick_units
+        if shares > LARGEST_SHARES or units > LARGEST_PRICE:
+            self.undisplayed += 1
+            return
+        letter = b"B" if side == "B" else b"S"
+        self._packets.append(
+            pack_traded(stock.traded, timestamp, _NO_ORDER, letter, shares, stock.name, units, match_id)
+        )
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        """Q."""
+        stock, timestamp = self._stocks[locate], self._timestamp()
+        if stock is None or timestamp is None:
+            return
+        units = price_ticks * stock.tick_units
+        if units > LARGEST_PRICE:
+            self.undisplayed += 1
+            return
+        self._packets.append(
+            sequenced(
+                "Q",
+                stock_locate=locate,
+                timestamp=timestamp,
+                cross_shares=min(volume * stock.lot_shares, _LARGEST_COUNT),
+                stock=stock.listing.symbol,
+                cross_price=units,
+                match_number=match_id,
+                cross_type=kind,
+            )
+        )
+
+    def imbalance(  # noqa: PLR0917 - the fields of the message, in its order
+        self,
+        locate: int,
+        paired: int,
+        imbalance: int,
+        direction: str,
+        far_ticks: int,
+        near_ticks: int,
+        reference_ticks: int,
+        kind: str,
+    ) -> None:
+        """I; a price without room is 0, as one that there is not."""
+        stock, timestamp = self._stocks[locate], self._timestamp()
+        if stock is None or timestamp is None:
+            return
+        far, near, reference = (
+            units if (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
+            for ticks in (far_ticks, near_ticks, reference_ticks)
+        )
+        self._packets.append(
+            sequenced(
+                "I",
+                stock_locate=locate,
+                timestamp=timestamp,
+                paired_shares=min(paired * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_shares=min(imbalance * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_direction=direction,
+                stock=stock.listing.symbol,
+                far_price=far,
+                near_price=near,
+                current_reference_price=reference,
+                cross_type=kind,
+                price_variation_indicator=_variation(near, reference),
+            )
+        )
+
+    def busted(self, locate: int, match_id: int) -> None:
+        """B."""
+        stock, timestamp = self._stocks[locate], self._timestamp()
+        if stock is not None and timestamp is not None:
+            self._packets.append(sequenced("B", stock_locate=locate, timestamp=timestamp, match_number=match_id))
+
+    # -- states ------------------------------------------------------------------------------------------------
+
+    def system(self, code: str) -> None:
+        """S; C ends the messages."""
+        timestamp = self._timestamp()
+        if timestamp is None:
+            return
+        if code == "C":
+            self._end(timestamp)
+        else:
+            self._packets.append(event_packet(code, timestamp))
+
+    def listed(self, locate: int) -> None:
+        """R."""
+        stock, timestamp = self._stocks[locate], self._timestamp()
+        if stock is not None and timestamp is not None:
+            self._packets.append(directory_packet(stock.listing, timestamp))
+
+    def trading(self, locate: int, state: str, reason: str) -> None:
+        """H."""
+        stock, timestamp = self._stocks[locate], self._timestamp()
+        if stock is not None and timestamp is not None:
+            self._packets.append(trading_packet(stock.listing, timestamp, state, reason))
+
+    # -- what there is -----------------------------------------------------------------------------------------
+
+    def take(self) -> tuple[bytes, int]:
+        """The packets since the last call, and how many they are."""
+        packets = self._packets
+        taken = b"".join(packets), len(packets)
+        packets.clear()
+        return taken
+
+    def state(self) -> object:
+        """What a snapshot keeps of it."""
+        state = _State(self._midnight_ns, self._until_ns, self.is_over, self.undisplayed, sorted(self._undisplayed))
+        return msgspec.to_builtins(state)
+
+    def restore(self, state: object) -> None:
+        """Go on where `state` was taken; raises `msgspec.ValidationError` for what is none."""
+        kept = msgspec.convert(state, _State)
+        self._midnight_ns, self._until_ns, self.is_over = kept.midnight_ns, kept.until_ns, kept.is_over
+        self.undisplayed, self._undisplayed = kept.undisplayed, set(kept.undisplayed_ids)
+        self._packets.clear()
+
+
+def _variation(near: int, reference: int) -> str:
+    """The price variation indicator: how far the clearing price is from the reference price, in whole percents."""
+    if not near or not reference:
+        return " "
+    percents = abs(near - reference) * 100 // reference
+    if percents < 10:
+        return str(percents) if percents else "L"
+    return "A" if percents < 20 else "B" if percents < 30 else "C"
