@@ -1,0 +1,12 @@
+"""The market once more, slow and obvious: what `exchange_server.matching` is compared with.
+
+```
+inputs ──▶ ModelMarket (market.py) ──▶ the same calls of a FeedEncoder and of Tellers as the real market's
+              │ entering.py  refusals, executions, stops     book.py      orders in plain lists, priority by sorting
+              │ changing.py  reduce, replace, mass cancel    crossing.py  auctions
+              │ recording.py played files                    said.py      writes the calls down as tuples
+```
+
+It follows docs/matching.md sentence by sentence and shares nothing with the real one but the records. Nothing in it is
+kept up to date that can be counted anew.
+"""

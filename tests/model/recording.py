@@ -1,0 +1,162 @@
+"""Records of a played file."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from exchange_server.matching.inputs import REMAIN, Recorded
+from exchange_server.matching.order import Order
+from exchange_server.matching.reasons import CancelReason
+from tests.model.book import ModelBook, left_of
+from tests.model.entering import run_stops, trade
+
+if TYPE_CHECKING:
+    from tests.model.market import ModelMarket
+
+__all__ = ["Recording"]
+
+_REPLAY_BROKER_ID = 0
+
+
+class Recording:
+    """What the records of a file do to its symbol, and how many of them did nothing."""
+
+    def __init__(self, market: ModelMarket) -> None:
+        self._market = market
+        self.position = 0
+        self.counts: Counter[str] = Counter()
+        self.known: dict[int, tuple[int, int]] = {}
+        """As orders: id in the file → the market's, and what the file says is left."""
+
+    def apply(self, item: Recorded) -> None:
+        """One record."""
+        self.position = item.position
+        book = self._market.book_of(item.symbol)
+        assert book is not None
+        if item.action in {"B", "S"} and not self._is_sane(book, item):
+            self.counts["dropped_prices"] += 1
+        elif self._market.is_played(book):
+            self._follow(book, item)
+        else:
+            self._order(book, item)
+            run_stops(self._market, book)
+
+    def _is_sane(self, book: ModelBook, item: Recorded) -> bool:
+        factor = self._market.rules.outlier_factor
+        if not factor:
+            return True
+        bids, asks = (book.by_priority(side) for side in "BS")
+        tops = [side[0].price_ticks for side in (bids, asks) if side]
+        if item.price_ticks <= 0:
+            return False
+        return not tops or item.price_ticks <= factor * (sum(tops) // len(tops))
+
+    # As recorded
+
+    def _follow(self, book: ModelBook, item: Recorded) -> None:
+        market = self._market
+        order = next((order for order in book.resting if order.order_id == item.order_id), None)
+        if item.action in {"B", "S"}:
+            if order is not None or item.volume <= 0 or item.order_id >= market.rules.first_order_id:
+                self.counts["refused_adds"] += 1
+                return
+            side = item.action
+            order = Order(
+                item.order_id, item.order_id, book.locate, side, item.price_ticks, item.volume, item.broker_id,  # type: ignore[arg-type]
+            )  # fmt: skip
+            book.resting.append(order)
+            market.feed.added(order)
+        elif item.action == "T":
+            match_id = market.take_match_id()
+            market.feed.printed(book.locate, item.broker_id, item.volume, item.price_ticks, match_id)
+        elif order is None:
+            self.counts["unknown_orders"] += 1
+        elif item.action in {"E", "F"}:
+            self._execute(book, order, order.volume if item.action == "F" else item.volume, item.price_ticks)
+        elif item.action == "D":
+            market.end(book, order, CancelReason.USER)
+        elif item.action in {REMAIN, "X"}:
+            self._leave(book, order, item.volume if item.action == REMAIN else order.volume - item.volume)
+        else:
+            self.counts["ignored_records"] += 1
+
+    def _execute(self, book: ModelBook, order: Order, volume: int, price_ticks: int) -> None:
+        volume = min(volume, order.volume)
+        if volume <= 0:
+            self.counts["empty_executions"] += 1
+            return
+        order.volume -= volume
+        order.executed += volume
+        if not order.volume:
+            book.remove(order)
+        price = price_ticks or order.price_ticks
+        self._market.feed.executed(order, volume, price, self._market.take_match_id())
+
+    def _leave(self, book: ModelBook, order: Order, volume: int) -> None:
+        market = self._market
+        if volume >= left_of(order):
+            self.counts["without_effect"] += 1
+        elif volume <= 0:
+            market.end(book, order, CancelReason.USER)
+        else:
+            off = order.volume - volume
+            order.volume = volume
+            market.feed.reduced(order, off)
+
+    # As orders
+
+    def _order(self, book: ModelBook, item: Recorded) -> None:
+        market, action = self._market, item.action
+        order_id, left = self.known.get(item.order_id, (0, 0))
+        order = next((order for order in book.resting if order.order_id == order_id), None)
+        if action in {"B", "S"}:
+            if order is not None or item.volume <= 0 or item.price_ticks <= 0:
+                self.counts["refused_adds"] += 1
+                return
+            self.known.pop(item.order_id, None)
+            new = Order(
+                0, 0, book.locate, action, item.price_ticks, item.volume, item.broker_id,  # type: ignore[arg-type]
+            )  # fmt: skip
+            self._enter(book, new)
+            if new.volume:
+                book.resting.append(new)
+                market.feed.added(new)
+                self.known[item.order_id] = (new.order_id, item.volume)
+            return
+        if order is None:
+            self.known.pop(item.order_id, None)
+            self.counts["gone_orders" if action in {"E", "F", "D", "X", REMAIN} else "ignored_records"] += 1
+            return
+        if action in {"E", "F"}:
+            self._take(book, order, item, left)
+        elif action == "D":
+            market.end(book, order, CancelReason.USER)
+        elif action in {REMAIN, "X"}:
+            left = item.volume if action == REMAIN else left - item.volume
+            self.known[item.order_id] = (order.order_id, left)
+            self._leave(book, order, left)
+        else:
+            self.counts["ignored_records"] += 1
+        if not left_of(order):
+            del self.known[item.order_id]
+
+    def _enter(self, book: ModelBook, order: Order) -> None:
+        """It takes a number and trades as far as its limit reaches; no collar, nobody is told."""
+        order.order_id = order.feed_id = self._market.take_order_id()
+        while order.volume and (other := book.opposite(order)) is not None:
+            trade(self._market, book, order, other, min(order.volume, other.volume))
+
+    def _take(self, book: ModelBook, order: Order, item: Recorded, left: int) -> None:
+        volume = left if item.action == "F" else min(item.volume, left)
+        if volume <= 0:
+            self.counts["empty_executions"] += 1
+            return
+        remains = left - volume
+        self.known[item.order_id] = (order.order_id, remains)
+        taker = copy.copy(order)
+        taker.side, taker.volume, taker.broker_id = "S" if order.side == "B" else "B", volume, _REPLAY_BROKER_ID
+        self._enter(book, taker)
+        if left_of(order) > remains:
+            self._leave(book, order, remains)

@@ -1,0 +1,164 @@
+"""What a market says, written down as tuples: of the real one and of the model alike."""
+
+from __future__ import annotations
+
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import Wire
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
+from exchange_server.matching.reasons import CancelReason, RefuseReason
+
+__all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller"]
+
+Said = tuple[object, ...]
+"""The name of a call, its market time, and what it says."""
+
+
+class SaidFeed(FeedEncoder):
+    """The feed as tuples. An order is said as far as the call is about it."""
+
+    __slots__ = ("_now", "said")
+
+    def __init__(self, now: Now) -> None:
+        self._now = now
+        self.said: list[Said] = []
+
+    def _say(self, name: str, *fields: object) -> None:
+        self.said.append((name, self._now.time_ns, *fields))
+
+    def system(self, code: str) -> None:
+        self._say("system", code)
+
+    def listed(self, locate: int) -> None:
+        self._say("listed", locate)
+
+    def trading(self, locate: int, state: str, reason: str) -> None:
+        self._say("trading", locate, state, reason)
+
+    def added(self, order: Order) -> None:
+        self._say("added", order.feed_id, order.locate, order.side, order.price_ticks, order.volume, order.broker_id)
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self._say("executed", order.feed_id, order.locate, order.volume, volume, price_ticks, match_id)
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self._say("crossed", order.feed_id, order.locate, order.volume, volume, price_ticks, match_id)
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        self._say("cross", locate, volume, price_ticks, match_id, kind)
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self._say("traded", order.locate, order.side, volume, price_ticks, match_id)
+
+    def reduced(self, order: Order, volume: int) -> None:
+        self._say("reduced", order.feed_id, order.locate, order.volume, volume)
+
+    def deleted(self, order: Order, volume: int) -> None:
+        self._say("deleted", order.feed_id, order.locate, order.price_ticks, volume)
+
+    def replaced(self, old: Order, order: Order) -> None:
+        self._say("replaced", old.feed_id, old.volume, order.feed_id, order.locate, order.price_ticks, order.volume)
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        self._say("printed", locate, broker_id, volume, price_ticks, match_id)
+
+    def imbalance(
+        self,
+        locate: int,
+        paired: int,
+        imbalance: int,
+        direction: str,
+        far_ticks: int,
+        near_ticks: int,
+        reference_ticks: int,
+        kind: str,
+    ) -> None:
+        self._say("imbalance", locate, paired, imbalance, direction, far_ticks, near_ticks, reference_ticks, kind)
+
+    def busted(self, locate: int, match_id: int) -> None:
+        self._say("busted", locate, match_id)
+
+    def take(self) -> tuple[bytes, int]:
+        """Nothing: whoever wants the tuples reads `said`."""
+        return b"", 0
+
+    def state(self) -> object:
+        return None
+
+    def restore(self, state: object) -> None:
+        assert state is None
+
+
+class SaidTeller(Teller):
+    """What one account is told, as tuples."""
+
+    __slots__ = ("_now", "account", "said")
+
+    def __init__(self, account: Account, now: Now) -> None:
+        self.account = account
+        self._now = now
+        self.said: list[Said] = []
+
+    def _say(self, name: str, *fields: object) -> None:
+        self.said.append((name, self._now.time_ns, *fields))
+
+    def accepted(self, order: Order) -> None:
+        self._say("accepted", *_whole(order))
+
+    def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        assert isinstance(detail, str)
+        self._say("refused", ref, RefuseReason(reason).name)
+
+    def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
+        self._say("executed", order.order_id, order.ref, _left(order), volume, price_ticks, liquidity, match_id)
+
+    def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
+        self._say("canceled", order.order_id, order.ref, _left(order), volume, CancelReason(reason).name, ref)
+
+    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+        self._say("prevented", order.order_id, order.ref, _left(order), volume, prevented, price_ticks)
+
+    def replaced(self, old: Order, order: Order) -> None:
+        self._say("replaced", old.order_id, old.ref, *_whole(order))
+
+    def modified(self, order: Order) -> None:
+        self._say("modified", order.order_id, order.ref, _left(order))
+
+    def refreshed(self, order: Order) -> None:
+        self._say("refreshed", order.order_id, order.feed_id, order.volume, order.reserve)
+
+    def triggered(self, order: Order) -> None:
+        self._say("triggered", order.order_id, order.ref, _left(order))
+
+    def system(self, code: str) -> None:
+        self._say("system", code)
+
+    def take(self) -> tuple[bytes, int]:
+        """Nothing: whoever wants the tuples reads `said`."""
+        return b"", 0
+
+
+def _left(order: Order) -> int:
+    return order.volume + order.reserve
+
+
+def _whole(order: Order) -> Said:
+    attributes = (order.flags, order.display, order.minimum, order.stop_ticks, order.expire_ns, order.executed)
+    return (order.order_id, order.ref, order.locate, order.side, order.price_ticks, _left(order), *attributes)
+
+
+class SaidProtocol(AccountProtocol):
+    """Accounts whose tellers write tuples down; it reads no bytes."""
+
+    name = "said"
+
+    def __init__(self) -> None:
+        self.tellers: dict[str, SaidTeller] = {}
+        """By the account's name."""
+
+    def teller(self, account: Account, now: Now, touched: Touched) -> SaidTeller:
+        teller = self.tellers[account.name] = SaidTeller(account, now)
+        return teller
+
+    def apply(self, market: object, account: Account, item: Wire) -> str:
+        return "expected no bytes"
