@@ -1,0 +1,15 @@
+"""Who may log in to the binary ports, and what each may do there.
+
+```
+users file (TOML) ──▶ users.py: names, brokers, limits ──▶ gate.py: is this one of them? ──▶ servers
+deltabook exchange passwd ──▶ passwords.py: salted hashes ◀──in a thread──┘
+```
+
+Passwords are in nobody's log, error or representation.
+"""
+
+from exchange_server.logins.gate import Gate, GateLimits
+from exchange_server.logins.passwords import PasswordHash, hash_password
+from exchange_server.logins.users import User, check_name, load_users
+
+__all__ = ["Gate", "GateLimits", "PasswordHash", "User", "check_name", "hash_password", "load_users"]
