@@ -3,17 +3,18 @@
 ======== ==============================================================================================
 A, F     an order is added; F names its broker, of A it is 0
 E        it is executed at its own price
-C        it is executed at the price of the message; no trade if it is not printable
+C        it is executed at the price of the message; no trade if it is not printable, as in a cross
 X, D     it is reduced; it ends
 U        it ends, and a new one with its side, symbol and broker is added
 P        a trade that no displayed order took part in
-others   change nothing
+Q        the trade that a cross as a whole is; none if it has no shares
+others   change nothing: a B, too, since a trade that is void did happen
 ======== ==============================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -56,8 +57,13 @@ _NEEDED: Final = (
     "printable",
     "execution_price",
     "canceled_shares",
+    "cross_shares",
+    "cross_price",
     "new_order_reference_number",
 )
+# Of each message one of these is its own, and the others are NULL.
+_VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
+_PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
 
 
@@ -69,9 +75,13 @@ def _codes(letters: Mapping[str, int]) -> Codes:
 
 
 # The letters of the text feed; of adds, and of executions that are not printable, another column decides.
-_ACTIONS: Final = _codes({"E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("D"), "P": ord("T")})
-_KINDS: Final = _codes({"A": ADD, "F": ADD, "E": REDUCE, "C": REDUCE, "X": REDUCE, "D": KILL, "U": KILL, "P": NONE})
-_IS_ORDER: Final = _codes(dict.fromkeys("AFECXDUP", 1)).astype(np.bool_)
+_ACTIONS: Final = _codes({
+    "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("D"), "P": ord("T"), "Q": ord("T"),
+})  # fmt: skip
+_KINDS: Final = _codes({
+    "A": ADD, "F": ADD, "E": REDUCE, "C": REDUCE, "X": REDUCE, "D": KILL, "U": KILL, "P": NONE, "Q": NONE,
+})  # fmt: skip
+_IS_ORDER: Final = _codes(dict.fromkeys("AFECXDUPQ", 1)).astype(np.bool_)
 _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
 
 
@@ -159,7 +169,10 @@ class ItchAdaptor(Adaptor):
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         rows = self._in_sequence(prepared.rows)
         letters = action_codes(rows.column("message_type"))
-        chosen = np.flatnonzero(_IS_ORDER[letters])
+        is_order, is_cross = _IS_ORDER[letters], letters == ord("Q")
+        if is_cross.any():
+            is_order &= ~is_cross | (_numbers(rows, "cross_shares") != 0)
+        chosen = np.flatnonzero(is_order)
         if not len(chosen):
             return {}
         if len(chosen) < len(letters):
@@ -201,7 +214,7 @@ class ItchAdaptor(Adaptor):
         action, kind = self._actions(rows, letters)[source], _KINDS[letters][source]
         kind[kills + 1] = ADD
         kind[(kind == ADD) & (action == 0)] = NONE
-        volume = _numbers(rows, "shares") + _numbers(rows, "executed_shares") + _numbers(rows, "canceled_shares")
+        volume = _merged(rows, _VOLUMES)
         symbol = self._book.symbols.encode(rows.column("stock"))[source]
         broker = self._broker_ids(rows.column("attribution"))[source]
         messages = Messages(
@@ -210,7 +223,7 @@ class ItchAdaptor(Adaptor):
             broker_id=broker,
             action=action,
             volume=volume[source],
-            price=(_numbers(rows, "price") + _numbers(rows, "execution_price"))[source],
+            price=_merged(rows, _PRICES)[source],
             symbol=symbol,
             number=rows.column("sequence").to_numpy()[source],
         )
@@ -275,6 +288,15 @@ class ItchAdaptor(Adaptor):
 def _other_broker(text: str) -> int:
     """A number of its own for an attribution that is no broker's; 0 for a blank one."""
     return LARGEST_BROKER + int.from_bytes(text.encode(), "big") if text else 0
+
+
+def _merged(rows: pa.RecordBatch, names: Iterable[str]) -> Integers:
+    """The value of each row that one of these columns has, 0 where none has one."""
+    merged = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        if rows.column(name).null_count < rows.num_rows:
+            merged += _numbers(rows, name)
+    return merged
 
 
 def _numbers(rows: pa.RecordBatch, name: str) -> Integers:

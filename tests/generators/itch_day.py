@@ -14,8 +14,8 @@ __all__ = ["TICK", "Day", "make_day", "random_message"]
 
 TICK: Final = 100
 """A tick of the text feed in the 0.0001 of ITCH."""
-_WEIGHTS: Final = {"A": 40, "F": 6, "D": 28, "U": 10, "E": 8, "C": 2, "X": 4, "P": 2}
-_OTHERS: Final = "SRHYLVWKJhQBINO"
+_WEIGHTS: Final = {"A": 40, "F": 6, "D": 28, "U": 10, "E": 8, "C": 2, "X": 4, "P": 2, "Q": 3}
+_OTHERS: Final = "SRHYLVWKJhBINO"
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -42,7 +42,10 @@ class _Order:
 
 
 def random_message(rng: random.Random, letter: str, time_ns: int, stock: str, locate: int) -> bytes:
-    """A message of this type with random values in all other fields; alphas are letters or blank."""
+    """A message of this type with random values in all other fields; alphas are letters or blank.
+
+    No system event C among them: a reader may stop behind the end of messages.
+    """
     values: dict[str, int | str] = {}
     for field in MESSAGES[letter].fields:
         if field.kind is Kind.ALPHA:
@@ -53,6 +56,8 @@ def random_message(rng: random.Random, letter: str, time_ns: int, stock: str, lo
     values |= {"stock_locate": locate, "timestamp": time_ns, "tracking_number": rng.randrange(4)}
     if "stock" in values:
         values["stock"] = stock
+    if letter == "S":
+        values["event_code"] = rng.choice("OSQME")
     return encode_message(letter, **values)
 
 
@@ -101,6 +106,8 @@ class _Maker:
             match = self._match()
             self._message("P", order, 0, buy_sell_indicator=order.side, shares=order.shares, match_number=match)
             self._line(0, _Order("", order.stock, order.shares, order.price, 0), "T", order.shares, order.price)
+        elif letter == "Q":
+            self._cross(self._new())
         elif self._live:
             at = rng.randrange(len(self._live))
             number = self._live[at]
@@ -131,6 +138,26 @@ class _Maker:
         self._live.append(number)
         self._message(letter, order, number, shares=order.shares, buy_sell_indicator=order.side, **attribution)
         self._line(number, order, order.side, order.shares, order.price)
+
+    def _cross(self, order: _Order) -> None:
+        """An auction's trade, without shares if there is nothing to trade; some orders lose theirs before."""
+        rng = self._rng
+        for _ in range(min(rng.randrange(3), len(self._live))):
+            at = rng.randrange(len(self._live))
+            number = self._live[at]
+            part = self._orders[number]
+            shares = rng.choice((part.shares, rng.randint(1, part.shares)))
+            values: dict[str, int | str] = {"executed_shares": shares, "match_number": self._match()}
+            self._message("C", part, number, **values, printable="N", execution_price=order.price)
+            self._line(number, part, "X", shares, part.price)
+            part.shares -= shares
+            if not part.shares:
+                self._gone(at)
+        shares = rng.choice((0, order.shares))
+        values = {"cross_shares": shares, "cross_price": order.price, "match_number": self._match()}
+        self._message("Q", order, 0, **values, cross_type=rng.choice("OCH"))
+        if shares:
+            self._line(0, _Order("", order.stock, shares, order.price, 0), "T", shares, order.price)
 
     def _replace(self, at: int) -> None:
         number = self._live[at]

@@ -90,8 +90,12 @@ def check(seed: int, count: int, step: int) -> None:
 
 
 def is_printable(message: bytes) -> bool:
-    """Whether it reports a trade in the books; crosses and broken trades do not."""
-    return message[:1] in b"EP" or (message[:1] == b"C" and decode_message(message).fields["printable"] == "Y")
+    """Whether it reports a trade; parts of a cross, crosses without shares and broken trades do not."""
+    letter = message[:1]
+    if letter not in b"CQ":
+        return letter in b"EP"
+    fields = decode_message(message).fields
+    return fields["printable"] == "Y" if letter == b"C" else fields["cross_shares"] != 0
 
 
 def take(session: Session, touches: dict[int, tuple[Touch, Touch]]) -> set[tuple[int, int, int]]:

@@ -194,6 +194,29 @@ class TestMessages:
             ("ACME", 5, 3, None)
         ]
 
+    @pytest.mark.parametrize(("shares", "trades"), [(30, [(50, 30, None, None, None)]), (0, [])])
+    def test_a_cross_is_one_trade_and_takes_the_shares_of_orders_without_further_ones(
+        self, shares: int, trades: list[tuple[Any, ...]]
+    ) -> None:
+        parts = [
+            encode_message(
+                "C", order_reference_number=n, executed_shares=4, match_number=9, printable="N", execution_price=50
+            )
+            for n in (1, 2)
+        ]
+        cross = encode_message("Q", cross_shares=shares, stock="ACME", cross_price=50, match_number=9, cross_type="O")
+        adaptor = itch_adaptor()
+        found = relations_of(add(1), add(2, "S", shares=4), *parts, cross, adaptor=adaptor)
+        columns = ("price", "volume", "side", "resting_id", "broker_id")
+        assert [tuple(row[c] for c in columns) for row in found.get("trades", [])] == trades
+        assert [row["volume"] for row in found["bids"]] == [6]
+        assert "asks" not in found
+        assert adaptor.counters()["bad_volumes"] == 0
+
+    def test_a_trade_that_is_void_stays_a_trade(self) -> None:
+        found = relations_of(add(1), execute(1, 4), encode_message("B", match_number=99))
+        assert [row["volume"] for row in found["trades"]] == [4]
+
     @pytest.mark.parametrize(
         ("attribution", "broker"), [("7", 7), ("9999", 9999), ("A000", 10_000), ("", 0), ("a b", None)]
     )
