@@ -10,8 +10,9 @@ __all__ = ["MarketClock"]
 class MarketClock:
     """Nanoseconds since the UTC epoch, never going back: an anchor plus elapsed monotonic time × speed.
 
-    Live, the anchor is the wall clock at the start and the speed is 1. In a replay the anchor is the recorded start and
-    the clock stands still until `start`. `monotonic_s` is injected (a reactor's ``seconds``).
+    Live, the anchor is the wall clock at the start and the speed is 1. In a replay the anchor is the recorded start,
+    the clock stands still until `start` and while the replay is paused, and its speed is the replay's.
+    `monotonic_s` is injected (a reactor's ``seconds``).
     """
 
     def __init__(
@@ -35,6 +36,15 @@ class MarketClock:
         """Begin to run from where the clock stands; nothing if it runs."""
         if not self._running:
             self._anchor_ns, self._anchor_s, self._running = self._last_ns, self._monotonic_s(), True
+
+    def stop(self) -> None:
+        """Stand still; nothing if it does."""
+        self.now_ns()
+        self._running = False
+
+    def set_speed(self, speed: float) -> None:
+        """Go on from here at another speed."""
+        self._anchor_ns, self._anchor_s, self._speed = self.now_ns(), self._monotonic_s(), speed
 
     def advance_to(self, time_ns: int) -> None:
         """Move on to a time, if it lies ahead; the clock goes on from there."""

@@ -1,14 +1,29 @@
 """Recorded files as flow to trade against.
 
 ```
-file ──▶ dbtoaster.py | bitstamp.py ──Record──▶ player.py (speed, batches) ──Input──▶ Exchange
-record.py  what a record and a loader are            recording.py beside the market: what a record does there
+file ──▶ dbtoaster.py | bitstamp.py | lobster.py | itch.py ──Record──▶ player.py ──Recorded──▶ Exchange
+opening.py  loaders by format     record.py  what a record and a loader are     days.py  their days
+player.py   speed, pause, seek, batches       matching/recording.py  what a record does to the market
 ```
 """
 
 from exchange_server.replay.bitstamp import BitstampLoader
 from exchange_server.replay.dbtoaster import DbtoasterLoader
+from exchange_server.replay.itch import ItchLoader
+from exchange_server.replay.lobster import LobsterLoader
+from exchange_server.replay.opening import SCALES, RecordingFormat, open_recording
 from exchange_server.replay.player import Player
 from exchange_server.replay.record import Loader, Record
 
-__all__ = ["BitstampLoader", "DbtoasterLoader", "Loader", "Player", "Record"]
+__all__ = [
+    "SCALES",
+    "BitstampLoader",
+    "DbtoasterLoader",
+    "ItchLoader",
+    "Loader",
+    "LobsterLoader",
+    "Player",
+    "Record",
+    "RecordingFormat",
+    "open_recording",
+]

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from exchange_server.errors import RecordError, ReplayFileError
-from exchange_server.inputs import REMAIN
-from exchange_server.replay.dbtoaster import BROKERS
-from exchange_server.replay.record import INT64_MAX, Loader, Record
+from exchange_server.matching.inputs import REMAIN
+from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
 __all__ = ["HEADER", "BitstampLoader"]
 
 HEADER: Final = "id,timestamp,exchange_timestamp,price,volume,action,direction"
 
 _SIDES: Final = {"bid": "B", "ask": "S"}
+_KEPT_NUMBERS: Final = 1 << 16
+"""Decimals that are kept with what they are in ticks or lots: most orders have the price and volume of many others."""
 
 
-class BitstampLoader(Loader):
+class BitstampLoader(LineLoader):
     """Records of ``created`` (B or S), ``changed`` (what remains) and ``deleted`` (D; 0 remains if its volume is 0).
 
     Quirks of such captures, and what becomes of them: the time steps back behind the snapshot at the start, so it is
@@ -28,10 +30,10 @@ class BitstampLoader(Loader):
     left out. Outlying prices are the market's to judge: it knows the mid. Numbers are converted exactly.
     """
 
-    def __init__(self, path: Path, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:
-        super().__init__(path)
-        self._tick = Decimal(tick_size)
-        self._lot = Decimal(lot_size)
+    def __init__(self, path: Path, symbol: str, *, tick_size: str = "0.01", lot_size: str = "0.00000001") -> None:
+        super().__init__(path, symbol)
+        self._ticks = _converter("price", Decimal(tick_size))
+        self._lots = _converter("volume", Decimal(lot_size))
 
     def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         _, header = next(lines, (0, ""))
@@ -41,14 +43,13 @@ class BitstampLoader(Loader):
         held_time = ""
         latest_ns = 0
         for number, line in lines:
+            fields = line.rstrip("\r\n").split(",")
             try:
-                fields = line.rstrip("\r\n").split(",")
-                record = self._record(number, fields)
+                record = self._record(number, fields, latest_ns)
             except RecordError as error:
-                self._bad(number, error)
+                self._bad(number, "", error)
                 continue
-            latest_ns = max(latest_ns, record.time_ns)
-            record = record._replace(time_ns=latest_ns)
+            latest_ns = record.time_ns
             # A run of deletes that may be the made-up end is held back until something else follows it.
             synthetic = fields[5] == "deleted" and fields[1] == fields[2]
             if held and (not synthetic or fields[1] != held_time):
@@ -61,43 +62,47 @@ class BitstampLoader(Loader):
                 yield record
         self.skipped += len(held)
 
-    def _record(self, number: int, fields: list[str]) -> Record:
+    def _record(self, number: int, fields: list[str], latest_ns: int) -> Record:
         if len(fields) != 7:
             raise RecordError(f"expected 7 fields {HEADER}, was {len(fields)}")
         order_id, time_ms = _integer("id", fields[0]), _integer("timestamp", fields[1])
-        volume = _units("volume", fields[4], self._lot)
+        volume = self._lots(fields[4])
         side = _SIDES.get(fields[6])
         if side is None:
             raise RecordError(f"expected direction bid or ask, was {fields[6]!r}")
         price_ticks = 0
-        if fields[5] == "created":
-            action, price_ticks = side, _units("price", fields[3], self._tick)
-        elif fields[5] == "changed":
+        event = fields[5]
+        if event == "created":
+            action, price_ticks = side, self._ticks(fields[3])
+        elif event == "changed":
             action = REMAIN
-        elif fields[5] == "deleted":
+        elif event == "deleted":
             action = "D" if volume else REMAIN
         else:
-            raise RecordError(f"expected action created, changed or deleted, was {fields[5]!r}")
-        return Record(number, time_ms * 1_000_000, order_id, order_id % BROKERS, action, volume, price_ticks)
+            raise RecordError(f"expected action created, changed or deleted, was {event!r}")
+        time_ns = max(latest_ns, time_ms * 1_000_000)
+        return Record(number, time_ns, order_id, order_id % BROKERS, action, volume, price_ticks, self.symbol)
 
 
 def _integer(name: str, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
+    value = int(text) if text.isdecimal() and len(text) < 20 else -1
     if not 0 <= value <= INT64_MAX:
-        raise RecordError(f"expected {name} to be an integer from 0 to {INT64_MAX}, was {text!r}")
+        raise RecordError(f"expected {name} to be an integer from 0 to {INT64_MAX}, was {text[:100]!r}")
     return value
 
 
-def _units(name: str, text: str, unit: Decimal) -> int:
+def _converter(name: str, unit: Decimal) -> Callable[[str], int]:
     """How many units a decimal is, exactly."""
-    try:
-        quotient = Decimal(text) / unit
-        value = int(quotient)
-    except (InvalidOperation, ValueError, OverflowError):
-        raise RecordError(f"expected {name} to be a number, was {text!r}") from None
-    if value != quotient or not 0 <= value <= INT64_MAX:
-        raise RecordError(f"expected {name} to be a whole number of {unit}, was {text!r}")
-    return value
+
+    @lru_cache(_KEPT_NUMBERS)
+    def units(text: str) -> int:
+        try:
+            quotient = Decimal(text) / unit
+            value = int(quotient)
+        except (InvalidOperation, ValueError, OverflowError):
+            raise RecordError(f"expected {name} to be a number, was {text[:100]!r}") from None
+        if value != quotient or not 0 <= value <= INT64_MAX:
+            raise RecordError(f"expected {name} to be a whole number of {unit}, was {text[:100]!r}")
+        return value
+
+    return units

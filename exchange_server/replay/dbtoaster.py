@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from exchange_server.errors import RecordError
-from exchange_server.replay.record import INT64_MAX, Loader, Record
+from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
-__all__ = ["BROKERS", "DbtoasterLoader"]
+__all__ = ["DbtoasterLoader"]
 
-BROKERS: Final = 10
-"""A record's broker is its id modulo this."""
-
-_ACTIONS: Final = frozenset("BSEFDXTC")
-_NAMES: Final = ("t", "id", "volume", "price")
+_LINE: Final = re.compile(r"(\d{1,19}),(\d{1,19}),([BSEFDXTC]),(\d{1,19}),(\d{1,19})\r?\n?", re.ASCII)
 
 
-class DbtoasterLoader(Loader):
+class DbtoasterLoader(LineLoader):
     """Records of a trace, whose `t` are milliseconds of a day (1970-01-01 unless `day_ns` says otherwise).
 
     A trace's X is a cross, a trade that no displayed order took part in, and not this market's partial cancel: it
     becomes T. C (a broken trade) has no effect; it is passed on and counted. Time is clamped to be non-decreasing.
     """
 
-    def __init__(self, path: Path, *, day_ns: int = 0, unit_ns: int = 1_000_000) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, symbol: str, *, day_ns: int = 0, unit_ns: int = 1_000_000) -> None:
+        super().__init__(path, symbol)
         self._day_ns = day_ns
         self._unit_ns = unit_ns
 
     def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        time_ns = 0
+        time_ns, day_ns, unit_ns, symbol, match = 0, self._day_ns, self._unit_ns, self.symbol, _LINE.fullmatch
         for number, line in lines:
-            try:
-                time, order_id, action, volume, price = _fields(line)
-            except RecordError as error:
-                self._bad(number, error)
+            found = match(line)
+            if found is None:
+                self._bad(number, "", RecordError(f"expected t,id,action,volume,price, was {line[:100]!r}"))
                 continue
-            time_ns = max(time_ns, self._day_ns + time * self._unit_ns)
-            yield Record(number, time_ns, order_id, order_id % BROKERS, "T" if action == "X" else action, volume, price)
-
-
-def _fields(line: str) -> tuple[int, int, str, int, int]:
-    fields = line.rstrip("\r\n").split(",")
-    if len(fields) != 5:
-        raise RecordError(f"expected 5 fields t,id,action,volume,price, was {len(fields)}")
-    action = fields[2]
-    if action not in _ACTIONS:
-        raise RecordError(f"expected an action out of {' '.join(sorted(_ACTIONS))}, was {action!r}")
-    try:
-        numbers = int(fields[0]), int(fields[1]), int(fields[3]), int(fields[4])
-    except ValueError as error:
-        raise RecordError(f"expected integers for t, id, volume and price, was {error}") from None
-    for name, value in zip(_NAMES, numbers, strict=True):
-        if not 0 <= value <= INT64_MAX:
-            raise RecordError(f"expected {name} from 0 to {INT64_MAX}, was {value}")
-    return numbers[0], numbers[1], action, numbers[2], numbers[3]
+            texts = found.groups()
+            order_id, volume, price = int(texts[1]), int(texts[3]), int(texts[4])
+            now_ns = day_ns + int(texts[0]) * unit_ns
+            if now_ns > INT64_MAX or order_id > INT64_MAX or volume > INT64_MAX or price > INT64_MAX:
+                self._bad(number, "", RecordError(f"expected numbers of 64 bits, was {line[:100]!r}"))
+                continue
+            time_ns = max(time_ns, now_ns)
+            action = texts[2]
+            yield Record(
+                number, time_ns, order_id, order_id % BROKERS, "T" if action == "X" else action, volume, price, symbol
+            )

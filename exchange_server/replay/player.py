@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from twisted.logger import Logger
 
-from exchange_server.errors import ExchangeError
+from exchange_server.errors import ExchangeError, OperationError
 from exchange_server.exchange import Exchange
-from exchange_server.inputs import RECORDING, Input
+from exchange_server.matching.inputs import Recorded
 from exchange_server.replay.record import Loader, Record
 
-__all__ = ["Player", "Receiver"]
+__all__ = ["Player"]
 
 _TURN_S: Final = 0.008
 """Longest stretch of a reactor turn that is spent on the file."""
@@ -20,25 +21,19 @@ _BATCH_RECORDS: Final = 500
 _BEHIND_BYTES: Final = 4 * 1024 * 1024
 _WAIT_S: Final = 0.02
 _LONGEST_WAIT_S: Final = 1.0
-
-
-class Receiver(Protocol):
-    """Who executes the records: the server that also knows its listeners."""
-
-    def submit(self, batch: list[Input]) -> list[int]:
-        """Execute a batch."""
-
-    @property
-    def farthest_behind_bytes(self) -> int:
-        """How far the slowest listener is behind."""
+_NEVER: Final = 2**63 - 1
 
 
 class Player:
     """Submits the records of one file, in batches that never hold up the reactor for long.
 
-    At a speed, a record is due when the market's clock shows its time. At full speed (`paced` false) the clock follows
-    the records, and the file waits whenever a listener is too far behind: nobody is cut off for being slower than a
-    file. Records up to the market's `replay_position` are skipped: they are in the journal.
+    At a speed, a record is due when the market's clock shows its time. At full speed (speed None) the clock follows the
+    records, and the file waits whenever a listener is too far behind: nobody is cut off for being slower than a file.
+    Paused, the clock stands still, and live orders trade with what is in the books. Records up to the market's
+    `replay_position` are skipped: they are in the journal.
+
+    A record's input has the record's time, or the next nanosecond after the input before it: so the journal of a file
+    that is played alone is the same at every speed, with every pause and after every seek.
     """
 
     _log = Logger()
@@ -46,36 +41,114 @@ class Player:
     def __init__(
         self,
         loader: Loader,
-        symbol: str,
         exchange: Exchange,
-        receiver: Receiver,
         clock: Any,
         *,
-        paced: bool,
+        speed: float | None,
         stop: Callable[[str], None],
+        behind_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
+        """``clock`` is a reactor; ``stop`` ends the exchange with a reason; ``behind_bytes`` is how far the slowest
+        listener is behind. The exchange's own clock must be this player's to set."""
+        self.file = str(loader.path)
+        self.symbol = ",".join(loader.symbols)
+        """Symbols that are played."""
+        self.finished = False
+        self.is_paused = False
+        """Whether it stands still, but for a seek."""
         self._loader = loader
-        self._symbol = symbol
         self._exchange = exchange
-        self._receiver = receiver
         self._clock = clock
-        self._paced = paced
+        self._speed = speed
         self._stop = stop
+        self._behind_bytes = behind_bytes
         self._records: Iterator[Record] = iter(())
         self._next: Record | None = None
         self._call: Any = None
-        self.finished = False
+        self._is_ready = False
+        """Whether what is in the journal has been skipped."""
+        self._seek_position = 0
+        self._seek_ns = 0
+
+    @property
+    def position(self) -> int:
+        """Of the last record that was played, 0 before the first."""
+        return self._exchange.market.replay_position
+
+    @property
+    def speed(self) -> float | None:
+        """Recorded seconds a real second; None: as fast as possible."""
+        return self._speed
+
+    @property
+    def is_seeking(self) -> bool:
+        """Whether it plays as fast as possible to where a seek wants it."""
+        return bool(self._seek_position or self._seek_ns)
 
     def start(self) -> None:
         """Begin, behind what the journal holds already."""
+        if self.is_paused:
+            self._exchange.clock.stop()
+        else:
+            self._exchange.clock.start()
         self._records = self._loader.records()
-        self._call = self._clock.callLater(0, self._skip, self._exchange.market.replay_position)
+        self._call = self._clock.callLater(0, self._skip, self.position)
 
     def stop(self) -> None:
         """Submit nothing more."""
+        self._unschedule()
+        self._is_ready = False
+        self._records = iter(())
+
+    def pause(self) -> None:
+        """Stand still; a seek goes on."""
+        self.is_paused = True
+        self._exchange.clock.stop()
+
+    def resume(self) -> None:
+        """Go on."""
+        self.is_paused = False
+        if self._is_ready:
+            self._exchange.clock.start()
+            self._go()
+
+    def set_speed(self, speed: float | None) -> None:
+        """Go on at another speed; raises `OperationError` if it is not above 0."""
+        if speed is not None and not (speed > 0 and math.isfinite(speed)):
+            raise OperationError(f"expected a replay speed above 0, was {speed}")
+        self._speed = speed
+        self._exchange.clock.set_speed(speed or 1.0)
+        self._go()
+
+    def seek(self, position: int) -> None:
+        """Play as fast as possible until this record is the next, then go on as before (paused, if it was).
+
+        Raises `OperationError` for a record that is behind: a market cannot be played backwards. Whoever wants that
+        starts an exchange with a new journal.
+        """
+        if position <= self.position:
+            raise OperationError(
+                f"expected a record behind {self.position}, was {position}: a replay only goes forward"
+            )  # fmt: skip
+        self._seek_position, self._seek_ns = position, 0
+        self._go()
+
+    def seek_time(self, time_ns: int) -> None:
+        """The same with the first record of this market time or a later one; the clock then shows this time."""
+        now_ns = self._exchange.clock.now_ns()
+        if time_ns <= now_ns:
+            raise OperationError(f"expected a time after {now_ns}, was {time_ns}: a replay only goes forward")
+        self._seek_position, self._seek_ns = 0, time_ns
+        self._go()
+
+    def _unschedule(self) -> None:
         if self._call is not None and self._call.active():
             self._call.cancel()
-        self._records = iter(())
+
+    def _go(self, wait_s: float = 0.0) -> None:
+        if self._is_ready and not self.finished:
+            self._unschedule()
+            self._call = self._clock.callLater(wait_s, self._turn)
 
     def _skip(self, position: int) -> None:
         until_s = self._clock.seconds() + _TURN_S
@@ -83,6 +156,7 @@ class Player:
             if not self._next.position % 256 and self._clock.seconds() > until_s:
                 self._call = self._clock.callLater(0, self._skip, position)
                 return
+        self._is_ready = True
         self._turn()
 
     def _advance(self) -> bool:
@@ -97,52 +171,66 @@ class Player:
     def _turn(self) -> None:
         until_s = self._clock.seconds() + _TURN_S
         wait_s = 0.0
-        while self._next is not None and not wait_s:
+        while self._next is not None and not wait_s and (self.is_seeking or not self.is_paused):
             batch = self._batch()
             if batch:
-                self._receiver.submit(batch)
+                try:
+                    self._exchange.submit(batch)
+                except ExchangeError as error:
+                    self._stop(str(error))
+                    return
             wait_s = self._wait_s()
             if self._clock.seconds() >= until_s:
                 break
         if self._next is None:
             self._end()
-        else:
-            self._call = self._clock.callLater(wait_s, self._turn)
+        elif self.is_seeking or not self.is_paused:
+            self._go(wait_s)
 
-    def _batch(self) -> list[Input]:
+    def _batch(self) -> list[Recorded]:
         """The next records that are due; at full speed, as many as make a batch."""
-        batch: list[Input] = []
-        exchange, symbol = self._exchange, self._symbol
-        now_ns = exchange.clock.now_ns()
-        while len(batch) < _BATCH_RECORDS and (r := self._next) is not None:
-            if self._paced and r.time_ns > now_ns:
-                break
-            time_ns = exchange.next_time_ns(r.time_ns)
-            batch.append(
-                Input(
-                    RECORDING, time_ns, r.position, r.order_id, r.broker_id, r.action, r.volume, r.price_ticks, symbol
+        exchange = self._exchange
+        if self.is_seeking:
+            until_ns, until_position = self._seek_ns or _NEVER, self._seek_position or _NEVER
+        else:
+            until_ns, until_position = _NEVER if self._speed is None else exchange.clock.now_ns() + 1, _NEVER
+        batch: list[Recorded] = []
+        add, next_time_ns = batch.append, exchange.next_time_ns
+        r = self._next
+        while r is not None and len(batch) < _BATCH_RECORDS and r.time_ns < until_ns and r.position < until_position:
+            time_ns = next_time_ns(r.time_ns)
+            add(
+                Recorded(
+                    time_ns, r.position, r.order_id, r.broker_id, r.action, r.volume, r.price_ticks, r.symbol, r.new_id
                 )
             )
             self._advance()
-        if batch and not self._paced:
+            r = self._next
+        if batch and (self._speed is None or self.is_seeking):
             exchange.clock.advance_to(batch[-1].time_ns)
+        if self.is_seeking and (r is None or r.time_ns >= until_ns or r.position >= until_position):
+            exchange.clock.advance_to(self._seek_ns)
+            self._seek_position = self._seek_ns = 0
         return batch
 
     def _wait_s(self) -> float:
         if self._next is None:
             return 0.0
-        if self._paced:
-            return min(_LONGEST_WAIT_S, self._exchange.clock.seconds_until(self._next.time_ns))
-        return _WAIT_S if self._receiver.farthest_behind_bytes > _BEHIND_BYTES else 0.0
+        if self._speed is None or self.is_seeking:
+            return _WAIT_S if self._behind_bytes() > _BEHIND_BYTES else 0.0
+        return min(_LONGEST_WAIT_S, self._exchange.clock.seconds_until(self._next.time_ns))
 
     def _end(self) -> None:
         self.finished = True
-        counts = self._exchange.market.replay_counts
         self._log.info(
-            "replay: {path} ended at line {position}; {errors} bad lines, {skipped} left out{counts}",
-            path=str(self._loader.path),
-            position=self._exchange.market.replay_position,
+            "replay: {path} ended at {unit} {position}; {errors} bad, {skipped} left out{counts}",
+            path=self.file,
+            unit=self._loader.unit,
+            position=self.position,
             errors=self._loader.errors,
             skipped=self._loader.skipped,
-            counts="".join(f", {count} {name.replace('_', ' ')}" for name, count in sorted(counts.items())),
+            counts="".join(
+                f", {count} {name.replace('_', ' ')}"
+                for name, count in sorted(self._exchange.market.replay_counts.items())
+            ),
         )

@@ -3,74 +3,113 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Final, cast
 
+import msgspec
 from twisted.logger import Logger
 
 from exchange_server.errors import RecordError, ReplayFileError
 
-__all__ = ["INT64_MAX", "Loader", "Record"]
+__all__ = ["BROKERS", "INT64_MAX", "LineLoader", "Loader", "Record"]
 
-INT64_MAX = 2**63 - 1
-_LOGGED_ERRORS = 20
+BROKERS: Final = 10
+"""Where a file names no broker, an order's is its id modulo this."""
+INT64_MAX: Final = 2**63 - 1
+
+_LOGGED_ERRORS: Final = 20
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What a file says happened."""
 
     position: int
-    """Number of its line, from 1."""
+    """Number of its line or message, from 1."""
     time_ns: int
     """When it happened, nanoseconds since the UTC epoch; never earlier than the record before."""
     order_id: int
     """The file's id of the order."""
     broker_id: int
-    """Derived from the id: files name no brokers."""
+    """Whose order it is; derived from the id where the file does not say."""
     action: str
-    """B S E F D X T or `exchange_server.inputs.REMAIN`."""
+    """As in `exchange_server.matching.inputs.Recorded`."""
     volume: int
     """Lots."""
     price_ticks: int
-    """Ticks."""
+    """Ticks; 0 where the action has no price of its own."""
+    symbol: str
+    """Of the market."""
+    new_id: int = 0
+    """The file's id of the order that takes its place (U)."""
 
 
 class Loader(ABC):
     """Reads a file record by record.
 
-    A line that cannot be used is counted in `errors`, the first ones are logged with their place, and reading goes on.
-    A file that cannot be opened or decompressed raises `ReplayFileError`.
+    A record that cannot be used is counted in `errors`, the first ones are logged with their place, and reading goes
+    on. A file that cannot be opened or decompressed raises `ReplayFileError`.
     """
+
+    unit: str
+    """What `Record.position` counts: line or message."""
 
     _log = Logger()
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, symbols: tuple[str, ...]) -> None:
         self.path = path
+        self.symbols = symbols
+        """Those that records may have."""
         self.errors = 0
-        """Lines that could not be used."""
+        """Records that could not be used."""
         self.skipped = 0
-        """Lines that are left out because they are known not to be events."""
+        """Records that are left out because they are known not to be events of a book."""
 
     @abstractmethod
-    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        """Records of numbered lines; calls `_bad` for each that cannot be used."""
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        """Records of a file from its beginning; calls `_bad` for each that cannot be used."""
 
     def records(self) -> Iterator[Record]:
         """All records from the beginning."""
         try:
             with self._open() as file:
-                yield from self._parse(enumerate(file, 1))
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+                yield from self._read(file)
+        except ReplayFileError:
+            raise
+        except (OSError, EOFError, zlib.error) as error:
             raise ReplayFileError(f"expected a readable file, was {error}, at {self.path}") from error
 
-    def _open(self) -> IO[str]:
+    def _open(self) -> IO[bytes]:
         if self.path.suffix == ".gz":
-            return gzip.open(self.path, "rt", encoding="ascii")
-        return self.path.open(encoding="ascii")
+            return cast("IO[bytes]", gzip.open(self.path, "rb"))
+        return self.path.open("rb")
 
-    def _bad(self, number: int, error: RecordError) -> None:
+    def _bad(self, position: int, where: str, error: RecordError) -> None:
         self.errors += 1
         if self.errors <= _LOGGED_ERRORS:
-            self._log.warn("replay: {path} line {line}: {error}", path=str(self.path), line=number, error=str(error))
+            self._log.warn(
+                "replay: {path} {unit} {position}{where}: {error}",
+                path=str(self.path), unit=self.unit, position=position, where=where, error=str(error),
+            )  # fmt: skip
+
+
+class LineLoader(Loader):
+    """Reads a file of lines, all of one symbol."""
+
+    unit = "line"
+
+    def __init__(self, path: Path, symbol: str) -> None:
+        super().__init__(path, (symbol,))
+        self.symbol = symbol
+        """That of all records."""
+
+    @abstractmethod
+    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+        """Records of numbered lines; calls `_bad` for each that cannot be used."""
+
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        # Not a text file: its lines would also end where a damaged one has a form feed or a lone carriage return, and
+        # one byte that is not ASCII would end the replay.
+        return self._parse((number, line.decode("ascii", "replace")) for number, line in enumerate(file, 1))

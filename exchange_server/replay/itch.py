@@ -1,0 +1,198 @@
+"""NASDAQ's daily files: TotalView-ITCH 5.0 messages, each behind its length of two bytes (BinaryFILE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import IO, Final
+
+from deltabook.wire.attribution import broker_of
+from deltabook.wire.itch import MESSAGES
+from exchange_server.errors import ExchangeConfigurationError, RecordError
+from exchange_server.replay.days import day_of_name, midnight_ns
+from exchange_server.replay.record import BROKERS, INT64_MAX, Loader, Record
+
+__all__ = ["ItchLoader"]
+
+_CHUNK_BYTES: Final = 1 << 20
+_MOST_STOCKS: Final = 1_000
+
+# From the time (byte 5 of a message) on; the time is two integers.
+_ADD: Final = Struct(">HIQcI8sI")
+_ADD_ATTRIBUTED: Final = Struct(">HIQcI8sI4s")
+_EXECUTED: Final = Struct(">HIQI")
+_EXECUTED_AT: Final = Struct(">HIQIQcI")
+_CANCELED: Final = Struct(">HIQI")
+_DELETED: Final = Struct(">HIQ")
+_REPLACED: Final = Struct(">HIQQII")
+_TRADED: Final = Struct(">HIQcI8sI")
+_CROSSED: Final = Struct(">HIQ8sI")
+_TIME_AT: Final = 5
+
+_LENGTHS: Final = [0] * 256
+_STOCK_AT: Final[dict[int, int]] = {}
+"""By type: where the stock's name stands."""
+for _message in MESSAGES.values():
+    _LENGTHS[ord(_message.type)] = _message.length
+    for _field in _message.fields:
+        if _field.name == "stock":
+            _STOCK_AT[ord(_message.type)] = _field.offset
+
+_Event = tuple[int, int, int, str, int, int, int]
+"""Time since midnight, order, broker, action, volume, price, new order."""
+
+
+class ItchLoader(Loader):
+    """Records of chosen stocks: A and F become B or S, E and C E, X X, D D, U U, P and Q T.
+
+    A C that is not to be printed is its order's part in a cross, which is a trade of its own (Q): it becomes X, so that
+    no lot is traded twice. Attributions are brokers (`deltabook.wire.attribution`). Messages of other types change no
+    book. Messages of a type that there is not, or of another length than their type has, are bad, of whatever stock;
+    a file that ends inside a message has a bad one at its end. The day is that of the file's name unless it is given.
+    """
+
+    unit = "message"
+
+    def __init__(self, path: Path, stocks: Sequence[str], *, day: str = "") -> None:
+        """Raises `ExchangeConfigurationError` for stocks that a file cannot have, and for a day that is none."""
+        super().__init__(path, tuple(stocks))
+        if not 0 < len(stocks) <= _MOST_STOCKS or len(set(stocks)) < len(stocks):
+            raise ExchangeConfigurationError(f"expected 1 to {_MOST_STOCKS} different stocks, was {len(stocks)}")
+        for stock in stocks:
+            if not (0 < len(stock) <= 8 and stock.isascii()):
+                raise ExchangeConfigurationError(f"expected a stock of 1 to 8 ASCII characters, was {stock!r}")
+        self._wanted = {stock.encode().ljust(8): stock for stock in stocks}
+        self._day_ns = midnight_ns(day or day_of_name(path))
+
+    def _read(self, file: IO[bytes]) -> Iterator[Record]:
+        symbols: dict[int, str | None] = {0: None}  # by locate; None of a stock that is not wanted
+        lengths, events = _LENGTHS, _EVENTS
+        number = base = latest_ns = 0
+        rest = b""
+        while chunk := file.read(_CHUNK_BYTES):
+            data, at = rest + chunk, 0
+            size = len(data)
+            while at + 2 <= size:
+                length = data[at] << 8 | data[at + 1]
+                start, at_next = at + 2, at + 2 + length
+                if at_next > size:
+                    break
+                if not length:
+                    return  # the end of the session, as BinaryFILE has it
+                number += 1
+                kind = data[start]
+                if lengths[kind] != length:
+                    self._bad_message(number, base + at, data[start:at_next])
+                else:
+                    locate = data[start + 1] << 8 | data[start + 2]
+                    symbol = symbols.get(locate)
+                    if symbol is None and locate not in symbols and kind in _STOCK_AT:
+                        name_at = start + _STOCK_AT[kind]
+                        symbols[locate] = symbol = self._wanted.get(data[name_at : name_at + 8])
+                    if symbol is not None and kind in events:
+                        record = self._record(number, base + at, symbol, latest_ns, data[start:at_next])
+                        if record is not None:
+                            latest_ns = record.time_ns
+                            yield record
+                at = at_next
+            rest = data[at:]
+            base += at
+        if rest:
+            self._bad(number + 1, f" at byte {base}", RecordError(f"expected a whole message, was {rest[:64]!r}"))
+
+    def _record(self, number: int, offset: int, symbol: str, latest_ns: int, message: bytes) -> Record | None:
+        """None of a message that cannot be used, and of a cross in which nothing was traded."""
+        try:
+            time_ns, order_id, broker_id, action, volume, price, new_id = _EVENTS[message[0]](message, _TIME_AT)
+            if not volume and action == "T" and not (order_id or price):
+                self.skipped += 1
+                return None
+            if not volume and action != "D":
+                raise RecordError("expected 1 share or more, was 0")
+            if not price and action in "BSUT":
+                raise RecordError("expected a price above 0, was 0")
+            if order_id > INT64_MAX or new_id > INT64_MAX or volume > INT64_MAX:
+                raise RecordError(f"expected numbers up to {INT64_MAX}, was {max(order_id, new_id, volume)}")
+        except RecordError as error:
+            self._bad(number, f" at byte {offset}", error)
+            return None
+        time_ns = max(latest_ns, self._day_ns + time_ns)
+        return Record(number, time_ns, order_id, broker_id, action, volume, price, symbol, new_id)
+
+    def _bad_message(self, number: int, offset: int, message: bytes) -> None:
+        expected, letter = _LENGTHS[message[0]], message[:1].decode("latin-1")
+        if expected:
+            error = RecordError(f"expected {expected} bytes for a message {letter}, was {len(message)}")
+        else:
+            error = RecordError(f"expected a type out of {' '.join(MESSAGES)}, was {letter!r}")
+        self._bad(number, f" at byte {offset}", error)
+
+
+def _side(side: bytes) -> str:
+    if side == b"B":
+        return "B"
+    if side == b"S":
+        return "S"
+    raise RecordError(f"expected side B or S, was {side!r}")
+
+
+def _add(data: bytes, at: int) -> _Event:
+    high, low, order_id, side, shares, _, price = _ADD.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, _side(side), shares, price, 0
+
+
+def _add_attributed(data: bytes, at: int) -> _Event:
+    high, low, order_id, side, shares, _, price, attribution = _ADD_ATTRIBUTED.unpack_from(data, at)
+    broker_id = broker_of(attribution.decode("latin-1"))
+    if broker_id is None:
+        broker_id = order_id % BROKERS
+    return high << 32 | low, order_id, broker_id, _side(side), shares, price, 0
+
+
+def _executed(data: bytes, at: int) -> _Event:
+    high, low, order_id, shares = _EXECUTED.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "E", shares, 0, 0
+
+
+def _executed_at(data: bytes, at: int) -> _Event:
+    high, low, order_id, shares, _, printable, price = _EXECUTED_AT.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "X" if printable == b"N" else "E", shares, price, 0
+
+
+def _canceled(data: bytes, at: int) -> _Event:
+    high, low, order_id, shares = _CANCELED.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "X", shares, 0, 0
+
+
+def _deleted(data: bytes, at: int) -> _Event:
+    high, low, order_id = _DELETED.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "D", 0, 0, 0
+
+
+def _replaced(data: bytes, at: int) -> _Event:
+    high, low, order_id, new_id, shares, price = _REPLACED.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "U", shares, price, new_id
+
+
+def _traded(data: bytes, at: int) -> _Event:
+    high, low, order_id, _, shares, _, price = _TRADED.unpack_from(data, at)
+    return high << 32 | low, order_id, order_id % BROKERS, "T", shares, price, 0
+
+
+def _crossed(data: bytes, at: int) -> _Event:
+    high, low, shares, _, price = _CROSSED.unpack_from(data, at)
+    return high << 32 | low, 0, 0, "T", shares, price, 0
+
+
+_EVENTS: Final[Mapping[int, Callable[[bytes, int], _Event]]] = {
+    ord("A"): _add,
+    ord("F"): _add_attributed,
+    ord("E"): _executed,
+    ord("C"): _executed_at,
+    ord("X"): _canceled,
+    ord("D"): _deleted,
+    ord("U"): _replaced,
+    ord("P"): _traded,
+    ord("Q"): _crossed,
+}

@@ -1,0 +1,46 @@
+"""Recorded files by the name of their format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from exchange_server.errors import ExchangeConfigurationError
+from exchange_server.replay.bitstamp import BitstampLoader
+from exchange_server.replay.days import midnight_ns
+from exchange_server.replay.dbtoaster import DbtoasterLoader
+from exchange_server.replay.itch import ItchLoader
+from exchange_server.replay.lobster import LobsterLoader
+from exchange_server.replay.record import Loader
+
+__all__ = ["SCALES", "RecordingFormat", "open_recording"]
+
+RecordingFormat = Literal["dbtoaster", "bitstamp", "lobster", "itch"]
+
+SCALES: Final[dict[RecordingFormat, tuple[str, str]]] = {
+    "dbtoaster": ("0.0001", "1"),
+    "bitstamp": ("0.01", "0.00000001"),
+    "lobster": ("0.0001", "1"),
+    "itch": ("0.0001", "1"),
+}
+"""What a tick and a lot are worth in a format's files."""
+
+
+def open_recording(form: RecordingFormat, path: Path, symbols: Sequence[str], *, day: str = "") -> Loader:
+    """The loader of a file; ``day`` (2012-06-21) is the one whose midnight its times count from.
+
+    A file of ITCH is played for any of its stocks, by their own names; the others hold one instrument, which gets
+    the one symbol. Raises `ExchangeConfigurationError` for what does not fit the format.
+    """
+    if form == "itch":
+        return ItchLoader(path, symbols, day=day)
+    if len(symbols) != 1:
+        raise ExchangeConfigurationError(f"expected one symbol for a file of {form}, was {', '.join(symbols)}")
+    if form == "lobster":
+        return LobsterLoader(path, symbols[0], day=day)
+    if form == "dbtoaster":
+        return DbtoasterLoader(path, symbols[0], day_ns=midnight_ns(day) if day else 0)
+    if day:
+        raise ExchangeConfigurationError(f"expected no day for a file of {form}, whose times have one, was {day}")
+    return BitstampLoader(path, symbols[0])
