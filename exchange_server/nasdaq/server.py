@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltabook.wire.soupbin import LoginRequest
+from exchange_server.audience import SequencedStream
 from exchange_server.nasdaq.feed import ItchFeed
 from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
 from exchange_server.readers import Timers
@@ -28,6 +29,6 @@ class ItchServer(SoupServer):
         if number is not None:
             self.follow(connection, self.feed, self.session, number)
 
-    def is_over(self, connection: SoupConnection) -> bool:
+    def is_over(self, stream: SequencedStream) -> bool:
         """Timestamps have no more room."""
         return self.feed.is_over

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress, IPushProducer
-from twisted.internet.protocol import Factory, connectionDone
-from twisted.internet.protocol import Protocol as Connection
+from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -35,10 +34,11 @@ from deltabook.wire.soupbin import (
     encode_packet,
     parse_login,
 )
+from exchange_server.audience import Audience, SequencedStream
 from exchange_server.readers import Reader, ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
 from exchange_server.tail import Records, Tail
 
-__all__ = ["SequencedStream", "SoupConnection", "SoupLimits", "SoupServer"]
+__all__ = ["SoupConnection", "SoupLimits", "SoupServer"]
 
 _HEARTBEAT: Final = encode_packet(SERVER_HEARTBEAT)
 _END: Final = encode_packet(END_OF_SESSION)
@@ -50,45 +50,6 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 
     idle_s: float = 15.0
     """A client that says nothing for so long is cut, unless its login asks for another time (4.10)."""
-
-
-class SequencedStream(Protocol):
-    """Sequenced packets, numbered from 1, and who hears of new ones."""
-
-    @property
-    def records(self) -> Records:
-        """The packets."""
-
-    @property
-    def on_append(self) -> list[Callable[[bytes], None]]:
-        """Called with what was just appended to the records."""
-
-
-class _Audience:
-    """The connections that follow one stream, and what was appended to it in this turn of the reactor."""
-
-    __slots__ = ("_announce", "_burst", "connections", "stream")
-
-    def __init__(self, stream: SequencedStream, announce: Callable[[_Audience], None]) -> None:
-        self.stream = stream
-        self.connections: set[SoupConnection] = set()
-        self._burst: list[bytes] = []
-        self._announce = announce
-        stream.on_append.append(self._collect)
-
-    def _collect(self, data: bytes) -> None:
-        if not self._burst:
-            self._announce(self)
-        self._burst.append(data)
-
-    def take(self) -> bytes:
-        """What was appended since the last call."""
-        burst, self._burst = self._burst, []
-        return burst[0] if len(burst) == 1 else b"".join(burst)
-
-    def close(self) -> None:
-        """Hear no more."""
-        self.stream.on_append.remove(self._collect)
 
 
 class SoupServer(Factory, ABC):
@@ -107,8 +68,8 @@ class SoupServer(Factory, ABC):
     def __init__(self, clock: Timers, limits: SoupLimits) -> None:
         self.clock = clock
         self.limits = limits
-        self._audiences: dict[SequencedStream, _Audience] = {}
-        self._news: list[_Audience] = []
+        self._audiences: dict[SequencedStream, Audience[SoupConnection]] = {}
+        self._news: list[Audience[SoupConnection]] = []
         self.readers: Readers[SoupConnection] = Readers(
             clock, limits, self._deliver, lambda: self.readers.beat(self._why_end)
         )
@@ -134,9 +95,9 @@ class SoupServer(Factory, ABC):
     def left(self, connection: SoupConnection) -> None:
         """A connection that was logged in is closed; called once."""
 
-    def is_over(self, connection: SoupConnection) -> bool:
-        """Whether nothing will ever be appended to what the connection follows."""
-        del connection
+    def is_over(self, stream: SequencedStream) -> bool:
+        """Whether nothing will ever be appended to a stream that somebody follows."""
+        del stream
         return False
 
     # -- logins --------------------------------------------------------------------------------------------------
@@ -160,17 +121,12 @@ class SoupServer(Factory, ABC):
         self._log.info("{name}: {peer} reads from {number}", name=self.name, peer=connection.peer, number=number)
         audience = self._audiences.get(stream)
         if audience is None:
-            audience = self._audiences[stream] = _Audience(stream, self._announce)
+            audience = self._audiences[stream] = Audience(
+                stream, self._announce, lambda: _END if self.is_over(stream) else _HEARTBEAT
+            )
         audience.connections.add(connection)
         connection.audience = audience
-        records = stream.records
-        tail = Tail(
-            records,
-            number,
-            connection.transport,
-            lambda: _END if self.is_over(connection) else _HEARTBEAT,
-            lag_limit_bytes=self.limits.lag_bytes,
-        )
+        tail = self.readers.tail(connection, stream.records, number, audience.heartbeat)
         connection.accept(LoginAccepted(session, number), tail)
 
     def forget(self, connection: SoupConnection) -> None:
@@ -203,7 +159,7 @@ class SoupServer(Factory, ABC):
 
     # -- messages out --------------------------------------------------------------------------------------------
 
-    def _announce(self, audience: _Audience) -> None:
+    def _announce(self, audience: Audience[SoupConnection]) -> None:
         self._news.append(audience)
         self.readers.deliver_soon()
 
@@ -215,18 +171,15 @@ class SoupServer(Factory, ABC):
     def _deliver(self) -> None:
         news, self._news = self._news, []
         for audience in news:
-            burst = audience.take()
-            connections = audience.connections
-            if connections:
-                over = self.is_over(next(iter(connections)))
-                self.readers.spread(connections, audience.stream.records, burst, _END if over else _HEARTBEAT)
+            self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
         """The end of clients that say nothing, and of those that have a whole stream that is over."""
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
             return f"idle: said nothing for {unheard_s:.0f} s"
-        if not tail.paused and not tail.lag_bytes and self.is_over(connection):
+        audience = connection.audience
+        if audience is not None and not tail.paused and not tail.lag_bytes and self.is_over(audience.stream):
             return "the session is over"
         return ""
 
@@ -240,7 +193,7 @@ class SoupServer(Factory, ABC):
 
 
 @implementer(IPushProducer)
-class SoupConnection(Connection):
+class SoupConnection(Protocol):
     """Speaks with one client; whatever one client does, no other connection notices.
 
     Reasons are told in debug packets, which clients may show and must otherwise ignore.
@@ -261,7 +214,7 @@ class SoupConnection(Connection):
         """The account that it trades for, empty for a listener."""
         self.is_logged_in = False
         """Its login was accepted."""
-        self.audience: _Audience | None = None
+        self.audience: Audience[SoupConnection] | None = None
         """With whom it follows its stream."""
         self.heard_s = 0.0
         """When something last came from the client (the server's monotonic seconds)."""

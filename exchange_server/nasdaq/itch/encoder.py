@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from deltabook.wire.symbols import Instrument
+from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Now
 from exchange_server.nasdaq.itch.packets import (
@@ -58,8 +57,8 @@ class ItchEncoder(FeedEncoder):
     * Midnight UTC before the first message is the zero of all timestamps.
 
     Prices and shares have 32 bits. An order beyond them is not displayed: it is not added, its executions are P as far
-    as they fit, and its end is not told. Timestamps have 48 bits, which is 78 hours: the first message behind them
-    ends the messages (event C), and so does the market's own event C.
+    as they fit, and its end is not told. Timestamps have 48 bits, which is 78 hours: in place of the first message
+    behind them event C ends the messages.
 
     Holds something for each live order that is not displayed. A message costs 0.2 to 0.3 µs.
     """
@@ -78,9 +77,9 @@ class ItchEncoder(FeedEncoder):
         "unlisted",
     )
 
-    def __init__(self, instruments: Iterable[Instrument], now: Now) -> None:
-        """``instruments`` in the order of their locates; ``now``: of the market that speaks."""
-        listed, self.unlisted = list_instruments(instruments)
+    def __init__(self, rules: MarketRules, now: Now) -> None:
+        """``now``: of the market that speaks."""
+        listed, self.unlisted = list_instruments(rules.instruments)
         """Why symbols are not listed."""
         self.symbols = tuple(listed)
         """Those that are."""
@@ -110,7 +109,9 @@ class ItchEncoder(FeedEncoder):
             self._midnight_ns = time_ns - time_ns % _DAY_NS
             self._until_ns = self._midnight_ns + LAST_TIMESTAMP
             return False
-        self._end(LAST_TIMESTAMP)
+        self._packets.append(event_packet("C", LAST_TIMESTAMP))
+        self._until_ns = _BEFORE_ALL_NS
+        self.is_over = True
         return True
 
     def _timestamp(self) -> int | None:
@@ -119,11 +120,6 @@ class ItchEncoder(FeedEncoder):
         if time_ns > self._until_ns and self._is_late():
             return None
         return time_ns - self._midnight_ns
-
-    def _end(self, timestamp: int) -> None:
-        self._packets.append(event_packet("C", timestamp))
-        self._until_ns = _BEFORE_ALL_NS
-        self.is_over = True
 
     # -- orders ------------------------------------------------------------------------------------------------
 
@@ -340,13 +336,9 @@ class ItchEncoder(FeedEncoder):
     # -- states ------------------------------------------------------------------------------------------------
 
     def system(self, code: str) -> None:
-        """S; C ends the messages."""
+        """S."""
         timestamp = self._timestamp()
-        if timestamp is None:
-            return
-        if code == "C":
-            self._end(timestamp)
-        else:
+        if timestamp is not None:
             self._packets.append(event_packet(code, timestamp))
 
     def listed(self, locate: int) -> None:

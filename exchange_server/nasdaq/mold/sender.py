@@ -9,8 +9,8 @@ from twisted.internet.protocol import DatagramProtocol
 from twisted.logger import Logger
 
 from deltabook.wire.mold import encode_end, encode_packet
+from exchange_server.audience import SequencedStream
 from exchange_server.nasdaq.mold.packing import datagrams
-from exchange_server.nasdaq.soup import SequencedStream
 from exchange_server.readers import Timers
 
 __all__ = ["MoldSender"]
