@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
+import msgspec
 from twisted.logger import Logger
 
 from exchange_server.clock import MarketClock
-from exchange_server.inputs import Input
-from exchange_server.journal import Journal
-from exchange_server.market import Market
+from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream, feed_name, private_name
+from exchange_server.journal.recovery import MarketStarts
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import AnyInput
+from exchange_server.matching.market import Market
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
 
-__all__ = ["Derive", "Exchange", "Output"]
-
-Output = Callable[[bytes, dict[int, bytes]], None]
-"""Takes the feed lines and each broker's private lines of one batch."""
-
-Derive = Callable[[Sequence[str]], None]
-"""Takes all feed lines of the session in order, those that recovery brings about again included."""
+__all__ = ["Exchange"]
 
 _RECOVERY_INPUTS: Final = 2_000
+"""Applied before their output is written."""
 
 
 class Exchange:
@@ -28,18 +28,37 @@ class Exchange:
 
     Every batch is journalled before it is applied and applied before anybody hears of it, so whatever was ever told
     is found again after a crash. Times are given by `next_time_ns` and rise from input to input.
+
+    A start takes the newest snapshot that is good, cuts the streams to where they were then, and applies the inputs
+    since; the same inputs give the same bytes, so that the streams go on as if nothing had happened.
     """
 
     _log = Logger()
 
-    def __init__(self, journal: Journal, clock: MarketClock, derive: Derive | None = None) -> None:
-        """``derive`` makes another form of the feed, kept beside that of the lines."""
+    def __init__(
+        self,
+        journal: Journal,
+        clock: MarketClock,
+        encoders: Mapping[str, FeedEncoder],
+        protocols: Sequence[AccountProtocol],
+        now: Now | None = None,
+    ) -> None:
+        """``encoders`` by the form that they write, ``text`` or ``itch``; they and ``protocols`` share `now`."""
         self.journal = journal
-        self._derive = derive
         self.clock = clock
-        self.market = Market(journal.inputs.head.rules)
-        self.output: Output = _nobody
-        self._recover()
+        self.is_group_commit = journal.fsync == "always"
+        """Whether a batch waits for the disk, so that it is better to submit many inputs at once."""
+        self._starts = MarketStarts(journal.rules, encoders, protocols, now)
+        self.inputs = 0
+        """Inputs of the session."""
+        self.snapshot_inputs = 0
+        """Inputs that the newest snapshot holds."""
+        self.snapshot_time_ns = 0
+        """Market time of the last of them."""
+        self._private: dict[int, Stream] = {}
+        self.market = self._recover(encoders)
+        self._append = journal.inputs.append
+        self._apply = self.market.apply
         self._last_time_ns = self.market.last_time_ns
         clock.advance_to(self._last_time_ns)
 
@@ -48,61 +67,160 @@ class Exchange:
         """Name of the session, at most 10 letters and digits."""
         return self.journal.session
 
-    def _recover(self) -> None:
+    # -- a start -----------------------------------------------------------------------------------------------
+
+    def _recover(self, encoders: Mapping[str, FeedEncoder]) -> Market:
+        journal = self.journal
+        market, snapshot = self._starts.nearest(
+            journal.reader.head,
+            journal.snapshots,
+            missing=lambda found: journal.streams.missing(_needed(found, encoders)),
+        )
+        for why in self._starts.passed_over:
+            self._log.warn("journal: passed over a snapshot, {why}", why=why)
+        positions = _needed(snapshot, encoders) if snapshot else {}
+        journal.streams.begin(positions)
+        self._touched = market.touched
+        self.feeds = {form: journal.streams.get(feed_name(form)) for form in encoders}
+        """The forms of the feed, by name."""
+        self._takes = [(encoder.take, self.feeds[form].append) for form, encoder in encoders.items()]
+        if snapshot:
+            self._is_at(snapshot)
+        self.inputs = begin = self.snapshot_inputs
+        self._replay(market, begin)
+        journal.begin(positions)
+        self._report(begin)
+        return market
+
+    def _replay(self, market: Market, after: int) -> None:
+        apply = market.apply
         unwritten = 0
-        for batch in self.journal.inputs.recover():
+        for number, batch in self.journal.reader.batches(after):
             for item in batch:
-                self.market.apply(item)
+                apply(item)
+            self.inputs = number + len(batch) - 1
             unwritten += len(batch)
             if unwritten >= _RECOVERY_INPUTS:
-                self._write_output()
+                self._tell()
                 unwritten = 0
-        self._write_output()
-        if self.journal.inputs.cut_bytes:
+        self._tell()
+
+    def _report(self, begin: int) -> None:
+        end = self.journal.reader.end
+        if end is not None and end.torn_bytes:
             self._log.warn(
-                "journal: cut a torn tail of {bytes} bytes, which nobody had been told of",
-                bytes=self.journal.inputs.cut_bytes,
+                "journal: cut a torn tail of {bytes} bytes behind input {inputs}{kept}",
+                bytes=end.torn_bytes,
+                inputs=end.inputs,
+                kept=f"; {end.torn_records} whole records in it are kept aside" if end.torn_records else "",
             )
-        if self.market.inputs:
+        if self.inputs:
             self._log.info(
-                "journal: session {session} goes on after {inputs} inputs, next feed sequence {sequence}",
+                "journal: session {session} goes on after {inputs} inputs, {replayed} of them applied again",
                 session=self.session,
-                inputs=self.market.inputs,
-                sequence=self.market.next_sequence,
+                inputs=self.inputs,
+                replayed=self.inputs - begin,
             )
 
-    def _write_output(self) -> tuple[bytes, dict[int, bytes]]:
-        feed, private = self.market.take_output()
-        if self._derive is not None:
-            self._derive(feed)
-        return self.journal.write_output(feed, private)
+    # -- inputs ------------------------------------------------------------------------------------------------
 
-    def next_time_ns(self, at_least_ns: int = 0) -> int:
-        """The time of the next input: now (or a recorded time), and later than every time given before."""
-        self._last_time_ns = max(at_least_ns or self.clock.now_ns(), self._last_time_ns + 1)
-        return self._last_time_ns
+    def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
+        """The time of the next input: now (or a recorded time), and later than every time given before.
+
+        It and the `count` - 1 behind it are given then. Taken when an input is submitted, so that times rise.
+        """
+        last = self._last_time_ns
+        time_ns = at_least_ns or self.clock.now_ns()
+        if time_ns <= last:
+            time_ns = last + 1
+        self._last_time_ns = time_ns + count - 1
+        return time_ns
 
     def heartbeat_time_ns(self) -> int:
         """Market time of a heartbeat: no message before it is later, none after it earlier."""
         return max(self._last_time_ns, self.clock.now_ns())
 
-    def submit(self, batch: Sequence[Input]) -> list[int]:
-        """Journal, apply and tell a batch; returns per input the id of the order it left in the book, or 0.
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        """Journal, apply and tell a batch; returns what the market says of each input.
 
-        Raises `JournalError` if it cannot be written: then nothing was applied, and the exchange must end.
+        Raises `JournalError` if it cannot be written: the exchange must end then. Nobody has been told of anything that
+        is not in the journal.
         """
         if not batch:
             return []
-        self.journal.inputs.append(batch)
-        apply = self.market.apply
-        resting = [apply(item) for item in batch]
-        self.output(*self._write_output())
-        return resting
+        self._append(batch)
+        self.inputs += len(batch)
+        apply = self._apply
+        results = [apply(item) for item in batch]
+        self._tell()
+        return results
+
+    def _tell(self) -> None:
+        """Hand out what was said since the last time: first the feed, then to each account its own."""
+        for take, append in self._takes:
+            data, count = take()
+            if count:
+                append(data, count)
+        touched = self._touched
+        if touched:
+            tellers = touched[:]
+            touched.clear()
+            private = self._private
+            for teller in tellers:
+                data, count = teller.take()
+                if count:
+                    account = teller.account
+                    stream = private.get(account.index)
+                    if stream is None:
+                        stream = self.stream(account)
+                    stream.append(data, count)
+
+    def stream(self, account: Account) -> Stream:
+        """The private stream of an account."""
+        stream = self._private.get(account.index)
+        if stream is None:
+            stream = self.journal.streams.get(private_name(account.name, account.protocol))
+            self._private[account.index] = stream
+        return stream
+
+    # -- snapshots and the end ---------------------------------------------------------------------------------
+
+    def begin_snapshot(self) -> Callable[[], None]:
+        """Take a snapshot now; what is returned writes it, and may do so in another thread while the market goes on.
+
+        That raises `JournalError` if it cannot be written; then there is none, and the exchange can go on if its inputs
+        can still be written. What follows in the journal goes to a segment of its own.
+        """
+        if self.inputs == self.snapshot_inputs:
+            return _nothing
+        journal = self.journal
+        journal.inputs.begin_segment(self.inputs + 1)
+        snapshot = self._starts.snapshot(self.session, self.inputs, self.market)
+        snapshot = msgspec.structs.replace(snapshot, streams=journal.streams.positions())
+        return partial(self._keep, snapshot)
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        self.journal.keep_snapshot(snapshot)
+        self._is_at(snapshot)
+
+    def _is_at(self, snapshot: Snapshot) -> None:
+        self.snapshot_inputs = snapshot.inputs
+        self.snapshot_time_ns = snapshot.time_ns
+
+    def snapshot(self) -> None:
+        """Take and write a snapshot; the market waits for it. Raises `JournalError`."""
+        self.begin_snapshot()()
 
     def close(self) -> None:
         """Close the journal."""
         self.journal.close()
 
 
-def _nobody(feed: bytes, private: dict[int, bytes]) -> None:
-    """Nobody listens yet."""
+def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str, Position]:
+    """The positions of the streams that are written now: a form of the feed that is not is left as it is."""
+    feeds = {feed_name(form) for form in encoders}
+    return {name: at for name, at in snapshot.streams.items() if name in feeds or name.startswith(PRIVATE)}
+
+
+def _nothing() -> None:
+    """There is nothing new to write."""

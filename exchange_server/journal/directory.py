@@ -1,111 +1,171 @@
-"""A journal's directory: the lock, the inputs, and the lines that follow from them."""
+"""A journal's directory: the lock, the inputs, the snapshots, and the streams that follow from them."""
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections import OrderedDict
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
-from exchange_server.inputs import JOURNAL_VERSION, MarketRules
-from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog, JournalHead
-from exchange_server.journal.numbered_file import LineFile
+from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog
+from exchange_server.journal.numbered_file import Position
+from exchange_server.journal.segments import JournalReader, segment_name
+from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
+from exchange_server.journal.streams import Streams
+from exchange_server.matching.inputs import MarketRules
 
-__all__ = ["Journal"]
+__all__ = ["INPUTS", "SNAPSHOTS", "Journal"]
 
-_OPEN_STREAMS: Final = 64
+INPUTS: Final = "inputs"
+"""Directory of the segments."""
+SNAPSHOTS: Final = "snapshots"
+"""Directory of the snapshots."""
+
+_KEPT_SNAPSHOTS: Final = 4
+_LEAST_SNAPSHOTS: Final = 2
+"""The newest, and the one before it should that be damaged."""
 
 
 class Journal:
     """Holds a directory for as long as it is open.
 
-    ``lock`` keeps a second exchange out; ``inputs`` is the truth; ``feed.lines`` and ``private/BROKER.lines`` follow
-    from it, are truncated when the journal is opened and written again while it is recovered. So no moment of a crash
-    can leave them behind or ahead of the inputs. Raises `DirectoryInUseError`, `JournalError`, and
-    `ExchangeConfigurationError` if the journal was begun under other rules.
+    ``lock`` keeps a second exchange out; ``inputs/`` is the truth; ``snapshots/`` say what the market was at some
+    inputs; ``feed.lines``, ``feed.itch`` and ``private/`` follow from the inputs.
+
+    `keep`: how many snapshots are kept, at least two, and with them the inputs from the oldest of them on. None keeps
+    all inputs and four snapshots.
     """
 
     def __init__(
-        self, directory: Path, rules: MarketRules, new_session: Callable[[], str], fsync: FsyncPolicy = "interval"
+        self,
+        directory: Path,
+        rules: MarketRules,
+        new_session: Callable[[], str],
+        fsync: FsyncPolicy = "interval",
+        *,
+        keep: int | None = None,
+        disk: Disk = LOCAL_DISK,
+        sync: Callable[[int], None] | None = None,
     ) -> None:
-        self._directory = directory
-        try:
-            (directory / "private").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise JournalError(f"expected a directory at {directory}, was {error.strerror}") from error
+        """Raises `DirectoryInUseError`, `JournalError`, and `ExchangeConfigurationError` if the journal was begun under
+        other rules. ``sync`` forces the inputs' descriptor to the disk, in place of the disk's own way."""
+        self.directory = directory
+        self.fsync: FsyncPolicy = fsync
+        self._keep = keep
+        self._disk = disk
+        self._sync = sync
+        self._log: InputsLog | None = None
+        self._snapshot_lock = threading.Lock()
         self._lock = self._take_lock()
-        path = directory / "inputs"
-        if not path.exists():
-            InputsLog.create(path, JournalHead(JOURNAL_VERSION, _session(new_session()), rules))
-        self.inputs = InputsLog(path, fsync)
-        if self.inputs.head.rules != rules:
-            raise ExchangeConfigurationError(
-                f"expected the rules that the journal in {directory} began with ({_words(self.inputs.head.rules)}), "
-                f"was {_words(rules)}; another directory begins a new session"
-            )
-        self.session = self.inputs.head.session
-        self.feed = LineFile(directory / "feed.lines")
-        self._streams: dict[int, LineFile] = {}
-        self._recent: OrderedDict[int, None] = OrderedDict()
+        try:
+            self.reader = self._open(rules, new_session)
+        except BaseException:
+            disk.close(self._lock)
+            raise
+        self.session = self.reader.head.session
+        self.rules = rules
+        self.snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+        self.streams = Streams(directory, disk)
+        self._synced: Mapping[str, Position] = {}
+        """How far the streams had come at the last snapshot."""
 
     def _take_lock(self) -> int:
-        descriptor = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        path = self.directory / "lock"
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
+            self._disk.make_directory(self.directory)
+            descriptor = self._disk.open(path, create=True)
+        except OSError as error:
+            raise JournalError(f"expected a directory at {self.directory}, was {error.strerror}") from error
+        try:
+            self._disk.lock(descriptor)
+        except BlockingIOError:
+            owner = self._disk.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            self._disk.close(descriptor)
             raise DirectoryInUseError(
-                f"expected {self._directory} to be free, was in use by another exchange (process {owner or 'unknown'})"
+                f"expected {self.directory} to be free, was in use by another exchange (process {owner or 'unknown'})"
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        self._disk.truncate(descriptor, 0)
+        self._disk.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         return descriptor
 
-    def stream(self, broker_id: int) -> LineFile:
-        """A broker's private stream; only so many of them are kept open at once."""
-        stream = self._streams.get(broker_id)
-        if stream is None:
-            stream = self._streams[broker_id] = LineFile(self._directory / "private" / f"{broker_id}.lines")
-        self._recent[broker_id] = None
-        self._recent.move_to_end(broker_id)
-        if len(self._recent) > _OPEN_STREAMS:
-            oldest, _ = self._recent.popitem(last=False)
-            self._streams[oldest].release()
-        return stream
+    def _open(self, rules: MarketRules, new_session: Callable[[], str]) -> JournalReader:
+        path = self.directory / INPUTS
+        if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
+            InputsLog.create(path, _session(new_session()), rules, self._disk)
+        reader = JournalReader(path, self._disk)
+        if reader.head.rules != rules:
+            raise ExchangeConfigurationError(
+                f"expected the rules that the journal in {self.directory} began with ({_words(reader.head.rules)}), "
+                f"was {_words(rules)}; another directory begins a new session"
+            )
+        return reader
 
     @property
-    def streams(self) -> int:
-        """Brokers that have a private stream."""
-        return len(self._streams)
+    def inputs(self) -> InputsLog:
+        """The log to append to, once `begin` was called."""
+        assert self._log is not None, "expected a journal that was read to its end"
+        return self._log
 
-    def has_stream(self, broker_id: int) -> bool:
-        """Whether a broker has a private stream."""
-        return broker_id in self._streams
+    def begin(self, synced: Mapping[str, Position]) -> None:
+        """Everything was read: cut the torn tail and take inputs from now on. ``synced`` is of the snapshot at which
+        the reading began."""
+        assert self.reader.end is not None, "expected a journal that was read to its end"
+        self._synced = synced
+        self._log = InputsLog(
+            self.directory / INPUTS, self.reader.head, self.reader.end, self.fsync, disk=self._disk, sync=self._sync
+        )
 
-    def write_output(self, feed: list[str], private: dict[int, list[str]]) -> tuple[bytes, dict[int, bytes]]:
-        """Encode and keep what an applied batch gave; returns the bytes for whoever listens."""
-        feed_bytes = "".join(feed).encode("ascii")
-        if feed:
-            self.feed.append(feed_bytes, len(feed))
-        private_bytes = {}
-        for broker_id, lines in private.items():
-            data = private_bytes[broker_id] = "".join(lines).encode("ascii", "replace")
-            self.stream(broker_id).append(data, len(lines))
-        return feed_bytes, private_bytes
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of inputs ever written."""
+        return self.inputs.position
+
+    def sync(self) -> None:
+        """Force the inputs to the disk, if the policy does, in any thread. Raises `JournalError`."""
+        self.inputs.sync()
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        """Write a snapshot and remove what is not kept any more, in any thread. Raises `JournalError`.
+
+        First the inputs that it holds and the streams that it counts on are made durable, so that what is there of the
+        journal never ends before a snapshot.
+        """
+        with self._snapshot_lock:
+            self.inputs.force()
+            self.streams.sync(self._synced, snapshot.streams)
+            self.snapshots.write(snapshot)
+            self._synced = snapshot.streams
+            try:
+                self._retire()
+            except OSError as error:
+                raise JournalError(f"expected to remove from {self.directory}, was {error.strerror}") from error
+
+    def _retire(self) -> None:
+        oldest = self.snapshots.retire(max(self._keep or _KEPT_SNAPSHOTS, _LEAST_SNAPSHOTS))
+        if self._keep is None or oldest is None:
+            return
+        directory = self.directory / INPUTS
+        needed = segment_name(oldest + 1)
+        # Each segment of a kept snapshot begins behind it, so that all of smaller names are needed by none.
+        names = [name for name in self._disk.names(directory) if name[0].isdigit() and name < needed]
+        for name in names:
+            self._disk.unlink(directory / name)
+        if names:
+            self._disk.sync_directory(directory)
 
     def close(self) -> None:
         """Close everything and let the next one in."""
-        self.inputs.close()
-        self.feed.close()
-        for stream in self._streams.values():
-            stream.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        try:
+            if self._log is not None:
+                self._log.close()
+        finally:
+            self.streams.close()
+            if self._lock >= 0:
+                self._disk.close(self._lock)
+                self._lock = -1
 
 
 def _session(name: str) -> str:

@@ -1,169 +1,197 @@
-"""The log of inputs: the exchange's source of truth."""
+"""The log of inputs as it is written: the exchange's source of truth."""
 
 from __future__ import annotations
 
-import os
-import struct
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
 from exchange_server.errors import JournalError
-from exchange_server.inputs import JOURNAL_VERSION, Input, MarketRules
+from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.records import frame
+from exchange_server.journal.segments import JOURNAL_VERSION, JournalEnd, SegmentHead, encoded_head, segment_name
+from exchange_server.matching.inputs import AnyInput, MarketRules
 
-__all__ = ["FsyncPolicy", "InputsLog", "JournalHead"]
+__all__ = ["FsyncPolicy", "InputsLog"]
 
 FsyncPolicy = Literal["always", "interval", "never"]
 
-_FRAME: Final = struct.Struct("<II")
-RECORD_LIMIT_BYTES: Final = 1 << 28
-
-
-class JournalHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first record of a log; it never changes."""
-
-    version: int
-    """Of the format."""
-    session: str
-    """Name of the session, at most 10 letters and digits."""
-    rules: MarketRules
-    """What the answers of the market depend on."""
-
 
 class InputsLog:
-    """Batches of inputs, each ``u32 length, u32 crc32, msgpack`` (little-endian), written by one system call.
+    """Appends batches of inputs to the newest segment, each by one system call, from the journal's end on.
 
-    A batch is there wholly or not at all. A torn tail (the last record is incomplete or fails its checksum) was never
-    acknowledged, and is cut off when the log is opened; a broken record with whole ones behind it is damage, and
-    raises `JournalError`.
-
-    `fsync`: *always* survives loss of power at a cost per batch; *interval* (somebody calls `sync` now and then) may
-    lose what was written since; *never* leaves it to the system. Death of the process loses nothing with any of them.
+    `fsync`: under *always* a batch is on the disk when `append` returns; under *interval* somebody calls `sync` now and
+    then, from any thread; *never* leaves it to the system. The death of the process loses nothing with any of them.
+    Once something could not be written or synced, nothing more is taken: what is on the disk then is not known.
     """
 
-    def __init__(self, path: Path, fsync: FsyncPolicy = "interval", *, sync: Callable[[int], None] = os.fsync) -> None:
-        self._path = path
-        self._fsync = fsync
-        self._sync = sync
-        self._encoder = msgspec.msgpack.Encoder()
-        self._unsynced = False
+    def __init__(
+        self,
+        directory: Path,
+        head: SegmentHead,
+        end: JournalEnd,
+        fsync: FsyncPolicy = "interval",
+        *,
+        disk: Disk = LOCAL_DISK,
+        sync: Callable[[int], None] | None = None,
+    ) -> None:
+        """``end`` is the journal's, whose torn tail is cut; ``sync`` forces a descriptor's bytes to the disk."""
+        self._directory = directory
+        self._head = head
+        self._disk = disk
+        self._sync = sync or disk.sync
+        self._is_always = fsync == "always"
+        self._is_never = fsync == "never"
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._pwrite: Callable[[int, bytes, int], int] = disk.pwrite
+        self._path = end.segment.path
+        self._start = end.segment.head.start
+        self._position = end.position
+        self._synced = 0
+        self._sync_lock = threading.Lock()
+        self._names_unsynced = False
         try:
-            self._fd = os.open(path, os.O_RDWR)
+            self._fd = disk.open(end.segment.path)
+            self._files = [self._fd]
+            """Descriptors of segments that are not synced yet, the newest last."""
+            self._cut(end)
         except OSError as error:
-            raise JournalError(f"expected a journal at {path}, was {error.strerror}") from error
-        self.cut_bytes = 0
-        """Bytes of a torn tail that were cut when the log was read."""
-        self._end = 0
-        self.head = self._read_head()
+            raise JournalError(f"expected to open {self._path}, was {error.strerror}") from error
 
     @staticmethod
-    def create(path: Path, head: JournalHead) -> None:
-        """Make a log that holds its head only; under a hidden name first, so that a head is never torn."""
+    def create(directory: Path, session: str, rules: MarketRules, disk: Disk = LOCAL_DISK) -> None:
+        """Make a log without inputs; under a hidden name first, so that its head is never torn."""
+        path = directory / segment_name(1)
         hidden = path.with_name(f".{path.name}.new")
-        payload = msgspec.msgpack.encode(head)
         try:
-            with hidden.open("wb") as file:
-                file.write(_FRAME.pack(len(payload), zlib.crc32(payload)) + payload)
-                file.flush()
-                os.fsync(file.fileno())
-            hidden.rename(path)
-            _sync_directory(path.parent)
-        except OSError as error:
-            raise JournalError(f"expected to write a journal at {path}, was {error.strerror}") from error
-
-    def _read_head(self) -> JournalHead:
-        found = self._record(0)
-        if found is None:
-            raise JournalError(f"expected a journal's head at {self._path}, was a broken record")
-        payload, self._end = found
-        try:
-            head = msgspec.msgpack.decode(payload, type=JournalHead)
-        except msgspec.DecodeError as error:
-            raise JournalError(f"expected a journal's head at {self._path}, was {error}") from None
-        if head.version != JOURNAL_VERSION:
-            raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was {head.version} at {self._path}")
-        return head
-
-    def _record(self, offset: int) -> tuple[bytes, int] | None:
-        """The payload at an offset and where the next record begins; None if it is broken or incomplete."""
-        frame = os.pread(self._fd, _FRAME.size, offset)
-        if len(frame) < _FRAME.size:
-            return None
-        length, checksum = _FRAME.unpack(frame)
-        if not 0 < length <= RECORD_LIMIT_BYTES:
-            return None
-        payload = os.pread(self._fd, length, offset + _FRAME.size)
-        if len(payload) < length or zlib.crc32(payload) != checksum:
-            return None
-        return payload, offset + _FRAME.size + length
-
-    def recover(self) -> Iterator[list[Input]]:
-        """All batches in order; at the end the torn tail is cut off and the log is ready to `append`."""
-        decoder = msgspec.msgpack.Decoder(list[Input])
-        while (found := self._record(self._end)) is not None:
+            disk.make_directory(directory)
+            descriptor = disk.open(hidden, create=True, empty=True)
             try:
-                batch = decoder.decode(found[0])
-            except msgspec.DecodeError as error:
-                raise JournalError(f"expected inputs, was {error}, at byte {self._end} of {self._path}") from None
-            yield batch
-            self._end = found[1]
-        self._cut()
-
-    def _cut(self) -> None:
-        size = os.fstat(self._fd).st_size
-        if size == self._end:
-            return
-        self._refuse_damage()
-        self.cut_bytes = size - self._end
-        os.ftruncate(self._fd, self._end)
-        os.fsync(self._fd)
-
-    def _refuse_damage(self) -> None:
-        frame = os.pread(self._fd, _FRAME.size, self._end)
-        if len(frame) < _FRAME.size:
-            return
-        length, _ = _FRAME.unpack(frame)
-        if length and self._record(self._end + _FRAME.size + length) is not None:
-            raise JournalError(
-                f"expected a record whose checksum holds, was a damaged one with whole records behind it, "
-                f"at byte {self._end} of {self._path}"
-            )
-
-    def append(self, batch: Sequence[Input]) -> None:
-        """Write a batch (and sync it, under *always*); when this returns it will be found after a crash."""
-        payload = self._encoder.encode(batch)
-        data = memoryview(_FRAME.pack(len(payload), zlib.crc32(payload)) + payload)
-        try:
-            while data:
-                written = os.pwrite(self._fd, data, self._end)
-                self._end += written
-                data = data[written:]
-            self._unsynced = True
-            if self._fsync == "always":
-                self.sync()
+                disk.pwrite(descriptor, encoded_head(SegmentHead(JOURNAL_VERSION, session, rules, 1, 0), 0), 0)
+                disk.sync(descriptor)
+            finally:
+                disk.close(descriptor)
+            disk.rename(hidden, path)
+            disk.sync_directory(directory)
+            disk.sync_directory(directory.parent)
         except OSError as error:
-            raise JournalError(f"expected to write {self._path}, was {error.strerror}") from error
+            raise JournalError(f"expected to write a journal at {directory}, was {error.strerror}") from error
+
+    def _cut(self, end: JournalEnd) -> None:
+        """Remove the torn tail, and make what stays durable, since nobody knows how much of it is.
+
+        Whole records in the tail are kept aside, for whoever wants to look: what is missing before them was lost by
+        the machine, and without it they are worth nothing to a market.
+        """
+        for path in reversed(end.torn):
+            if end.torn_records:
+                self._disk.rename(path, path.with_suffix(".torn"))
+            else:
+                self._disk.unlink(path)
+        offset = end.position - self._start
+        if end.torn_records:
+            self._keep(offset)
+        if end.torn_bytes:
+            self._disk.truncate(self._fd, offset)
+        for path in end.paths:
+            descriptor = self._disk.open(path)
+            try:
+                self._disk.sync(descriptor)
+            finally:
+                self._disk.close(descriptor)
+        self._disk.sync_directory(self._directory)
+        self._synced = end.position
+
+    def _keep(self, offset: int) -> None:
+        data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
+        aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)
+        try:
+            self._disk.pwrite(aside, data, 0)
+            self._disk.sync(aside)
+        finally:
+            self._disk.close(aside)
+
+    @property
+    def position(self) -> int:
+        """Bytes of the journal, those of segments that were removed included."""
+        return self._position
+
+    def append(self, batch: Sequence[AnyInput]) -> None:
+        """Write a batch (and sync it, under *always*); when this returns it will be found after a crash.
+
+        Raises `JournalError`; then the batch is not part of the journal, and no other will be.
+        """
+        payload = self._encode(batch)
+        position = self._position
+        data = frame(payload, position, position - self._synced) + payload
+        try:
+            written = self._pwrite(self._fd, data, position - self._start)
+            while written < len(data):
+                written += self._pwrite(self._fd, data[written:], position - self._start + written)
+        except OSError as error:
+            self._fail(error)
+        self._position = position + len(data)
+        if self._is_always:
+            self.force()
+
+    def begin_segment(self, first: int) -> None:
+        """What follows, from this input on, goes to a segment of its own, which is durable with its first batch."""
+        path = self._directory / segment_name(first)
+        head = msgspec.structs.replace(self._head, first=first, start=self._position)
+        try:
+            descriptor = self._disk.open(path, create=True, empty=True)
+            self._names_unsynced = True
+            self._files.append(descriptor)
+            data = encoded_head(head, self._position - self._synced)
+            self._disk.pwrite(descriptor, data, 0)
+        except OSError as error:
+            self._fail(error)
+        self._path, self._fd, self._start, self._position = path, descriptor, head.start, head.start + len(data)
 
     def sync(self) -> None:
-        """Force what was written to the disk; safe to call from another thread. Does nothing under *never*."""
-        if self._unsynced and self._fsync != "never":
-            self._unsynced = False
-            self._sync(self._fd)
+        """Force what was written to the disk, in any thread; does nothing under *never*. Raises `JournalError`."""
+        if not self._is_never:
+            self.force()
+
+    def force(self) -> None:
+        """The same under every policy."""
+        with self._sync_lock:
+            # In this order: what comes meanwhile may be synced too, but is not said to be.
+            position = self._position
+            if position == self._synced:
+                return
+            files = self._files[:]
+            names, self._names_unsynced = self._names_unsynced, False
+            try:
+                for descriptor in files:
+                    self._sync(descriptor)
+                if names:
+                    self._disk.sync_directory(self._directory)
+                for descriptor in files[:-1]:
+                    self._files.remove(descriptor)
+                    self._disk.close(descriptor)
+            except OSError as error:
+                self._fail(error)
+            self._synced = position
+
+    def _fail(self, error: OSError) -> NoReturn:
+        failed = JournalError(f"expected to write {self._path}, was {error.strerror}")
+
+        def refuse(descriptor: int, data: bytes, offset: int) -> NoReturn:
+            raise error
+
+        self._pwrite = refuse
+        raise failed from error
 
     def close(self) -> None:
         """Sync and close; the log cannot be used afterwards."""
         if self._fd >= 0:
-            self.sync()
-            os.close(self._fd)
-            self._fd = -1
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            try:
+                self.sync()
+            finally:
+                for descriptor in self._files:
+                    self._disk.close(descriptor)
+                self._files, self._fd = [], -1

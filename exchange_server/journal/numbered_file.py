@@ -1,16 +1,19 @@
-"""Records on disk that can be read from any number on: a feed, or one broker's private stream."""
+"""Records on disk that can be read from any number on: a feed, or one account's private stream."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from exchange_server.errors import JournalError
+import msgspec
 
-__all__ = ["INDEX_LIMIT", "LineFile", "NumberedFile", "PacketFile"]
+from exchange_server.errors import JournalError
+from exchange_server.journal.disk import LOCAL_DISK, Disk
+
+__all__ = ["INDEX_LIMIT", "LineFile", "NumberedFile", "PacketFile", "Position"]
 
 INDEX_LIMIT: Final = 1 << 15
 """Most entries of a sparse index; when it is full, every other one goes and the rest lie twice as far apart."""
@@ -19,56 +22,109 @@ _SPACING: Final = 512
 _SCAN_BYTES: Final = 1 << 16
 
 
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """How far a file has come: all that is needed to go on with it."""
+
+    next_number: int = 1
+    """Number of the record that will be appended next."""
+    size_bytes: int = 0
+    """Where it will begin."""
+    spacing: int = _SPACING
+    """Least records between two entries of the index."""
+    numbers: list[int] = msgspec.field(default_factory=lambda: [1])
+    """The index: numbers of records ..."""
+    offsets: list[int] = msgspec.field(default_factory=lambda: [0])
+    """... and where each begins."""
+
+
 class NumberedFile(ABC):
     """Numbered records, the first is 1, appended in bursts and read in chunks.
 
-    A derived file: its contents follow from the journal's inputs, so it is written anew when the journal is recovered
-    and never synced. Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of
-    files differ in how the end of a record is found; none is longer than a scan.
+    A derived file: its contents follow from the journal's inputs, and what a crash has cut off or left behind is
+    written anew when the inputs are applied again. It is synced for snapshots only, which count on what is before them.
+    Reading from a record on costs one look-up in the index and a scan of about one spacing. Kinds of files differ in
+    how the end of a record is found; none is longer than a scan.
     """
 
-    def __init__(self, path: Path, *, index_limit: int = INDEX_LIMIT) -> None:
-        self._path = path
-        self._index_limit = index_limit
-        self._spacing = _SPACING
-        self._numbers = [1]
-        self._offsets = [0]
-        self.next_number = 1
-        """Number of the record that will be appended next."""
-        self.size_bytes = 0
-        """Where it will begin."""
-        self._fd = self._open(os.O_TRUNC | os.O_CREAT)
+    def __init__(
+        self,
+        path: Path,
+        position: Position | None = None,
+        *,
+        disk: Disk = LOCAL_DISK,
+        index_limit: int = INDEX_LIMIT,
+        on_open: Callable[[NumberedFile], None] | None = None,
+    ) -> None:
+        """Goes on from a position, or anew; what the file has behind it is cut off. ``on_open`` hears of each
+        descriptor, so that somebody can see to it that they are not too many.
 
-    def _open(self, flags: int) -> int:
+        Raises `JournalError` if the file cannot be opened, or has less than the position says.
+        """
+        self._path = path
+        self._disk = disk
+        self._pwrite = disk.pwrite
+        self._index_limit = index_limit
+        self._on_open = on_open
+        position = position or Position()
+        self._spacing = position.spacing
+        self._numbers = position.numbers[:]
+        self._offsets = position.offsets[:]
+        self.next_number = position.next_number
+        """Number of the record that will be appended next."""
+        self.size_bytes = position.size_bytes
+        """Where it will begin."""
+        self._fd = self._open(create=not self.size_bytes)
+        size = disk.size(self._fd)
+        if size < self.size_bytes:
+            raise JournalError(f"expected {self.size_bytes} bytes or more in {path}, were {size}")
+        if size > self.size_bytes:
+            disk.truncate(self._fd, self.size_bytes)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def position(self) -> Position:
+        """How far it has come."""
+        return Position(self.next_number, self.size_bytes, self._spacing, self._numbers[:], self._offsets[:])
+
+    def _open(self, *, create: bool = False) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | flags, 0o644)
+            descriptor = self._disk.open(self._path, create=create)
         except OSError as error:
             raise JournalError(f"expected to open {self._path}, was {error.strerror}") from error
+        if self._on_open is not None:
+            self._on_open(self)
+        return descriptor
 
     def append(self, data: bytes, count: int) -> None:
         """Append `count` whole records."""
         if self.next_number - self._numbers[-1] >= self._spacing:
-            self._numbers.append(self.next_number)
-            self._offsets.append(self.size_bytes)
-            if len(self._numbers) > self._index_limit:
-                self._numbers, self._offsets = self._numbers[::2], self._offsets[::2]
-                self._spacing *= 2
-        self._write(data)
-        self.next_number += count
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+            self._mark()
+        if self._fd < 0:
+            self._fd = self._open()
+        size = self.size_bytes
         try:
-            while view:
-                written = os.pwrite(self._descriptor(), view, self.size_bytes)
-                self.size_bytes += written
-                view = view[written:]
+            written = self._pwrite(self._fd, data, size)
+            while written < len(data):
+                written += self._pwrite(self._fd, data[written:], size + written)
         except OSError as error:
             raise JournalError(f"expected to write {self._path}, was {error.strerror}") from error
+        self.size_bytes = size + written
+        self.next_number += count
+
+    def _mark(self) -> None:
+        """The next record gets an entry in the index."""
+        self._numbers.append(self.next_number)
+        self._offsets.append(self.size_bytes)
+        if len(self._numbers) > self._index_limit:
+            self._numbers, self._offsets = self._numbers[::2], self._offsets[::2]
+            self._spacing *= 2
 
     def _descriptor(self) -> int:
         if self._fd < 0:
-            self._fd = self._open(0)
+            self._fd = self._open()
         return self._fd
 
     def offset_of(self, number: int) -> int:
@@ -80,7 +136,7 @@ class NumberedFile(ABC):
         entry = bisect_right(self._numbers, number) - 1
         offset, skip = self._offsets[entry], number - self._numbers[entry]
         while skip:
-            end, records = self._skip(os.pread(self._descriptor(), _SCAN_BYTES, offset), skip)
+            end, records = self._skip(self._disk.pread(self._descriptor(), _SCAN_BYTES, offset), skip)
             offset, skip = offset + end, skip - records
         return offset
 
@@ -90,13 +146,13 @@ class NumberedFile(ABC):
 
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Whole records from an offset on, as many as fit into the limit (which must hold any one record)."""
-        chunk = os.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+        chunk = self._disk.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
     def release(self) -> None:
         """Give the descriptor back; the next use opens the file again."""
         if self._fd >= 0:
-            os.close(self._fd)
+            self._disk.close(self._fd)
             self._fd = -1
 
     close = release

@@ -1,0 +1,95 @@
+"""Where a market can begin: at a snapshot, or at the first input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from exchange_server.errors import JournalError
+from exchange_server.journal.segments import SegmentHead
+from exchange_server.journal.snapshots import SNAPSHOT_VERSION, Snapshot, SnapshotDirectory
+from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.market import Market
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+
+__all__ = ["MarketStarts"]
+
+
+class MarketStarts:
+    """Makes markets as they were at a snapshot or before the first input of a session.
+
+    All of them write through the same encoders and clock: only the last one that was made can be used.
+    """
+
+    def __init__(
+        self,
+        rules: MarketRules,
+        encoders: Mapping[str, FeedEncoder],
+        protocols: Sequence[AccountProtocol],
+        now: Now | None = None,
+    ) -> None:
+        """The encoders must not have written anything."""
+        self._rules = rules
+        self._encoders = encoders
+        self._protocols = protocols
+        self._now = now or Now()
+        self._fresh = self._states()
+        self.passed_over: list[str] = []
+        """Snapshots that could not be used, and why."""
+
+    def _states(self) -> dict[str, bytes]:
+        return {name: msgspec.msgpack.encode(encoder.state()) for name, encoder in self._encoders.items()}
+
+    def snapshot(self, session: str, inputs: int, market: Market) -> Snapshot:
+        """What a market is now, that has applied so many inputs; of its streams nothing yet."""
+        return Snapshot(
+            SNAPSHOT_VERSION, session, inputs, market.last_time_ns, market.state(), self._states(), streams={}
+        )
+
+    def nearest(
+        self,
+        head: SegmentHead,
+        snapshots: SnapshotDirectory,
+        is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True,
+        missing: Callable[[Snapshot], str] = lambda snapshot: "",
+    ) -> tuple[Market, Snapshot | None]:
+        """The market of the newest snapshot that is wanted and good, or the one before the first input.
+
+        ``missing`` says why a snapshot cannot be used, empty if it can. Raises `JournalError` if the journal does not
+        go back to where a market could begin.
+        """
+        for snapshot in snapshots.newest():
+            if not is_wanted(snapshot):
+                continue
+            why = self._unfit(snapshot, head) or missing(snapshot)
+            if not why:
+                try:
+                    return self._restored(snapshot), snapshot
+                except (msgspec.MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
+                    why = f"{type(error).__name__} {error}"
+            self.passed_over.append(f"{snapshots.path(snapshot.inputs)}: {why}")
+        self.passed_over += [f"{path}: {why}" for path, why in snapshots.damaged.items()]
+        if head.first > 1:
+            reasons = "; ".join(self.passed_over) or "none is there"
+            raise JournalError(
+                f"expected a snapshot to begin with, since inputs before {head.first} are gone: {reasons}"
+            )
+        for name, state in self._fresh.items():
+            self._encoders[name].restore(msgspec.msgpack.decode(state))
+        self._now.time_ns = 0
+        return Market(self._rules, tuple(self._encoders.values()), self._protocols, self._now), None
+
+    def _unfit(self, snapshot: Snapshot, head: SegmentHead) -> str:
+        if snapshot.session != head.session:
+            return f"expected session {head.session}, was {snapshot.session}"
+        if snapshot.inputs + 1 < head.first:
+            return f"expected input {snapshot.inputs + 1}, was a journal that begins with {head.first}"
+        if without := sorted(set(self._encoders) - set(snapshot.encoders)):
+            return f"expected the feeds {', '.join(without)} in it, were {', '.join(snapshot.encoders) or 'none'}"
+        return ""
+
+    def _restored(self, snapshot: Snapshot) -> Market:
+        for name, encoder in self._encoders.items():
+            encoder.restore(msgspec.msgpack.decode(snapshot.encoders[name]))
+        return Market.restore(self._rules, snapshot.market, tuple(self._encoders.values()), self._protocols, self._now)
