@@ -148,6 +148,11 @@ class SoupServer(Factory, ABC):
     # -- who is there --------------------------------------------------------------------------------------------
 
     @property
+    def streams(self) -> int:
+        """Streams that somebody follows."""
+        return len(self._audiences)
+
+    @property
     def listeners(self) -> int:
         """Connections that are logged in."""
         return sum(len(audience.connections) for audience in self._audiences.values())

@@ -68,12 +68,12 @@ class ItchEncoder(FeedEncoder):
         "_midnight_ns",
         "_now",
         "_packets",
-        "_stocks",
-        "_undisplayed",
         "_until_ns",
         "is_over",
+        "stocks",
         "symbols",
         "undisplayed",
+        "undisplayed_ids",
         "unlisted",
     )
 
@@ -83,19 +83,26 @@ class ItchEncoder(FeedEncoder):
         """Why symbols are not listed."""
         self.symbols = tuple(listed)
         """Those that are."""
-        self._stocks: list[Stock | None] = [None] * (len(listed) + len(self.unlisted) + 1)
+        self.stocks: list[Stock | None] = [None] * (len(rules.instruments) + 1)
+        """Those that are listed, at their locates."""
         for listing in listed.values():
-            self._stocks[listing.locate] = Stock(listing)
+            self.stocks[listing.locate] = Stock(listing)
         self._now = now
         self._midnight_ns = 0
         self._until_ns = _BEFORE_ALL_NS
         self._packets: list[bytes] = []
-        self._undisplayed: set[int] = set()
+        self.undisplayed_ids: set[int] = set()
+        """What the feed of the market knows orders by that these messages have no room for."""
         self._attributions = Attributions()
         self.is_over = False
         """The messages have ended."""
         self.undisplayed = 0
         """Orders and trades that were left out because a field of theirs would not fit."""
+
+    @property
+    def timestamp(self) -> int:
+        """Of the market's last input, nanoseconds since its midnight; 0 before the first message."""
+        return max(0, min(self._now.time_ns - self._midnight_ns, LAST_TIMESTAMP)) if self._midnight_ns else 0
 
     # -- time --------------------------------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ class ItchEncoder(FeedEncoder):
 
     def added(self, order: Order) -> None:
         """F or A."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is None:
             return
         time_ns = self._now.time_ns
@@ -142,17 +149,17 @@ class ItchEncoder(FeedEncoder):
             else:
                 packet = pack_add(stock.add, timestamp, order.feed_id, side, shares, stock.name, units)
         except struct.error:
-            self._undisplayed.add(order.feed_id)
+            self.undisplayed_ids.add(order.feed_id)
             self.undisplayed += 1
             return
         self._packets.append(packet)
 
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """E; C at another price, not printable if that has no room."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is None:
             return
-        if self._undisplayed and order.feed_id in self._undisplayed:
+        if self.undisplayed_ids and order.feed_id in self.undisplayed_ids:
             self._trade(stock, order.side, volume, price_ticks, match_id)
             self._forget(order, order.volume)
             return
@@ -173,10 +180,10 @@ class ItchEncoder(FeedEncoder):
 
     def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """C, not printable: the Q behind it says it all."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is None:
             return
-        if self._undisplayed and order.feed_id in self._undisplayed:
+        if self.undisplayed_ids and order.feed_id in self.undisplayed_ids:
             self._forget(order, order.volume)
             return
         time_ns = self._now.time_ns
@@ -190,8 +197,8 @@ class ItchEncoder(FeedEncoder):
 
     def reduced(self, order: Order, volume: int) -> None:
         """X."""
-        stock = self._stocks[order.locate]
-        if stock is None or (self._undisplayed and order.feed_id in self._undisplayed):
+        stock = self.stocks[order.locate]
+        if stock is None or (self.undisplayed_ids and order.feed_id in self.undisplayed_ids):
             return
         time_ns = self._now.time_ns
         if time_ns > self._until_ns and self._is_late():
@@ -201,10 +208,10 @@ class ItchEncoder(FeedEncoder):
 
     def deleted(self, order: Order, volume: int) -> None:
         """D."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is None:
             return
-        if self._undisplayed and order.feed_id in self._undisplayed:
+        if self.undisplayed_ids and order.feed_id in self.undisplayed_ids:
             self._forget(order, 0)
             return
         time_ns = self._now.time_ns
@@ -214,13 +221,13 @@ class ItchEncoder(FeedEncoder):
 
     def replaced(self, old: Order, order: Order) -> None:
         """U; where one of the two is not displayed, the other's end or beginning."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is None:
             return
         time_ns = self._now.time_ns
         if time_ns > self._until_ns and self._is_late():
             return
-        if old.feed_id not in self._undisplayed:
+        if old.feed_id not in self.undisplayed_ids:
             shares, units = order.volume * stock.lot_shares, order.price_ticks * stock.tick_units
             timestamp = time_ns - self._midnight_ns
             try:
@@ -234,25 +241,21 @@ class ItchEncoder(FeedEncoder):
         self.deleted(old, old.volume)
         self.added(order)
 
-    def is_displayed(self, feed_id: int) -> bool:
-        """Whether a displayed order of a listed symbol fits the messages."""
-        return feed_id not in self._undisplayed
-
     def _forget(self, order: Order, left: int) -> None:
         if not left:
-            self._undisplayed.discard(order.feed_id)
+            self.undisplayed_ids.discard(order.feed_id)
 
     # -- trades ------------------------------------------------------------------------------------------------
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """P, with the side of the order that rested."""
-        stock = self._stocks[order.locate]
+        stock = self.stocks[order.locate]
         if stock is not None:
             self._trade(stock, order.side, volume, price_ticks, match_id)
 
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
         """P; of whose side nothing is known."""
-        stock = self._stocks[locate]
+        stock = self.stocks[locate]
         if stock is not None:
             self._trade(stock, "B", volume, price_ticks, match_id)
 
@@ -271,7 +274,7 @@ class ItchEncoder(FeedEncoder):
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
         """Q."""
-        stock, timestamp = self._stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is None or timestamp is None:
             return
         units = price_ticks * stock.tick_units
@@ -303,7 +306,7 @@ class ItchEncoder(FeedEncoder):
         kind: str,
     ) -> None:
         """I; a price without room is 0, as one that there is not."""
-        stock, timestamp = self._stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is None or timestamp is None:
             return
         far, near, reference = (
@@ -329,7 +332,7 @@ class ItchEncoder(FeedEncoder):
 
     def busted(self, locate: int, match_id: int) -> None:
         """B."""
-        stock, timestamp = self._stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._packets.append(sequenced("B", stock_locate=locate, timestamp=timestamp, match_number=match_id))
 
@@ -343,13 +346,13 @@ class ItchEncoder(FeedEncoder):
 
     def listed(self, locate: int) -> None:
         """R."""
-        stock, timestamp = self._stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._packets.append(directory_packet(stock.listing, timestamp))
 
     def trading(self, locate: int, state: str, reason: str) -> None:
         """H."""
-        stock, timestamp = self._stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
             self._packets.append(trading_packet(stock.listing, timestamp, state, reason))
 
@@ -364,14 +367,14 @@ class ItchEncoder(FeedEncoder):
 
     def state(self) -> object:
         """What a snapshot keeps of it."""
-        state = _State(self._midnight_ns, self._until_ns, self.is_over, self.undisplayed, sorted(self._undisplayed))
+        state = _State(self._midnight_ns, self._until_ns, self.is_over, self.undisplayed, sorted(self.undisplayed_ids))
         return msgspec.to_builtins(state)
 
     def restore(self, state: object) -> None:
         """Go on where `state` was taken; raises `msgspec.ValidationError` for what is none."""
         kept = msgspec.convert(state, _State)
         self._midnight_ns, self._until_ns, self.is_over = kept.midnight_ns, kept.until_ns, kept.is_over
-        self.undisplayed, self._undisplayed = kept.undisplayed, set(kept.undisplayed_ids)
+        self.undisplayed, self.undisplayed_ids = kept.undisplayed, set(kept.undisplayed_ids)
         self._packets.clear()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from deltabook.wire.mold import HEADER_BYTES, PAYLOAD_LIMIT_BYTES, encode_head
+from exchange_server.nasdaq.itch.binary_file import framed_messages
 
 __all__ = ["datagrams"]
 
@@ -19,17 +21,19 @@ def datagrams(packets: bytes, session: str, sequence: int, most: int = 0) -> Ite
     A message that alone is too long for a datagram gets one of its own all the same, since it cannot be left out.
     """
     blocks: list[bytes] = []
-    room, at, begin, size, left = _ROOM_BYTES, 0, 0, len(packets), most or len(packets)
-    while at < size and left:
-        length = packets[at] << 8 | packets[at + 1]
-        if length + 1 > room and blocks:
-            yield encode_head(session, sequence, len(blocks)) + b"".join(blocks), len(blocks), at - begin
+    room = _ROOM_BYTES
+    for block in islice(framed_messages(packets), most or None):
+        if len(block) > room and blocks:
+            yield _datagram(blocks, session, sequence)
             sequence += len(blocks)
-            blocks, room, begin = [], _ROOM_BYTES, at
-        end = at + 2 + length
-        # A packet's length counts its type, a message's does not.
-        blocks.append((length - 1).to_bytes(2, "big") + packets[at + 3 : end])
-        room -= length + 1
-        at, left = end, left - 1
+            blocks, room = [], _ROOM_BYTES
+        blocks.append(block)
+        room -= len(block)
     if blocks:
-        yield encode_head(session, sequence, len(blocks)) + b"".join(blocks), len(blocks), at - begin
+        yield _datagram(blocks, session, sequence)
+
+
+def _datagram(blocks: list[bytes], session: str, sequence: int) -> tuple[bytes, int, int]:
+    data = b"".join(blocks)
+    # A packet has a letter more than its message.
+    return encode_head(session, sequence, len(blocks)) + data, len(blocks), len(data) + len(blocks)

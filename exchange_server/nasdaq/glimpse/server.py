@@ -1,0 +1,96 @@
+"""The GLIMPSE face of the exchange."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltabook.wire.soupbin import LoginRequest
+from exchange_server.audience import SequencedStream
+from exchange_server.exchange import Exchange
+from exchange_server.logins import Gate
+from exchange_server.nasdaq.glimpse.snapshot import Snapshot
+from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.listening import ListeningServer
+from exchange_server.nasdaq.soup import SoupConnection, SoupLimits
+from exchange_server.readers import Timers
+
+__all__ = ["GlimpseLimits", "GlimpseServer"]
+
+
+class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the server puts up with."""
+
+    fresh_s: float = 1.0
+    """Clients that come within so long of each other share a snapshot."""
+    snapshots: int = 4
+    """That are held at once, of some 50 bytes for each displayed order; beyond that the newest is shared however old
+    it is, which only means that the feed is joined further back."""
+
+
+class GlimpseServer(ListeningServer):
+    """Sends each client the books as they were at one moment, and the number at which to join the feed; then the
+    session ends. Another look is another login."""
+
+    name = "glimpse"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        encoder: ItchEncoder,
+        clock: Timers,
+        limits: GlimpseLimits,
+        gate: Gate | None = None,
+    ) -> None:
+        super().__init__(clock, limits, gate)
+        self.exchange = exchange
+        self._encoder = encoder
+        self._limits = limits
+        self._newest: Snapshot | None = None
+        self._fill_calls: dict[Snapshot, Any] = {}
+        self._drop_call: Any = None
+
+    def admit(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Send it a snapshot. There is no other place to begin than the first message."""
+        session = self.exchange.session
+        if login.session and login.session.upper() != session.upper():
+            connection.reject("S", f"expected session {session}, was {login.session}")
+        elif login.sequence > 1:
+            connection.reject("S", f"expected sequence 1, was {login.sequence}: snapshots are sent as a whole")
+        else:
+            snapshot = self._snapshot()
+            self.follow(connection, snapshot, session, 1)
+
+    def is_over(self, stream: SequencedStream) -> bool:
+        """The snapshot is complete."""
+        return isinstance(stream, Snapshot) and stream.is_complete
+
+    def _snapshot(self) -> Snapshot:
+        newest, now_s = self._newest, self.clock.seconds()
+        is_held = newest is not None and self.streams >= self._limits.snapshots
+        if newest is not None and (is_held or now_s - newest.taken_s < self._limits.fresh_s):
+            return newest
+        feed = self.exchange.feeds["itch"].records
+        newest = self._newest = Snapshot(self.exchange.market, self._encoder, feed.next_number, now_s)
+        self._fill_calls[newest] = self.clock.callLater(0, self._fill, newest)
+        if self._drop_call is not None and self._drop_call.active():
+            self._drop_call.cancel()
+        self._drop_call = self.clock.callLater(self._limits.fresh_s, self._drop)
+        return newest
+
+    def _fill(self, snapshot: Snapshot) -> None:
+        if snapshot.fill():
+            self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
+        else:
+            del self._fill_calls[snapshot]
+
+    def _drop(self) -> None:
+        """Nobody shares it any more; it goes with its last reader."""
+        self._newest = None
+
+    def close(self) -> None:
+        """Close every connection; a snapshot that is not complete is worth nothing."""
+        for call in (*self._fill_calls.values(), self._drop_call):
+            if call is not None and call.active():
+                call.cancel()
+        self._fill_calls.clear()
+        super().close()

@@ -1,0 +1,47 @@
+"""The ITCH face of the exchange: who listens, and from where."""
+
+from __future__ import annotations
+
+from deltabook.wire.soupbin import LoginRequest
+from exchange_server.audience import SequencedStream
+from exchange_server.exchange import Exchange
+from exchange_server.logins import Gate
+from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.listening import ListeningServer
+from exchange_server.nasdaq.soup import SoupConnection, SoupLimits
+from exchange_server.readers import Timers
+
+__all__ = ["ItchServer"]
+
+
+class ItchServer(ListeningServer):
+    """Lets listeners log in at any message of the session, and sends each what follows."""
+
+    name = "itch"
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        encoder: ItchEncoder,
+        clock: Timers,
+        limits: SoupLimits,
+        gate: Gate | None = None,
+    ) -> None:
+        super().__init__(clock, limits, gate)
+        self.exchange = exchange
+        self.encoder = encoder
+        self._feed = exchange.feeds["itch"]
+        for symbol, reason in encoder.unlisted.items():
+            self._log.warn("itch: {symbol} is not listed: {reason}", symbol=symbol, reason=reason)
+
+    def admit(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Accept a listener at its position, or reject it."""
+        session = self.exchange.session
+        number = self.position(connection, login, session, self._feed.records)
+        if number is not None:
+            self.follow(connection, self._feed, session, number)
+
+    def is_over(self, stream: SequencedStream) -> bool:
+        """Timestamps have no more room."""
+        del stream
+        return self.encoder.is_over
