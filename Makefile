@@ -6,7 +6,7 @@ export PYTHON
 
 DEMO_SECONDS ?= 30
 FLOW ?= agents
-FEED ?= text
+FEED ?=
 PYTEST_ARGS ?=
 # A process of tests for each core, but no more than have room for a Spark each; PYTEST_ARGS=-n0 runs them in one.
 TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
@@ -26,8 +26,8 @@ help: ## list the targets
 setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
 	@scripts/setup.sh
 
-demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=text|itch
-	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) --feed $(FEED)
+demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=itch|text
+	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed $(FEED))
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow" $(PYTEST_ARGS)

@@ -62,7 +62,9 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
     "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
 )
 @click.option(
-    "--feed", type=click.Choice(["text", "itch"]), default="text", help="What the runtime reads the market from."
+    "--feed",
+    type=click.Choice(["text", "itch"]),
+    help="What the runtime reads the market from.  [default: itch of the agents, text of the capture]",
 )
 @click.option(
     "--dir",
@@ -72,7 +74,9 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 )
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
-def command(context: click.Context, seconds: float, flow: str, feed: str, folder: Path | None, as_json: bool) -> None:
+def command(
+    context: click.Context, seconds: float, flow: str, feed: str | None, folder: Path | None, as_json: bool
+) -> None:
     """Start exchange, runtime and strategies, show their figures, stop them.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
@@ -82,7 +86,7 @@ def command(context: click.Context, seconds: float, flow: str, feed: str, folder
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-        stages = make_stages(run_folder, chosen, capture, cast(Feed, feed))
+        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed))
         supervisor = Supervisor(
             stages,
             run_folder,

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["EXPRESS", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
+__all__ = ["EXPRESS", "FEEDS", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
 
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
@@ -28,6 +28,8 @@ SCALES: Final[dict[Flow, Instrument]] = {
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
 }
 """What a tick and a lot are worth in a flow; all symbols of the default agents have the same."""
+FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
+"""What the runtime reads a flow from, if nobody says so: ITCH where it can list the symbols."""
 _QUERIES: Final = Path(__file__).parents[2] / "queries"
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
@@ -58,13 +60,14 @@ def _deltabook(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "deltabook", *arguments]
 
 
-def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Feed = "text") -> list[Stage]:
+def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Feed | None = None) -> list[Stage]:
     """Exchange, runtime and strategies, each with a folder of its own under `folder`.
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
-    replay when `flow` is ``capture``. `feed` is what the runtime reads; orders are text in any case. Raises
-    `DemoError` for a capture as ITCH.
+    replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
+    any case. Raises `DemoError` for a capture as ITCH.
     """
+    feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []

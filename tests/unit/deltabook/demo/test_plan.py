@@ -8,7 +8,7 @@ import pytest
 from click import Context, Group
 
 from deltabook.cli import main
-from deltabook.demo import DemoError, make_stages
+from deltabook.demo import DemoError, Feed, Flow, make_stages
 from deltabook.demo.plan import EXPRESS, VIEWS
 
 PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
@@ -29,7 +29,7 @@ def test_every_process_ends_with_its_supervisor() -> None:
 
 
 def test_ports_are_passed_on() -> None:
-    _, runtime, algo = make_stages(Path("/run"), "agents")
+    _, runtime, algo = make_stages(Path("/run"), "agents", feed="text")
     assert f"127.0.0.1:{PORTS['exchange.text']}" in runtime.command(PORTS)
     assert f"127.0.0.1:{PORTS['runtime.http']}" in algo.command(PORTS)
 
@@ -42,13 +42,22 @@ def test_a_capture_is_replayed_as_orders() -> None:
     assert command[command.index("--speed") + 1] == "20"
 
 
-def test_the_runtime_may_read_itch_while_orders_stay_text() -> None:
-    exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents", feed="itch"))
+def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
+    exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
     assert exchange[exchange.index("--itch-port") + 1] == "0"
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
     assert runtime[runtime.index("--feed-protocol") + 1] == "itch"
     assert runtime[runtime.index("--feed-tick") + 1] == "0.01"
     assert algo[algo.index("--orders") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
+
+
+@pytest.mark.parametrize(("flow", "feed"), [("agents", "text"), ("capture", None)])
+def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: Flow, feed: Feed | None) -> None:
+    stages = make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"), feed)
+    exchange, runtime = (list(stage.command(PORTS)) for stage in stages[:2])
+    assert "--itch-port" not in exchange
+    assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
+    assert "--feed-protocol" not in runtime
 
 
 def test_a_capture_is_too_fine_for_itch() -> None:
@@ -69,7 +78,7 @@ def test_the_processes_know_every_option_that_they_are_given() -> None:
     """Each command line parses; nothing is started."""
     assert isinstance(main, Group)
     plans = [make_stages(Path("/run"), flow, Path(__file__)) for flow in ("agents", "capture")]
-    for stages in (*plans, make_stages(Path("/run"), "agents", feed="itch")):
+    for stages in (*plans, make_stages(Path("/run"), "agents", feed="text")):
         for stage in stages:
             _, _, _, role, *arguments = stage.command(PORTS)
             command = main.get_command(Context(main), role)
