@@ -16,7 +16,7 @@ from exchange_server.readers import Reader
 from exchange_server.tail import Tail
 
 if TYPE_CHECKING:
-    from exchange_server.text.server import TextServer
+    from exchange_server.text.server import Broker, TextServer
 
 __all__ = ["TextConnection"]
 
@@ -34,9 +34,15 @@ class TextConnection(LineOnlyReceiver):
         self._server = server
         self.peer = peer
         self.reader = Reader(self, server.clock)
-        self.broker_id: int | None = None
-        self.interactive = False
-        self.passive = False
+        self.broker: Broker | None = None
+        """Whom it trades for."""
+        self.is_interactive = False
+        self.is_passive = False
+
+    @property
+    def account(self) -> str:
+        """Name of the account that it trades for, empty for none."""
+        return "" if self.broker is None else self.broker.account.name
 
     def connectionMade(self) -> None:
         """Wait for a login, but not for ever."""
@@ -53,19 +59,24 @@ class TextConnection(LineOnlyReceiver):
         self.reader.lost()
         self._server.forget(self)
 
+    def dataReceived(self, data: bytes) -> None:
+        """Any number of lines, and pieces of them."""
+        super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
+        self._server.taken()
+
     def lineReceived(self, line: bytes) -> None:
         """A login first, requests afterwards; what a listener says is not listened to."""
         if self.reader.is_closed:
             return
-        if self.interactive:
+        if self.is_interactive:
             self._request(line)
-        elif not self.passive:
+        elif not self.is_passive:
             self._login(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """Say so and close."""
         reason = f"expected a line of at most {self.MAX_LENGTH} bytes was {len(line)}"
-        if self.interactive:
+        if self.is_interactive:
             self.refuse_request(0, reason)
             self.cut(reason, flush=True)
         else:
@@ -103,19 +114,24 @@ class TextConnection(LineOnlyReceiver):
             first = line.split(b",", 1)[0]
             self.refuse_request(int(first) if first.isdigit() and len(first) < 19 else 0, str(error))
             return
-        if self.broker_id is None:
+        if self.broker is None:
             self._server.bind_broker(self, request.broker_id)
-        if request.broker_id == self.broker_id:
-            self._server.take(self, request)
-        elif self.broker_id is not None:
-            self.refuse_request(request.client_id, f"expected broker {self.broker_id} was {request.broker_id}")
+        broker = self.broker
+        if broker is None:
+            return
+        if request.broker_id == broker.account.broker_id:
+            self._server.take(self, broker, request)
+        else:
+            self.refuse_request(
+                request.client_id, f"expected broker {broker.account.broker_id} was {request.broker_id}"
+            )
 
     def refuse_request(self, client_id: int, reason: str, order_id: int = 0, symbol: str = "") -> None:
         """Answer R outside the private stream (sequence 0)."""
         if self.reader.is_closed:
             return
         time_ns = self._server.exchange.heartbeat_time_ns()
-        broker_id = self.broker_id or 0
+        broker_id = 0 if self.broker is None else self.broker.account.broker_id
         response = text.Response(0, time_ns, order_id, broker_id, "R", 0, 0, symbol, client_id, reason)
         self.transport.write(text.encode_response(response))
 
@@ -129,12 +145,12 @@ class TextConnection(LineOnlyReceiver):
     def pauseProducing(self) -> None:
         """The transport's buffer is full: send nothing, and read no further requests, until it has drained."""
         self.reader.pause()
-        if self.interactive and not self.reader.is_closed:
+        if self.is_interactive and not self.reader.is_closed:
             self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
         """The transport's buffer has drained."""
-        if self.interactive and not self.reader.is_closed:
+        if self.is_interactive and not self.reader.is_closed:
             self.transport.resumeProducing()
         self.reader.resume()
 

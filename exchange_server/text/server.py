@@ -1,22 +1,29 @@
-"""The text face of the exchange: who listens, who trades, and one write each per burst."""
+"""The text face of the exchange: who listens, who trades, and one write each per turn of the reactor."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from deltabook.wire import text
+from exchange_server.audience import Audience
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
-from exchange_server.inputs import CLIENT, Input
-from exchange_server.journal import LineFile
+from exchange_server.matching.account import Account, AccountLimits, SelfTrade
+from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount
+from exchange_server.matching.reasons import CancelReason
 from exchange_server.readers import ReaderLimits, Readers, Timers, farthest_behind_bytes, peer_of
 from exchange_server.text.connection import TextConnection
+from exchange_server.text.protocol import PROTOCOL, account_name
+from exchange_server.text.requests import input_of
 
-__all__ = ["Limits", "TextServer"]
+__all__ = ["Broker", "Limits", "TextServer"]
+
+_DISCONNECT: Final = int(CancelReason.DISCONNECT)
 
 
 class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,33 +32,56 @@ class Limits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=True
     brokers: int = 10_000
     """Brokers with a private stream."""
     batch_inputs: int = 1_000
-    """Requests collected in one reactor turn before they are executed at once."""
+    """Requests that are collected before they are executed at once."""
+    account: AccountLimits = AccountLimits()
+    """What each broker may do."""
+    self_trade: SelfTrade = "allow"
+    """What becomes of a broker's orders that would trade with each other."""
+
+
+class Broker:
+    """A broker that has connections."""
+
+    __slots__ = ("account", "audience", "last_client_id")
+
+    def __init__(self, account: Account, audience: Audience[TextConnection]) -> None:
+        self.account = account
+        """Its account in the market."""
+        self.audience = audience
+        """Its connections, which follow its private stream."""
+        self.last_client_id = account.last_ref
+        """Of the newest request that was taken, executed or not."""
 
 
 class TextServer(Factory):
-    """Collects the requests of a reactor turn, submits them as one batch and hands out what comes of it.
+    """Submits what clients ask for and hands out what comes of it.
 
-    `stop` is called with the reason when the journal fails: an exchange that cannot write must not answer.
+    The lines that one connection received at once are one batch; if the journal is synced for each batch, those of all
+    connections in a turn of the reactor are. `stop` is called with the reason when the journal fails: an exchange that
+    cannot write must not answer.
     """
 
     _log = Logger()
     noisy = False
 
-    def __init__(self, exchange: Exchange, clock: Timers, limits: Limits, stop: Any) -> None:
+    def __init__(self, exchange: Exchange, clock: Timers, limits: Limits, stop: Callable[[str], None]) -> None:
         self.exchange = exchange
         self.clock = clock
         self.limits = limits
         self._stop = stop
-        self._listeners: set[TextConnection] = set()
-        self._brokers: dict[int, set[TextConnection]] = {}
-        self._last_client_id: dict[int, int] = {}
-        self._pending: list[Input] = []
+        self._feed: Audience[TextConnection] = Audience(exchange.feeds["text"], self._announce, self._feed_beat)
+        self._brokers: dict[int, Broker] = {}
+        self._accounts = sum(a is not None and a.protocol == PROTOCOL for a in exchange.market.accounts)
+        self._pending: list[tuple[text.Request, Account]] = []
         self._flush_call: Any = None
-        self._feed_burst: list[bytes] = []
-        self._private_bursts: dict[int, list[bytes]] = {}
-        exchange.output = self._collect
+        self._news: list[Audience[TextConnection]] = []
+        self._is_closing = False
         self.readers: Readers[TextConnection] = Readers(clock, limits, self._deliver, self._beat)
         """Its connections."""
+
+    def startFactory(self) -> None:
+        """The port opens: what connections ended with the last process is made up for."""
+        self._submit([item for a in self.exchange.market.accounts if a is not None for item in self._orphans(a)])
 
     def buildProtocol(self, addr: IAddress | None) -> TextConnection:
         """A connection."""
@@ -62,165 +92,193 @@ class TextServer(Factory):
     @property
     def listeners(self) -> int:
         """Passive listeners that are logged in."""
-        return len(self._listeners)
+        return len(self._feed.connections)
 
     @property
     def clients(self) -> int:
         """Interactive clients that are logged in."""
-        return sum(map(len, self._brokers.values()))
+        return sum(len(broker.audience.connections) for broker in self._brokers.values())
 
     @property
     def farthest_behind_bytes(self) -> int:
         """How far the slowest listener is behind."""
-        return farthest_behind_bytes(self._listeners)
+        return farthest_behind_bytes(self._feed.connections)
 
     def forget(self, connection: TextConnection) -> None:
         """It is gone."""
         self.readers.forget(connection)
-        self._listeners.discard(connection)
-        if connection.broker_id is not None and connection.broker_id in self._brokers:
-            self._brokers[connection.broker_id].discard(connection)
-            if not self._brokers[connection.broker_id]:
-                del self._brokers[connection.broker_id]
-                self._private_bursts.pop(connection.broker_id, None)
+        self._feed.connections.discard(connection)
+        broker = connection.broker
+        if broker is None or connection not in broker.audience.connections:
+            return
+        broker.audience.connections.discard(connection)
+        if not broker.audience.connections:
+            self.flush()
+            broker.audience.close()
+            del self._brokers[broker.account.broker_id]
+            if not self._is_closing:
+                self._submit(self._orphans(broker.account))
+
+    def _orphans(self, account: Account) -> list[AnyInput]:
+        """Ends the orders of an account without connections, if it chose that."""
+        if account.protocol != PROTOCOL or not (account.cancel_on_disconnect and account.orders):
+            return []
+        self._log.info("text: broker {broker} has no connection any more", broker=account.broker_id)
+        return [MassCancel(self.exchange.next_time_ns(), account.index, "", _DISCONNECT)]
 
     # -- logins ------------------------------------------------------------------------------------------------
 
     def login_listener(self, connection: TextConnection, login: text.PassiveLogin) -> None:
         """Accept a listener at its position, or refuse it."""
-        number = self._position(connection, login.session, login.sequence, self.exchange.journal.feed)
+        records = self._feed.stream.records
+        number = self._position(connection, login.session, login.sequence, records.next_number)
         if number is None:
             return
-        connection.passive = True
+        connection.is_passive = True
         connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, number)))
-        self._listeners.add(connection)
         self._log.info("text: {peer} listens from {number}", peer=connection.peer, number=number)
-        connection.follow(self.readers.tail(connection, self.exchange.journal.feed, number, self._feed_beat))
+        self._feed.connections.add(connection)
+        connection.follow(self.readers.tail(connection, records, number, self._feed.heartbeat))
 
     def login_broker(self, connection: TextConnection, login: text.InteractiveLogin) -> None:
         """Accept a trading client at its position, or refuse it."""
         if login.broker_id is None:
-            connection.interactive = True
+            connection.is_interactive = True
             connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, 0, 0)))
             return
         if not self._may_trade(login.broker_id):
             connection.refuse_login("login", f"broker {login.broker_id} is not possible or one too many")
             return
         self.flush()
-        stream = self.exchange.journal.stream(login.broker_id)
-        number = self._position(connection, login.session, login.sequence, stream)
+        account = self.exchange.market.account_named(account_name(login.broker_id))
+        newest = 1 if account is None else account.next_message
+        number = self._position(connection, login.session, login.sequence, newest)
         if number is None:
             return
-        last = self.exchange.market.last_client_id.get(login.broker_id, 0)
-        connection.interactive = True
-        connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, number, last)))
+        account = self._opened(login.broker_id, account, login.cancel_on_disconnect)
+        if account is None:
+            return
+        connection.is_interactive = True
+        reply = text.Accepted(self.exchange.session, number, account.last_ref)
+        connection.transport.write(text.encode_login_reply(reply))
         self._log.info("text: {peer} trades as broker {broker}", peer=connection.peer, broker=login.broker_id)
-        self._join(connection, login.broker_id, number)
+        self._join(connection, account, number)
 
     def bind_broker(self, connection: TextConnection, broker_id: int) -> None:
         """A client that named no broker is the broker of its first request, from now."""
-        if self._may_trade(broker_id):
-            self._join(connection, broker_id, self.exchange.journal.stream(broker_id).next_number)
-        else:
+        if not self._may_trade(broker_id):
             connection.refuse_request(0, f"broker {broker_id} is not possible or one too many")
+            return
+        self.flush()
+        account = self._opened(broker_id, self.exchange.market.account_named(account_name(broker_id)), None)
+        if account is not None:
+            self._join(connection, account, account.next_message)
 
     def _may_trade(self, broker_id: int) -> bool:
-        journal = self.exchange.journal
-        return broker_id >= 0 and (journal.has_stream(broker_id) or journal.streams < self.limits.brokers)
+        known = self.exchange.market.account_named(account_name(broker_id)) is not None
+        return broker_id >= 0 and (known or self._accounts < self.limits.brokers)
 
-    def _join(self, connection: TextConnection, broker_id: int, number: int) -> None:
-        connection.broker_id = broker_id
-        self._brokers.setdefault(broker_id, set()).add(connection)
-        stream = self.exchange.journal.stream(broker_id)
-        connection.follow(self.readers.tail(connection, stream, number, lambda: self._private_beat(broker_id)))
+    def _opened(self, broker_id: int, account: Account | None, choice: bool | None) -> Account | None:
+        """A broker's account with the settings of now; None if the journal failed."""
+        limits = self.limits
+        before = account is not None and account.cancel_on_disconnect
+        cancels = before if choice is None else choice
+        wanted = (limits.account, limits.self_trade, cancels)
+        if account is None or (account.limits, account.self_trade, account.cancel_on_disconnect) != wanted:
+            name, time_ns = account_name(broker_id), self.exchange.next_time_ns()
+            if not self._submit([OpenAccount(time_ns, name, PROTOCOL, broker_id, *wanted)]):
+                return None
+            self._accounts += account is None
+            account = self.exchange.market.account_named(name)
+        return account
 
-    def _position(self, connection: TextConnection, session: str, sequence: int, lines: LineFile) -> int | None:
+    def _join(self, connection: TextConnection, account: Account, number: int) -> None:
+        broker_id = account.broker_id
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            stream = self.exchange.stream(account)
+            audience: Audience[TextConnection] = Audience(stream, self._announce, lambda: self._private_beat(account))
+            broker = self._brokers[broker_id] = Broker(account, audience)
+        connection.broker = broker
+        broker.audience.connections.add(connection)
+        records = broker.audience.stream.records
+        connection.follow(self.readers.tail(connection, records, number, broker.audience.heartbeat))
+
+    def _position(self, connection: TextConnection, session: str, sequence: int, newest: int) -> int | None:
         if session and session != self.exchange.session:
             connection.refuse_login("session", f"expected session {self.exchange.session} was {session}")
             return None
-        if sequence > lines.next_number:
-            connection.refuse_login("sequence", f"expected a sequence up to {lines.next_number} was {sequence}")
+        if sequence > newest:
+            connection.refuse_login("sequence", f"expected a sequence up to {newest} was {sequence}")
             return None
-        return sequence or lines.next_number
+        return sequence or newest
 
     # -- requests in -------------------------------------------------------------------------------------------
 
-    def take(self, connection: TextConnection, request: text.Request) -> None:
+    def take(self, connection: TextConnection, broker: Broker, request: text.Request) -> None:
         """Collect a request; a retransmission is answered, not executed."""
-        r = request
-        broker_id = r.broker_id
-        last = self._last_client_id.get(broker_id)
-        if last is None:
-            last = self.exchange.market.last_client_id.get(broker_id, 0)
-        if r.client_id <= last:
-            reason = "duplicate" if r.client_id > 0 else f"expected a client id of 1 or more was {r.client_id}"
-            connection.refuse_request(r.client_id, reason, r.order_id, r.symbol)
+        client_id = request.client_id
+        if client_id <= broker.last_client_id:
+            reason = "duplicate" if client_id > 0 else f"expected a client id of 1 or more was {client_id}"
+            connection.refuse_request(client_id, reason, request.order_id, request.symbol)
             return
-        self._last_client_id[broker_id] = r.client_id
-        time_ns = self.exchange.next_time_ns()
-        self._pending.append(
-            Input(CLIENT, time_ns, r.client_id, r.order_id, broker_id, r.action, r.volume, r.price, r.symbol)
-        )
+        broker.last_client_id = client_id
+        self._pending.append((request, broker.account))
         if len(self._pending) >= self.limits.batch_inputs:
+            self.flush()
+
+    def taken(self) -> None:
+        """A connection has no more for now: execute what was collected, or wait for the others of this turn."""
+        if not self._pending:
+            return
+        if not self.exchange.is_group_commit:
             self.flush()
         elif self._flush_call is None:
             self._flush_call = self.clock.callLater(0, self.flush)
 
     def flush(self) -> None:
-        """Execute what was collected and hand out the answers."""
+        """Execute what was collected."""
         if self._flush_call is not None and self._flush_call.active():
             self._flush_call.cancel()
         self._flush_call = None
         pending, self._pending = self._pending, []
         if pending:
-            self._submit(pending)
-            self.readers.deliver()
+            time_ns = self.exchange.next_time_ns(count=len(pending))
+            self._submit([input_of(*request, time_ns + n) for n, request in enumerate(pending)])
 
-    def submit(self, batch: list[Input]) -> list[int]:
-        """Execute a batch that the exchange's own flow made; the answers are handed out in the next reactor turn."""
-        self.flush()
-        return self._submit(batch)
-
-    def _submit(self, batch: list[Input]) -> list[int]:
+    def _submit(self, batch: Sequence[AnyInput]) -> bool:
+        """Whether the exchange goes on."""
         try:
-            return self.exchange.submit(batch)
+            self.exchange.submit(batch)
         except ExchangeError as error:
             self._stop(str(error))
-            return [0] * len(batch)
+            return False
+        return True
 
     # -- lines out ---------------------------------------------------------------------------------------------
 
-    def _collect(self, feed: bytes, private: dict[int, bytes]) -> None:
-        if feed:
-            self._feed_burst.append(feed)
-        for broker_id, data in private.items():
-            if broker_id in self._brokers:
-                self._private_bursts.setdefault(broker_id, []).append(data)
+    def _announce(self, audience: Audience[TextConnection]) -> None:
+        self._news.append(audience)
         self.readers.deliver_soon()
 
     def _deliver(self) -> None:
-        if self._feed_burst:
-            burst, self._feed_burst = b"".join(self._feed_burst), []
-            self.readers.spread(self._listeners, self.exchange.journal.feed, burst, self._feed_beat())
-        bursts, self._private_bursts = self._private_bursts, {}
-        for broker_id, parts in bursts.items():
-            stream = self.exchange.journal.stream(broker_id)
-            self.readers.spread(
-                self._brokers.get(broker_id, ()), stream, b"".join(parts), self._private_beat(broker_id)
-            )
+        news, self._news = self._news, []
+        for audience in news:
+            self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 
     def _beat(self) -> None:
-        if not self._pending:
-            self.readers.beat()
+        self.readers.beat()
 
     def _feed_beat(self) -> bytes:
-        return f"{self.exchange.market.next_sequence},{self.exchange.heartbeat_time_ns()},0,0,H,0,0,\n".encode("ascii")
+        number = self._feed.stream.records.next_number
+        return f"{number},{self.exchange.heartbeat_time_ns()},0,0,H,0,0,\n".encode("ascii")
 
-    def _private_beat(self, broker_id: int) -> bytes:
-        number = self.exchange.journal.stream(broker_id).next_number
-        return f"{number},{self.exchange.heartbeat_time_ns()},0,{broker_id},H,0,0,,0,\n".encode("ascii")
+    def _private_beat(self, account: Account) -> bytes:
+        time_ns = self.exchange.heartbeat_time_ns()
+        return f"{account.next_message},{time_ns},0,{account.broker_id},H,0,0,,0,\n".encode("ascii")
 
     def close(self) -> None:
         """Execute and send what is there, then close every connection."""
         self.flush()
+        self._is_closing = True
         self.readers.close()

@@ -1,0 +1,153 @@
+"""What brokers of the text protocol are told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import MarketRules, Wire
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import AccountProtocol, Now, Teller, Touched
+from exchange_server.matching.reasons import CancelReason, RefuseReason
+
+if TYPE_CHECKING:
+    from exchange_server.matching.market import Market
+
+__all__ = ["PROTOCOL", "TextProtocol", "TextTeller", "account_name"]
+
+PROTOCOL: Final = "text"
+
+_LIQUIDITY: Final = {"A": "maker", "J": "maker", "R": "taker", "O": "cross", "C": "cross", "H": "cross"}
+_CANCELED: Final = {reason: reason.name.lower().replace("_", "-") for reason in CancelReason}
+_REFUSED: Final = {
+    RefuseReason.UNKNOWN_SYMBOL: "unknown symbol",
+    RefuseReason.BAD_SIDE: "expected B or S",
+    RefuseReason.BAD_VOLUME: "expected a volume of 1 or more",
+    RefuseReason.BAD_PRICE: "expected a price of 0 or more",
+    RefuseReason.BAD_TICK: "expected a price of whole ticks",
+    RefuseReason.BAD_LOT: "expected a volume of whole lots",
+    RefuseReason.BAD_MINIMUM: "expected a minimum of 1 to all lots and ioc",
+    RefuseReason.BAD_DISPLAY: "expected 1 lot or more on display",
+    RefuseReason.BAD_TIME: "expected an end in the future",
+    RefuseReason.BAD_COMBINATION: "expected options that go together",
+    RefuseReason.HALTED: "halted",
+    RefuseReason.CLOSED: "closed",
+    RefuseReason.REPLAYED: "replayed",
+    RefuseReason.MARKET_FULL: "the market holds as many orders as it can",
+    RefuseReason.OPEN_ORDERS: "too many open orders",
+    RefuseReason.RATE: "too many requests in a second",
+    RefuseReason.NOTIONAL: "worth more than allowed",
+    RefuseReason.KILLED: "stopped",
+    RefuseReason.UNKNOWN_ORDER: "unknown order",
+    RefuseReason.FOREIGN_ORDER: "the order belongs to another broker",
+    RefuseReason.UNKNOWN_ACTION: "unknown action",
+    RefuseReason.LATE: "too late for the auction",
+    RefuseReason.OTHER: "refused",
+}
+_WORDS_LIMIT: Final = 500
+
+
+def account_name(broker_id: int) -> str:
+    """The account of a broker in the market."""
+    return f"text:{broker_id}"
+
+
+class TextTeller(Teller):
+    """Writes the lines of one broker's private stream, numbered by its account."""
+
+    __slots__ = ("_broker_id", "_lines", "_now", "_symbols", "_touched", "account")
+
+    def __init__(self, account: Account, symbols: tuple[str, ...], now: Now, touched: Touched) -> None:
+        """``symbols`` by locate."""
+        self.account = account
+        self._broker_id = account.broker_id
+        self._symbols = symbols
+        self._now = now
+        self._touched = touched
+        self._lines: list[str] = []
+
+    def accepted(self, order: Order) -> None:
+        self._tell(order, "A", order.volume + order.reserve, order.price_ticks, order.ref, order.side)
+
+    def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
+        action = "E" if order.volume + order.reserve else "F"
+        self._tell(order, action, volume, price_ticks, order.ref, _LIQUIDITY[liquidity])
+
+    def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
+        """Without lots: a replacement that changes nothing."""
+        if not order.volume + order.reserve:
+            self._tell(order, "D", volume, order.price_ticks, order.ref, _CANCELED[reason])
+        elif volume:
+            self._tell(order, "X", volume, order.price_ticks, ref, _CANCELED[reason])
+        else:
+            self._tell(order, "U", order.volume + order.reserve, order.price_ticks, ref, order.order_id)
+
+    def prevented(self, order: Order, volume: int, prevented: int, price_ticks: int) -> None:
+        self.canceled(order, volume, CancelReason.SELF_TRADE, order.ref)
+
+    def replaced(self, old: Order, order: Order) -> None:
+        self._tell(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, old.order_id)
+
+    def modified(self, order: Order) -> None:
+        self._tell(order, "U", order.volume + order.reserve, order.price_ticks, order.ref, order.order_id)
+
+    def refreshed(self, order: Order) -> None:
+        self._tell(order, "N", order.volume, order.price_ticks, order.ref, order.feed_id)
+
+    def triggered(self, order: Order) -> None:
+        self._tell(order, "T", order.volume + order.reserve, order.price_ticks, order.ref, order.stop_ticks)
+
+    def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        """With the request's own figures, as far as it has any."""
+        words = (detail or _REFUSED[reason]).replace(",", " ").replace("\n", " ")[:_WORDS_LIMIT]
+        order_id, volume = getattr(item, "order_id", 0), getattr(item, "volume", 0)
+        price, symbol = getattr(item, "price_ticks", 0), getattr(item, "symbol", "")
+        self._write(f"{order_id},{self._broker_id},R,{volume},{price},{symbol},{ref!s},{words}\n")
+
+    def system(self, code: str) -> None:
+        """Nothing: brokers see that from the lines that they get."""
+
+    def _tell(  # noqa: PLR0917 - the fields of the line, in its order
+        self, order: Order, action: str, volume: int, price: int, ref: int | bytes, detail: str | int
+    ) -> None:
+        account = self.account
+        number = account.next_message
+        account.next_message = number + 1
+        lines = self._lines
+        if not lines:
+            self._touched.append(self)
+        lines.append(
+            f"{number},{self._now.time_ns},{order.order_id},{self._broker_id},{action},{volume},{price},"
+            f"{self._symbols[order.locate]},{ref!s},{detail}\n"
+        )
+
+    def _write(self, fields: str) -> None:
+        account = self.account
+        if not self._lines:
+            self._touched.append(self)
+        self._lines.append(f"{account.next_message},{self._now.time_ns},{fields}")
+        account.next_message += 1
+
+    def take(self) -> tuple[bytes, int]:
+        """The lines since the last call, and how many they are."""
+        lines = self._lines
+        data, count = "".join(lines).encode("ascii", "replace"), len(lines)
+        lines.clear()
+        return data, count
+
+
+class TextProtocol(AccountProtocol):
+    """Accounts ``text:BROKER``. Their requests come as inputs of their own and not as bytes."""
+
+    name = PROTOCOL
+
+    def __init__(self, rules: MarketRules) -> None:
+        self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
+
+    def teller(self, account: Account, now: Now, touched: Touched) -> TextTeller:
+        """Writes for a broker."""
+        return TextTeller(account, self._symbols, now, touched)
+
+    def apply(self, market: Market, account: Account, item: Wire) -> str:
+        """Nothing: no text session sends packets."""
+        return f"expected no packets of {account.name}, was {len(item.data)} bytes"
