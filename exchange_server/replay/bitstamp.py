@@ -35,19 +35,19 @@ class BitstampLoader(LineLoader):
         self._ticks = _converter("price", Decimal(tick_size))
         self._lots = _converter("volume", Decimal(lot_size))
 
-    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        _, header = next(lines, (0, ""))
-        if header.rstrip("\r\n") != HEADER:
+    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+        _, header = next(lines, (0, b""))
+        if header.rstrip(b"\r\n") != HEADER.encode():
             raise ReplayFileError(f"expected the header {HEADER}, was {header[:100]!r}, at {self.path}")
         held: list[Record] = []
         held_time = ""
         latest_ns = 0
         for number, line in lines:
-            fields = line.rstrip("\r\n").split(",")
+            fields = line.decode("ascii", "replace").rstrip("\r\n").split(",")
             try:
                 record = self._record(number, fields, latest_ns)
             except RecordError as error:
-                self._bad(number, "", error)
+                self._bad(number, error)
                 continue
             latest_ns = record.time_ns
             # A run of deletes that may be the made-up end is held back until something else follows it.

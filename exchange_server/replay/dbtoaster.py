@@ -12,7 +12,8 @@ from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 
 __all__ = ["DbtoasterLoader"]
 
-_LINE: Final = re.compile(r"(\d{1,19}),(\d{1,19}),([BSEFDXTC]),(\d{1,19}),(\d{1,19})\r?\n?", re.ASCII)
+_LINE: Final = re.compile(rb"(\d{1,19}),(\d{1,19}),([BSEFDXTC]),(\d{1,19}),(\d{1,19})\r?\n?")
+_ACTIONS: Final = {letter.encode(): "T" if letter == "X" else letter for letter in "BSEFDXTC"}
 
 
 class DbtoasterLoader(LineLoader):
@@ -27,21 +28,18 @@ class DbtoasterLoader(LineLoader):
         self._day_ns = day_ns
         self._unit_ns = unit_ns
 
-    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
         time_ns, day_ns, unit_ns, symbol, match = 0, self._day_ns, self._unit_ns, self.symbol, _LINE.fullmatch
         for number, line in lines:
             found = match(line)
             if found is None:
-                self._bad(number, "", RecordError(f"expected t,id,action,volume,price, was {line[:100]!r}"))
+                self._bad(number, RecordError(f"expected t,id,action,volume,price, was {line[:100]!r}"))
                 continue
             texts = found.groups()
             order_id, volume, price = int(texts[1]), int(texts[3]), int(texts[4])
             now_ns = day_ns + int(texts[0]) * unit_ns
             if now_ns > INT64_MAX or order_id > INT64_MAX or volume > INT64_MAX or price > INT64_MAX:
-                self._bad(number, "", RecordError(f"expected numbers of 64 bits, was {line[:100]!r}"))
+                self._bad(number, RecordError(f"expected numbers of 64 bits, was {line[:100]!r}"))
                 continue
             time_ns = max(time_ns, now_ns)
-            action = texts[2]
-            yield Record(
-                number, time_ns, order_id, order_id % BROKERS, "T" if action == "X" else action, volume, price, symbol
-            )
+            yield Record(number, time_ns, order_id, order_id % BROKERS, _ACTIONS[texts[2]], volume, price, symbol)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from struct import Struct
@@ -17,6 +18,8 @@ __all__ = ["ItchLoader"]
 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_STOCKS: Final = 1_000
+_MOST_SKIPPED_BY: Final = 32
+"""Stocks up to which the others are skipped by a pattern that names them."""
 
 # From the time (byte 5 of a message) on; the time is two integers.
 _ADD: Final = Struct(">HIQcI8sI")
@@ -31,9 +34,12 @@ _CROSSED: Final = Struct(">HIQ8sI")
 _TIME_AT: Final = 5
 
 _LENGTHS: Final = [0] * 256
+_LETTERS: Final[dict[int, bytes]] = {}
+"""By length: the types that have it, the frequent ones first."""
 _STOCK_AT: Final[dict[int, int]] = {}
 """By type: where the stock's name stands."""
-for _message in MESSAGES.values():
+for _message in sorted(MESSAGES.values(), key=lambda message: "ADUEXFPI".find(message.type) % 100):
+    _LETTERS[_message.length] = _LETTERS.get(_message.length, b"") + _message.type.encode()
     _LENGTHS[ord(_message.type)] = _message.length
     for _field in _message.fields:
         if _field.name == "stock":
@@ -52,7 +58,7 @@ class ItchLoader(Loader):
     a file that ends inside a message has a bad one at its end. The day is that of the file's name unless it is given.
     """
 
-    unit = "message"
+    unit = "byte"
 
     def __init__(self, path: Path, stocks: Sequence[str], *, day: str = "") -> None:
         """Raises `ExchangeConfigurationError` for stocks that a file cannot have, and for a day that is none."""
@@ -67,31 +73,33 @@ class ItchLoader(Loader):
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         symbols: dict[int, str | None] = {0: None}  # by locate; None of a stock that is not wanted
-        lengths, events = _LENGTHS, _EVENTS
-        number = base = latest_ns = 0
+        skip: re.Pattern[bytes] | None = None
+        base = latest_ns = 0
         rest = b""
         while chunk := file.read(_CHUNK_BYTES):
             data, at = rest + chunk, 0
             size = len(data)
-            while at + 2 <= size:
-                length = data[at] << 8 | data[at + 1]
-                start, at_next = at + 2, at + 2 + length
+            while True:
+                if skip is not None:
+                    at = skip.match(data, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+                start = at + 2
+                at_next = start + (data[at] << 8 | data[at + 1]) if start <= size else start
                 if at_next > size:
                     break
-                if not length:
+                if at_next == start:
                     return  # the end of the session, as BinaryFILE has it
-                number += 1
-                kind = data[start]
-                if lengths[kind] != length:
-                    self._bad_message(number, base + at, data[start:at_next])
+                message = data[start:at_next]
+                kind = message[0]
+                if _LENGTHS[kind] != len(message):
+                    self._bad_message(base + at + 1, message)
                 else:
-                    locate = data[start + 1] << 8 | data[start + 2]
+                    locate = message[1] << 8 | message[2]
+                    if locate not in symbols and kind in _STOCK_AT:
+                        symbols[locate] = self._wanted.get(message[_STOCK_AT[kind] : _STOCK_AT[kind] + 8])
+                        skip = self._skip(symbols)
                     symbol = symbols.get(locate)
-                    if symbol is None and locate not in symbols and kind in _STOCK_AT:
-                        name_at = start + _STOCK_AT[kind]
-                        symbols[locate] = symbol = self._wanted.get(data[name_at : name_at + 8])
-                    if symbol is not None and kind in events:
-                        record = self._record(number, base + at, symbol, latest_ns, data[start:at_next])
+                    if symbol is not None and kind in _EVENTS:
+                        record = self._record(base + at + 1, symbol, latest_ns, message)
                         if record is not None:
                             latest_ns = record.time_ns
                             yield record
@@ -99,9 +107,24 @@ class ItchLoader(Loader):
             rest = data[at:]
             base += at
         if rest:
-            self._bad(number + 1, f" at byte {base}", RecordError(f"expected a whole message, was {rest[:64]!r}"))
+            self._bad(base + 1, RecordError(f"expected a whole message, was {rest[:64]!r}"))
 
-    def _record(self, number: int, offset: int, symbol: str, latest_ns: int, message: bytes) -> Record | None:
+    def _skip(self, symbols: Mapping[int, str | None]) -> re.Pattern[bytes] | None:
+        """Matches whole messages of other stocks, as soon as all wanted ones are known.
+
+        Most of a file is other stocks': one match over a run of them is five times as fast as a look at each.
+        """
+        locates = [locate.to_bytes(2, "big") for locate, symbol in symbols.items() if symbol is not None]
+        if len(locates) < len(self._wanted) or len(locates) > _MOST_SKIPPED_BY:
+            return None
+        wanted = b"|".join(map(re.escape, locates))
+        kinds = b"|".join(
+            b"%b[%b](?!%b).{%d}" % (re.escape(bytes([length])), letters, wanted, length - 1)
+            for length, letters in _LETTERS.items()
+        )
+        return re.compile(b"(?s)(?:\\x00(?:%b))*+" % kinds)
+
+    def _record(self, position: int, symbol: str, latest_ns: int, message: bytes) -> Record | None:
         """None of a message that cannot be used, and of a cross in which nothing was traded."""
         try:
             time_ns, order_id, broker_id, action, volume, price, new_id = _EVENTS[message[0]](message, _TIME_AT)
@@ -115,18 +138,18 @@ class ItchLoader(Loader):
             if order_id > INT64_MAX or new_id > INT64_MAX or volume > INT64_MAX:
                 raise RecordError(f"expected numbers up to {INT64_MAX}, was {max(order_id, new_id, volume)}")
         except RecordError as error:
-            self._bad(number, f" at byte {offset}", error)
+            self._bad(position, error)
             return None
         time_ns = max(latest_ns, self._day_ns + time_ns)
-        return Record(number, time_ns, order_id, broker_id, action, volume, price, symbol, new_id)
+        return Record(position, time_ns, order_id, broker_id, action, volume, price, symbol, new_id)
 
-    def _bad_message(self, number: int, offset: int, message: bytes) -> None:
+    def _bad_message(self, position: int, message: bytes) -> None:
         expected, letter = _LENGTHS[message[0]], message[:1].decode("latin-1")
         if expected:
             error = RecordError(f"expected {expected} bytes for a message {letter}, was {len(message)}")
         else:
             error = RecordError(f"expected a type out of {' '.join(MESSAGES)}, was {letter!r}")
-        self._bad(number, f" at byte {offset}", error)
+        self._bad(position, error)
 
 
 def _side(side: bytes) -> str:

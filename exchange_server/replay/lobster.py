@@ -18,10 +18,10 @@ from exchange_server.replay.record import BROKERS, INT64_MAX, LineLoader, Record
 __all__ = ["LobsterLoader"]
 
 _LINE: Final = re.compile(
-    r"(\d{1,5})(?:\.(\d{1,9}))?,([1-7]),(-?\d{1,19}),(-?\d{1,19}),(-?\d{1,19}),(1|-1)(?:,(\w*))?\r?\n?", re.ASCII
+    rb"(\d{1,5})(?:\.(\d{1,9}))?,([1-7]),(-?\d{1,19}),(-?\d{1,19}),(-?\d{1,19}),(1|-1)(?:,(\w*))?\r?\n?"
 )
-_ACTIONS: Final = {"2": "X", "3": "D", "4": "E", "5": "T", "6": "T"}
-_HALT: Final = "7"
+_ACTIONS: Final = {b"2": "X", b"3": "D", b"4": "E", b"5": "T", b"6": "T"}
+_HALT: Final = b"7"
 
 
 class LobsterLoader(LineLoader):
@@ -37,13 +37,13 @@ class LobsterLoader(LineLoader):
         super().__init__(path, symbol)
         self._day_ns = midnight_ns(day or day_of_name(path))
 
-    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
         time_ns, day_ns, symbol, match = 0, self._day_ns, self.symbol, _LINE.fullmatch
         for number, line in lines:
             found = match(line)
             if found is None:
                 expected = "time,type,id,size,price,direction"
-                self._bad(number, "", RecordError(f"expected {expected}, was {line[:100]!r}"))
+                self._bad(number, RecordError(f"expected {expected}, was {line[:100]!r}"))
                 continue
             seconds, fraction, kind, id_text, size_text, price_text, direction, participant = found.groups()
             if kind == _HALT:
@@ -52,13 +52,13 @@ class LobsterLoader(LineLoader):
             order_id, volume, price = int(id_text), int(size_text), int(price_text)
             if not (-1 <= order_id <= INT64_MAX and 0 < volume <= INT64_MAX and 0 < price <= INT64_MAX):
                 self._bad(
-                    number, "", RecordError(f"expected an id, a size and a price above 0, was {line[:100]!r}")
+                    number, RecordError(f"expected an id, a size and a price above 0, was {line[:100]!r}")
                 )  # fmt: skip
                 continue
-            nanoseconds = int(fraction.ljust(9, "0")) if fraction else 0
+            nanoseconds = int(fraction.ljust(9, b"0")) if fraction else 0
             time_ns = max(time_ns, day_ns + int(seconds) * 1_000_000_000 + nanoseconds)
-            action = ("B" if direction == "1" else "S") if kind == "1" else _ACTIONS[kind]
-            broker_id = broker_of(participant) if participant else None
+            action = ("B" if direction == b"1" else "S") if kind == b"1" else _ACTIONS[kind]
+            broker_id = broker_of(participant.decode()) if participant else None
             if broker_id is None:
                 broker_id = order_id % BROKERS
             yield Record(number, time_ns, order_id, broker_id, action, volume, price, symbol)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.logger import Logger
 
 from exchange_server.errors import ExchangeError, OperationError
-from exchange_server.exchange import Exchange
 from exchange_server.matching.inputs import Recorded
 from exchange_server.replay.record import Loader, Record
+
+if TYPE_CHECKING:
+    from exchange_server.exchange import Exchange
 
 __all__ = ["Player"]
 

@@ -27,7 +27,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """What a file says happened."""
 
     position: int
-    """Number of its line or message, from 1."""
+    """Number of its line, or of its first byte, from 1."""
     time_ns: int
     """When it happened, nanoseconds since the UTC epoch; never earlier than the record before."""
     order_id: int
@@ -54,7 +54,7 @@ class Loader(ABC):
     """
 
     unit: str
-    """What `Record.position` counts: line or message."""
+    """What `Record.position` counts: line or byte."""
 
     _log = Logger()
 
@@ -86,12 +86,12 @@ class Loader(ABC):
             return cast("IO[bytes]", gzip.open(self.path, "rb"))
         return self.path.open("rb")
 
-    def _bad(self, position: int, where: str, error: RecordError) -> None:
+    def _bad(self, position: int, error: RecordError) -> None:
         self.errors += 1
         if self.errors <= _LOGGED_ERRORS:
             self._log.warn(
                 "replay: {path} {unit} {position}{where}: {error}",
-                path=str(self.path), unit=self.unit, position=position, where=where, error=str(error),
+                path=str(self.path), unit=self.unit, position=position, error=str(error),
             )  # fmt: skip
 
 
@@ -106,10 +106,10 @@ class LineLoader(Loader):
         """That of all records."""
 
     @abstractmethod
-    def _parse(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
+    def _parse(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
         """Records of numbered lines; calls `_bad` for each that cannot be used."""
 
     def _read(self, file: IO[bytes]) -> Iterator[Record]:
         # Not a text file: its lines would also end where a damaged one has a form feed or a lone carriage return, and
         # one byte that is not ASCII would end the replay.
-        return self._parse((number, line.decode("ascii", "replace")) for number, line in enumerate(file, 1))
+        return self._parse(enumerate(file, 1))

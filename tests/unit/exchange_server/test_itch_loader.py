@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deltabook.wire.itch import encode_message, frame
+from deltabook.wire.itch import MESSAGES, encode_message, frame
 from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.replay import ItchLoader, Record
 from exchange_server.replay import itch as module
@@ -34,7 +34,7 @@ def loader(path: Path, *messages: bytes, stocks: tuple[str, ...] = ("ACME",), da
 
 
 def short(record: Record) -> tuple[object, ...]:
-    return record.position, record.order_id, record.action, record.volume, record.price_ticks, record.symbol
+    return record.order_id, record.action, record.volume, record.price_ticks, record.symbol
 
 
 def test_every_message_that_changes_a_book_becomes_its_action(tmp_path: Path) -> None:
@@ -68,16 +68,16 @@ def test_every_message_that_changes_a_book_becomes_its_action(tmp_path: Path) ->
         ).records()
     )  # fmt: skip
     assert [short(record) for record in found] == [
-        (2, 11, "B", 100, 10_000, "ACME"),
-        (3, 12, "S", 300, 10_100, "ACME"),
-        (4, 11, "E", 10, 0, "ACME"),
-        (5, 12, "E", 20, 10_050, "ACME"),
-        (6, 12, "X", 30, 10_050, "ACME"),
-        (7, 11, "X", 5, 0, "ACME"),
-        (8, 12, "U", 40, 10_200, "ACME"),
-        (9, 11, "D", 0, 0, "ACME"),
-        (10, 0, "T", 7, 10_001, "ACME"),
-        (11, 0, "T", 900, 10_002, "ACME"),
+        (11, "B", 100, 10_000, "ACME"),
+        (12, "S", 300, 10_100, "ACME"),
+        (11, "E", 10, 0, "ACME"),
+        (12, "E", 20, 10_050, "ACME"),
+        (12, "X", 30, 10_050, "ACME"),
+        (11, "X", 5, 0, "ACME"),
+        (12, "U", 40, 10_200, "ACME"),
+        (11, "D", 0, 0, "ACME"),
+        (0, "T", 7, 10_001, "ACME"),
+        (0, "T", 900, 10_002, "ACME"),
     ]
     assert [record.new_id for record in found if record.action == "U"] == [13]
     assert {record.time_ns for record in found} == {DAY_NS + NS}
@@ -85,7 +85,7 @@ def test_every_message_that_changes_a_book_becomes_its_action(tmp_path: Path) ->
 
 
 def test_only_wanted_stocks_are_read_whether_the_directory_names_them_or_their_orders_do(tmp_path: Path) -> None:
-    directory = {field.name: 0 if field.kind != "alpha" else "N" for field in module.MESSAGES["R"].fields[3:]}
+    directory = {field.name: 0 if field.kind != "alpha" else "N" for field in MESSAGES["R"].fields[3:]}
     found = loader(
         tmp_path,
         message("R", 3, **{**directory, "stock": "GLOBEX"}),
@@ -103,6 +103,22 @@ def test_only_wanted_stocks_are_read_whether_the_directory_names_them_or_their_o
     assert found.errors == 0
 
 
+def test_a_position_is_that_of_the_first_byte_counted_from_one(tmp_path: Path) -> None:
+    messages = [add(1), add(2, "OTHER", 8), message("D", order_reference_number=1), add(3)]
+    assert [record.position for record in loader(tmp_path, *messages).records()] == [1, 77, 98]
+
+
+@pytest.mark.parametrize("locate", [7, 0x0A0A, 0x2A2B, 0x5C5D, 0x7C7C])
+def test_others_are_skipped_whatever_bytes_a_locate_is(tmp_path: Path, locate: int) -> None:
+    others = [add(2, "OTHER", 8), message("D", 8, order_reference_number=2), encode_message("W", breached_level="1")]
+    bad = b"A" * 35
+    found = loader(
+        tmp_path, add(1, locate=locate), *others * 3, add(3, locate=locate), bad, *others, add(4, locate=locate)
+    )
+    assert [record.order_id for record in found.records()] == [1, 3, 4]
+    assert found.errors == 1
+
+
 @pytest.mark.parametrize(
     "bad",
     [b"A" * 35, b"\x07" * 20, add(1)[:-1], add(1) + b"x", add(1, buy_sell_indicator="X"), add(1, shares=0),
@@ -114,13 +130,13 @@ def test_a_bad_message_is_counted_and_the_next_one_is_read(tmp_path: Path, bad: 
     assert found.errors == 1
 
 
-def test_an_error_says_the_message_and_its_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_says_its_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[dict[str, object]] = []
     monkeypatch.setattr(
         ItchLoader, "_log", type("Log", (), {"warn": lambda self, text, **values: told.append(values)})()
     )
     assert len(list(loader(tmp_path, add(5), b"z12").records())) == 1
-    assert [(one["unit"], one["position"], one["where"]) for one in told] == [("message", 2, " at byte 38")]
+    assert [(one["unit"], one["position"]) for one in told] == [("byte", 39)]
     assert "expected a type" in str(told[0]["error"])
 
 
