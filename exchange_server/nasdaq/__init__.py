@@ -1,26 +1,14 @@
-"""NASDAQ's protocols: the feed as TotalView-ITCH 5.0 over SoupBinTCP.
+"""NASDAQ's protocols: ITCH 5.0, MoldUDP64, GLIMPSE and OUCH.
 
 ```
-lines of the feed ──▶ translator.py ──▶ feed.py: feed.itch on disk (derived, numbered) ──one burst for all──┐
-   (listing.py: what fits)                  │                                                              ▼
-                                            └──gaps from disk──▶ ../tail.py ──▶ soup.py ──▶ SoupBinTCP clients
-                                         server.py: who listens    soup.py, ../readers.py: log-ins, heartbeats, limits
+market ──says──▶ itch/ encoder ──▶ stream "itch" ─┬─▶ itch/ server ──▶ SoupBinTCP listeners
+   │                                              └─▶ mold/ ──▶ datagrams, and again what was lost
+   ├──books of one moment──▶ glimpse/ ──▶ SoupBinTCP, then the number at which to join the feed
+   └──accounts◀──▶ ouch/ ◀──▶ SoupBinTCP clients
+soup.py       a SoupBinTCP port: logins, heartbeats, limits, streams (over ../readers.py, ../audience.py, ../tail.py)
+listening.py  such a port whose clients only listen
+listing.py    which instruments fit the messages, and in which units
 ```
+
+Imports nothing by itself: take what you need from the packages in it.
 """
-
-from exchange_server.nasdaq.feed import ItchFeed
-from exchange_server.nasdaq.listing import Listing, list_instruments
-from exchange_server.nasdaq.server import ItchServer
-from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
-from exchange_server.nasdaq.translator import Translator
-
-__all__ = [
-    "ItchFeed",
-    "ItchServer",
-    "Listing",
-    "SoupConnection",
-    "SoupLimits",
-    "SoupServer",
-    "Translator",
-    "list_instruments",
-]

@@ -1,10 +1,13 @@
-"""The feed as TotalView-ITCH 5.0 over SoupBinTCP.
+"""The feed as TotalView-ITCH 5.0.
 
 ```
-market ──says──▶ encoder.py (packets.py) ──▶ the exchange's stream "itch" ──▶ server.py ──▶ SoupBinTCP listeners
+market ──says──▶ encoder.py (packets.py) ──▶ the exchange's stream "itch" ─┬─▶ server.py ──▶ SoupBinTCP listeners
+                                                                           └─▶ binary_file.py: a daily file
 ```
 """
 
+from exchange_server.nasdaq.itch.binary_file import export
 from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.itch.server import ItchServer
 
-__all__ = ["ItchEncoder"]
+__all__ = ["ItchEncoder", "ItchServer", "export"]
