@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import string
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
-from twisted.internet.error import CannotListenError
+import msgspec
 from twisted.internet.threads import deferToThreadPool
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
+from deltabook.wire import admin as wire
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+from exchange_server.admin import (
+    Access,
+    Changes,
+    Durations,
+    ExchangeMetrics,
+    JournalFigures,
+    Reports,
+    admin_site,
+    read_token,
+    timed,
+)
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
-from exchange_server.errors import ExchangeError, ListenError
+from exchange_server.day import Day
+from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
+from exchange_server.faces import Faces
 from exchange_server.journal import Journal
-from exchange_server.nasdaq import ItchFeed, ItchServer
-from exchange_server.replay import BitstampLoader, DbtoasterLoader, Loader, Player
-from exchange_server.text import TextServer
+from exchange_server.matching.inputs import MarketRules
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.nasdaq.itch import ItchEncoder
+from exchange_server.nasdaq.ouch import Ouch5, Ouch42
+from exchange_server.process import choose_reactor, settle
+from exchange_server.replay import Loader, Player, open_recording
+from exchange_server.text import TextEncoder, TextProtocol
+from exchange_server.upkeep import Upkeep
 
-__all__ = ["App", "run"]
+__all__ = ["App", "protocols_of", "run"]
 
-_SYNC_S = 1.0
-_START_CHECK_S = 0.05
+_START_CHECK_S: Final = 0.05
+_LAST_TURN_S: Final = 0.05
+
+
+def protocols_of(rules: MarketRules) -> tuple[AccountProtocol, ...]:
+    """Every way in which an account of a journal may be told."""
+    return TextProtocol(rules), Ouch5(rules), Ouch42(rules)
 
 
 def _random_session() -> str:
@@ -36,37 +61,60 @@ def _random_session() -> str:
 
 
 def _loader(replay: ReplayConfig) -> Loader:
-    path = Path(replay.file)
-    return DbtoasterLoader(path) if replay.format == "dbtoaster" else BitstampLoader(path)
+    return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day)
 
 
 class App:
-    """Journal, exchange, server and flow of one configuration, on one reactor."""
-
-    _log = Logger()
+    """Journal, exchange, faces, flow, day and upkeep of one configuration, on one reactor."""
 
     def __init__(self, config: ExchangeConfig, reactor: Any, stdout: IO[bytes]) -> None:
         self._config = config
         self._reactor = reactor
         self._failure = ""
         self._reason = ""
-        self._flows: list[AgentFlow | Player] = []
-        self._itch: ItchServer | None = None
+        self._fsyncs = Durations()
         rules = rules_of(config)
-        journal = Journal(Path(config.directory), rules, lambda: config.session or _random_session(), config.fsync)
+        token = read_token(config.admin_token_file) if config.admin_token_file else ""
+        journal = Journal(
+            Path(config.directory),
+            rules,
+            lambda: config.session or _random_session(),
+            config.fsync,
+            keep=config.keep_snapshots or None,
+            sync=timed(os.fsync, self._fsyncs, time.monotonic),
+        )
         try:
             self.clock = self._market_clock()
-            feed = None if config.itch_port is None else ItchFeed(Path(config.directory) / "feed.itch", rules)
-            self.exchange = Exchange(journal, self.clock, feed.take if feed else None)
-            self.server = TextServer(self.exchange, reactor, config.limits, self.fail)
-            if feed is not None:
-                self._itch = ItchServer(feed, self.exchange.session, reactor, config.soup_limits)
+            self._make_exchange(journal, rules)
             self._make_flows()
         except BaseException:
             journal.close()
             raise
         self._status = Reporter("exchange", stdout, reactor, config.status_interval_s, self.figures)
-        self._ports: dict[str, Any] = {}
+        if config.admin_port is not None:
+            self._make_admin(token)
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _make_exchange(self, journal: Journal, rules: MarketRules) -> None:
+        config, now = self._config, Now()
+        encoders: dict[str, FeedEncoder] = {}
+        if config.port is not None:
+            encoders["text"] = TextEncoder(rules, now)
+        self._itch = ItchEncoder(rules.instruments, now) if config.has_itch else None
+        if self._itch is not None:
+            encoders["itch"] = self._itch
+        self.exchange = Exchange(journal, self.clock, encoders, protocols_of(rules), now)
+        self.faces = Faces(config, self.exchange, self._itch, self._reactor, self.fail)
+        self._upkeep = Upkeep(
+            self.exchange,
+            self._reactor,
+            self.fail,
+            partial(deferToThreadPool, self._reactor, self._reactor.getThreadPool()),
+            sync_interval_s=config.fsync_interval_s if config.fsync == "interval" else None,
+            snapshot_inputs=config.snapshot_inputs,
+            snapshot_interval_s=config.snapshot_interval_s,
+        )
 
     def _market_clock(self) -> MarketClock:
         """The wall clock, or a replay's: recorded start + elapsed × speed, standing until the flow starts."""
@@ -78,93 +126,116 @@ class App:
         return MarketClock(self._reactor.seconds, anchor_ns, speed=replay.speed or 1.0, running=False)
 
     def _make_flows(self) -> None:
-        config = self._config
+        """Everything that begins when those are there who are waited for."""
+        config, exchange, reactor = self._config, self.exchange, self._reactor
+        self._player: Player | None = None
+        self._flows: list[AgentFlow | Player | Day] = [Day(exchange, reactor, config.day, self.fail)]
         if config.agents and config.instruments:
             self._flows.append(
                 AgentFlow(
-                    self.exchange,
+                    exchange,
                     config.instruments,
-                    self.server.submit,
-                    self._reactor,
+                    reactor,
+                    settings=config.agent_settings,
                     seed=config.seed,
                     rate_per_s=config.rate_per_s,
-                )
-            )
-        replay = config.replay
-        if replay is not None:
-            self._flows.append(
-                Player(
-                    _loader(replay),
-                    replay.symbol,
-                    self.exchange,
-                    self.server,
-                    self._reactor,
-                    paced=replay.speed is not None,
                     stop=self.fail,
                 )
             )
+        if config.replay is not None:
+            self._player = Player(
+                _loader(config.replay),
+                exchange,
+                reactor,
+                speed=config.replay.speed,
+                stop=self.fail,
+                behind_bytes=lambda: self.faces.farthest_behind_bytes,
+            )
+            self._flows.append(self._player)
+
+    def _make_admin(self, token: str) -> None:
+        config = self._config
+        reports = Reports(
+            self.exchange,
+            config.directory,
+            self.faces.servers,
+            self.figures,
+            self._reactor.seconds,
+            playing=self._player,
+        )
+        changes = Changes(reports, self._upkeep.snapshot, self.fail)
+        metrics = ExchangeMetrics(reports, self._journal_figures, self._fsyncs, self._messages)
+        self._reports = reports
+        self._admin_site = admin_site(reports, changes, metrics, Access(token))
+
+    # -- figures -----------------------------------------------------------------------------------------------
 
     def figures(self) -> dict[str, int | float | str | None]:
         """Of the moment, for status lines."""
-        market = self.exchange.market
+        market, messages = self.exchange.market, self._messages()
         figures: dict[str, int | float | str | None] = {
-            "sequence": market.next_sequence - 1,
+            "sequence": messages.get("text", messages.get("itch", 0)),
             "orders": market.orders,
             "trades": market.trades,
-            "listeners": self._listeners,
-            "clients": self.server.clients,
+            "listeners": self.faces.listeners,
+            "clients": self.faces.clients,
             "live_orders": market.live_orders,
             "session": self.exchange.session,
         }
         if self._itch is not None:
-            figures["itch_sequence"] = self._itch.feed.next_sequence - 1
-            figures["itch_listeners"] = self._itch.listeners
-            figures["itch_undisplayed"] = self._itch.feed.undisplayed
+            figures["itch_sequence"] = messages["itch"]
+            figures["itch_listeners"] = self.faces.itch_listeners
+            figures["itch_undisplayed"] = self._itch.undisplayed
         return figures
 
-    @property
-    def _listeners(self) -> int:
-        """Of the feed, in whatever form."""
-        return self.server.listeners + (self._itch.listeners if self._itch is not None else 0)
+    def _messages(self) -> dict[str, int]:
+        return {form: stream.records.next_number - 1 for form, stream in self.exchange.feeds.items()}
+
+    def _journal_figures(self) -> JournalFigures:
+        return JournalFigures(self.exchange.journal.size_bytes, self._upkeep.snapshot_age_s)
+
+    # -- life --------------------------------------------------------------------------------------------------
 
     def start(self) -> dict[str, int]:
         """Open the ports and begin; returns them by purpose. Raises `ListenError`."""
         config = self._config
-        self._listen("text", config.port, self.server)
-        if self._itch is not None:
-            self._listen("itch", config.itch_port or 0, self._itch)
-        ports: dict[str, int] = {purpose: port.getHost().port for purpose, port in self._ports.items()}
+        self.faces.open()
+        if config.admin_port is not None:
+            self.faces.listen("admin", config.admin_port, self._admin_site, config.admin_interface)
+        ports = self.faces.ports
+        if config.admin_port is not None:
+            self._reports.ports = ports
+        self._write_ports(ports)
+        settle()
         self._status.ready(ports)
+        self._upkeep.start()
         self._begin_flow()
-        if config.fsync == "interval":
-            self._reactor.callLater(_SYNC_S, self._sync)
         return ports
 
-    def _listen(self, purpose: str, port: int, server: TextServer | ItchServer) -> None:
-        where = self._config.interface
+    @property
+    def _ports_file(self) -> Path:
+        return Path(self._config.directory) / wire.PORTS_FILE
+
+    def _write_ports(self, ports: dict[str, int]) -> None:
+        config = self._config
+        listening = wire.Listening(os.getpid(), config.interface, config.admin_interface, ports)
+        hidden = self._ports_file.with_name(f".{wire.PORTS_FILE}")
         try:
-            self._ports[purpose] = self._reactor.listenTCP(port, server, interface=where)
-        except CannotListenError as error:
-            raise ListenError(f"expected a free port, was {where}:{port}: {error.socketError}") from error
+            hidden.write_bytes(msgspec.json.encode(listening))
+            hidden.rename(self._ports_file)
+        except OSError as error:
+            raise ExchangeError(f"expected to write {self._ports_file}, was {error.strerror}") from error
 
     def _begin_flow(self) -> None:
         """Start the flow once those it waits for are there; it goes on when they leave."""
         config = self._config
-        if self._listeners < config.start_on_listeners or self.server.clients < config.start_on_brokers:
+        if self._reason:
+            return
+        if self.faces.listeners < config.start_on_listeners or self.faces.clients < config.start_on_brokers:
             self._reactor.callLater(_START_CHECK_S, self._begin_flow)
             return
-        if not self._reason:
-            self.clock.start()
-            for flow in self._flows:
-                flow.start()
-
-    def _sync(self) -> None:
-        """Force the journal to the disk without holding up the reactor."""
-        done = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self.exchange.journal.inputs.sync)
-        done.addCallbacks(lambda _: self._reactor.callLater(_SYNC_S, self._sync), self._sync_failed)
-
-    def _sync_failed(self, failure: Failure) -> None:
-        self.fail(f"expected to sync the journal, was {failure.getErrorMessage()}")
+        for flow in self._flows:
+            flow.start()
 
     def fail(self, reason: str) -> None:
         """End with an error."""
@@ -178,39 +249,42 @@ class App:
         self._reason = reason
         for flow in self._flows:
             flow.stop()
-        for port in self._ports.values():
-            port.stopListening()
-        if not self._failure:
-            self.server.close()
-            if self._itch is not None:
-                self._itch.close()
+        self._upkeep.stop()
+        self.faces.close(send=not self._failure)
         # One more turn, so that what was written last leaves.
-        self._reactor.callLater(0.05, self._reactor.stop)
+        self._reactor.callLater(_LAST_TURN_S, self._reactor.stop)
 
     def finish(self) -> None:
-        """After the reactor: close the journal; raises `ExchangeError` if the end was a failure."""
-        self.exchange.close()
-        if self._itch is not None:
-            self._itch.feed.close()
+        """Behind the reactor's end: write a last snapshot and close the journal.
+
+        Raises `ExchangeError` if the end was a failure.
+        """
+        if not self._failure:
+            self._upkeep.finish()
+        self.close()
         if self._failure:
             self._status.failed(self._failure)
             raise ExchangeError(self._failure)
         self._status.stopped(self._reason or "reactor stopped")
 
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._ports_file.unlink(missing_ok=True)
+        self.exchange.close()
+
 
 def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
     """Run an exchange until it is stopped; raises `ExchangeError` with one clear line if it cannot go on."""
-    from twisted.internet import reactor as default_reactor
-
-    reactor: Any = default_reactor
+    reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
     try:
         app.start()
     except ExchangeError:
-        app.exchange.close()
+        app.close()
         raise
     if config.exit_with_stdin:
         InputEnd(reactor, 0, lambda: app.stop("standard input ended")).start()
-    reactor.callWhenRunning(stop_on_signals, reactor, app.stop)
+    stop: Callable[[str], None] = app.stop
+    reactor.callWhenRunning(stop_on_signals, reactor, stop)
     reactor.run(installSignalHandlers=False)
     app.finish()

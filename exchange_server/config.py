@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from deltabook.wire.symbols import Instrument
+from exchange_server.admin.access import is_loopback
+from exchange_server.agents import AgentSettings
+from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError
-from exchange_server.inputs import MarketRules, ReplayMode
 from exchange_server.journal import FsyncPolicy
-from exchange_server.nasdaq import SoupLimits
+from exchange_server.matching.inputs import MarketRules, ReplayMode
+from exchange_server.nasdaq.glimpse import GlimpseLimits
+from exchange_server.nasdaq.mold import RequestLimits
+from exchange_server.nasdaq.ouch import OuchLimits
+from exchange_server.nasdaq.soup import SoupLimits
+from exchange_server.process import ReactorName
+from exchange_server.replay import SCALES, RecordingFormat
 from exchange_server.text import Limits
 
-__all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "ReplayFormat", "rules_of"]
-
-ReplayFormat = Literal["dbtoaster", "bitstamp"]
+__all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "rules_of"]
 
 DEFAULT_INSTRUMENTS: Final = (
     Instrument("ACME", "0.01", "1", 10_000),
@@ -25,7 +31,6 @@ DEFAULT_INSTRUMENTS: Final = (
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _OUTLIER_FACTOR: Final = 10
-_SCALES: Final = {"dbtoaster": ("0.0001", "1"), "bitstamp": ("0.01", "0.00000001")}
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,7 +38,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     file: str
     """Path; ``.gz`` is decompressed."""
-    format: ReplayFormat
+    format: RecordingFormat
     """What is in it."""
     mode: ReplayMode = "as-orders"
     """As orders to trade against, or as recorded."""
@@ -41,23 +46,50 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Recorded seconds per real second; None is as fast as possible."""
     symbol: str = "REPLAY"
     """Instrument that it becomes."""
+    stocks: tuple[str, ...] = ()
+    """Of a file of ITCH, those that are played, under their own names in place of `symbol`."""
+    day: str = ""
+    """Day of a file whose times count from midnight, as YYYY-MM-DD."""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Instruments that the file becomes."""
+        return self.stocks or (self.symbol,)
 
 
 class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything an exchange process is told."""
+    """Everything an exchange process is told. A port is a number, 0 for any free one, None for none."""
 
     directory: str
     """Of the journal; a new one begins a new session."""
-    port: int = 0
-    """TCP port of the text protocol, 0 for any free one."""
+    port: int | None = 0
+    """TCP port of the text protocol."""
     itch_port: int | None = None
-    """TCP port of the ITCH feed over SoupBinTCP, 0 for any free one; None for no such feed."""
+    """TCP port of the ITCH feed over SoupBinTCP."""
+    ouch_port: int | None = None
+    """TCP port for orders in OUCH over SoupBinTCP; needs users."""
+    glimpse_port: int | None = None
+    """TCP port of snapshots as ITCH over SoupBinTCP."""
+    mold_to: str = ""
+    """HOST:PORT that the feed is sent to as MoldUDP64, a group or an address; empty for none."""
+    mold_port: int | None = None
+    """UDP port at which lost datagrams are asked for."""
+    admin_port: int | None = None
+    """TCP port of the operator."""
     interface: str = "127.0.0.1"
     """Address to listen at."""
+    admin_interface: str = "127.0.0.1"
+    """Address that the admin port listens at; another than loopback needs a token."""
+    admin_token_file: str = ""
+    """File with the token that the admin port asks for."""
+    users_file: str = ""
+    """Users of the binary ports; without one everybody may listen and nobody trade there."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
-    """What is traded, beside the symbol of the replay."""
+    """What is traded, beside the symbols of the replay."""
     agents: bool = True
     """Background agents trade the instruments."""
+    agent_settings: AgentSettings = AgentSettings()
+    """What they do."""
     seed: int = 1
     """Of the agents."""
     rate_per_s: float = 2_000.0
@@ -65,13 +97,29 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     replay: ReplayConfig | None = None
     """A file to play."""
     start_on_listeners: int = 0
-    """Agents and replay begin when so many listeners …"""
+    """Agents, replay and day begin when so many listeners …"""
     start_on_brokers: int = 0
     """… and so many interactive clients are logged in."""
+    day: DaySchedule = DaySchedule()
+    """Auctions, and the end of the day."""
+    collar_bps: int = 0
+    """How far from the reference price executions may be, in hundredths of a percent; 0: as far as they like."""
+    max_live_orders: int = 1_000_000
+    """More live orders than this are refused."""
     fsync: FsyncPolicy = "interval"
-    """When the journal is forced to the disk: always before an answer, every second, or never."""
+    """When the journal is forced to the disk: always before an answer, at an interval, or never."""
+    fsync_interval_s: float = 1.0
+    """That interval."""
+    snapshot_inputs: int = 1_000_000
+    """Inputs between two snapshots; 0: no matter how many."""
+    snapshot_interval_s: float = 0.0
+    """Seconds between two snapshots; 0: no matter how long."""
+    keep_snapshots: int = 0
+    """Snapshots that are kept, and with them the journal from the oldest of them on; 0: the whole journal."""
     session: str = ""
     """Name of a new session, empty for a random one."""
+    reactor: ReactorName = "default"
+    """Twisted's way to wait for the network."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
     exit_with_stdin: bool = False
@@ -79,7 +127,35 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     limits: Limits = Limits()
     """What the server of the text protocol puts up with."""
     soup_limits: SoupLimits = SoupLimits()
-    """What the server of the ITCH feed puts up with."""
+    """What the server of ITCH puts up with."""
+    glimpse_limits: GlimpseLimits = GlimpseLimits()
+    """What the server of snapshots puts up with."""
+    ouch_limits: OuchLimits = OuchLimits()
+    """What the server of OUCH puts up with."""
+    mold_limits: RequestLimits = RequestLimits()
+    """How much is sent again to receivers of datagrams."""
+
+    def __post_init__(self) -> None:
+        """Raises `ExchangeConfigurationError` for settings that contradict each other."""
+        if self.ouch_port is not None and not self.users_file:
+            raise ExchangeConfigurationError("expected a users file for the OUCH port, was none")
+        if self.mold_port is not None and not self.mold_to:
+            raise ExchangeConfigurationError("expected an address that datagrams are sent to for --mold-port, was none")
+        if self.admin_port is not None and not is_loopback(self.admin_interface) and not self.admin_token_file:
+            raise ExchangeConfigurationError(
+                f"expected a token for an admin port that is not on loopback, was none at {self.admin_interface}"
+            )
+        if self.rate_per_s <= 0:
+            raise ExchangeConfigurationError(f"expected a rate above 0, was {self.rate_per_s}")
+        if self.keep_snapshots == 1 or self.keep_snapshots < 0:
+            raise ExchangeConfigurationError(f"expected two snapshots to keep, or 0: all, was {self.keep_snapshots}")
+        if self.fsync_interval_s <= 0:
+            raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
+
+    @property
+    def has_itch(self) -> bool:
+        """Whether the feed is made as ITCH."""
+        return self.itch_port is not None or self.glimpse_port is not None or bool(self.mold_to)
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:
@@ -87,24 +163,28 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
     instruments = list(config.instruments)
     replay = config.replay
     if replay is not None:
-        if any(instrument.symbol == replay.symbol for instrument in instruments):
-            raise ExchangeConfigurationError(f"expected a symbol of its own for the replay, was {replay.symbol}")
+        own = {instrument.symbol for instrument in instruments}
+        if taken := own & set(replay.symbols):
+            raise ExchangeConfigurationError(
+                f"expected symbols of its own for the replay, was {', '.join(sorted(taken))}"
+            )
         if replay.speed is not None and replay.speed <= 0:
             raise ExchangeConfigurationError(f"expected a replay speed above 0, was {replay.speed}")
-        instruments.append(Instrument(replay.symbol, *_SCALES[replay.format]))
+        instruments += [Instrument(symbol, *SCALES[replay.format]) for symbol in replay.symbols]
     for instrument in instruments:
         _check_symbol(instrument.symbol)
     if len({instrument.symbol for instrument in instruments}) < len(instruments) or not instruments:
         raise ExchangeConfigurationError("expected one or more different symbols")
-    if config.rate_per_s <= 0:
-        raise ExchangeConfigurationError(f"expected a rate above 0, was {config.rate_per_s}")
     recorded = replay is not None and replay.mode == "as-recorded"
     return MarketRules(
         instruments=tuple(instruments),
-        replay_symbol=replay.symbol if replay else "",
+        replay_symbols=replay.symbols if replay else (),
         replay_mode=replay.mode if replay else "as-orders",
         outlier_factor=_OUTLIER_FACTOR if replay and replay.format == "bitstamp" else 0,
         first_order_id=_LIVE_IDS_ABOVE_RECORDED if recorded else 1,
+        max_live_orders=config.max_live_orders,
+        collar_bps=config.collar_bps,
+        opens_with_auction=config.day.opening_s > 0,
     )
 
 

@@ -8,7 +8,8 @@ port = 4711
 agents = "symbols.json"
 ```
 
-Its values take the place of an option's default; a flag and an environment variable win over them.
+Its values take the place of an option's default; a flag and an environment variable win over them. The table of a group
+with a default command holds the options of that, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 import click
 
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._groups import LazyGroup
 
 __all__ = ["read_defaults"]
 
@@ -26,7 +28,9 @@ __all__ = ["read_defaults"]
 def _defaults(
     table: dict[str, object], command: click.Command, context: click.Context, where: str
 ) -> dict[str, object]:
-    known = {parameter.name: parameter for parameter in command.params if isinstance(parameter, click.Option)}
+    stands_for = command.get_command(context, command.default) if isinstance(command, LazyGroup) else None
+    params = [*command.params, *(stands_for.params if stands_for is not None else ())]
+    known = {parameter.name: parameter for parameter in params if isinstance(parameter, click.Option)}
     defaults: dict[str, object] = {}
     for key, value in table.items():
         name = key.replace("-", "_")

@@ -12,12 +12,10 @@ from typing import Any, Final
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import get, open_results
+from deltabook.cli._tables import print_table
 from deltabook.wire.results import FrameDecoder, FrameHeader
 from runtime.compiler.program import Column
 
@@ -25,8 +23,6 @@ __all__ = ["print_rows", "running_views", "show_view", "watch_views"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 _FLOW_BYTES: Final = 64 * 1024
-_WIDEST: Final = 1 << 20
-"""Characters of a line that goes to a file or a pipe: nothing is wrapped there."""
 
 
 class _Result(msgspec.Struct, frozen=True):
@@ -54,16 +50,9 @@ def print_rows(
 
 
 def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -> None:
-    table = Table()
-    for column in columns:
-        table.add_column(Text(column.name), justify="left" if column.type == "string" else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDEST
-    console.print(Text(title))
-    console.print(table)
+    names = [column.name for column in columns]
+    shown = (["NULL" if value is None else value for value in row] for row in rows)
+    print_table(title, names, shown, left=[column.name for column in columns if column.type == "string"])
 
 
 def running_views(results: str) -> list[dict[str, Any]]:

@@ -1,97 +1,43 @@
-"""`deltabook exchange`: run the simulated exchange."""
+"""`deltabook exchange`: run the simulated exchange, look at it and change it while it runs, and read its journal."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
-import msgspec
 
-from deltabook.wire.symbols import Instrument, parse_instruments
-from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig, ReplayConfig
+from deltabook.cli._groups import LazyGroup
 
-__all__ = ["command", "parse_speed"]
+__all__ = ["command"]
 
-_NONE: Final = "none"
-_DEFAULT: Final = "default"
-
-
-def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
-    """``max`` is None, anything else a factor above 0."""
-    del context, parameter
-    if value == "max":
-        return None
-    try:
-        speed = float(value)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < float("inf"):
-        raise click.BadParameter(f"expected `max` or a number above 0, was {value!r}")
-    return speed
-
-
-def _instruments(agents: str) -> tuple[Instrument, ...]:
-    if agents in {_NONE, _DEFAULT}:
-        return DEFAULT_INSTRUMENTS
-    try:
-        return tuple(parse_instruments(Path(agents).read_bytes()))
-    except OSError as error:
-        raise click.BadParameter(f"expected a JSON file of instruments at {agents}, was {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise click.BadParameter(f"expected a JSON list of instruments, was {error}, in {agents}") from error
+_PLACES: Final = {
+    "accounts": ("_exchange_changes:accounts", "List accounts; stop or revive one, cancel its orders."),
+    "auction": ("_exchange_changes:auction", "Begin an auction."),
+    "book": ("_exchange_reports:book", "Show a symbol's book."),
+    "bust": ("_exchange_changes:bust", "Declare a trade void."),
+    "close": ("_exchange_changes:close", "End the day."),
+    "export-itch": ("_exchange_files:export_itch", "Write a journal's feed as a file of ITCH 5.0."),
+    "halt": ("_exchange_changes:halt", "Halt trading."),
+    "hash": ("_exchange_reports:show_hash", "Show the hash of the market's state, live or of a journal."),
+    "passwd": ("_exchange_files:passwd", "Hash a password for the file of users."),
+    "pause": ("_exchange_changes:pause", "Pause trading."),
+    "replay": ("_exchange_changes:replay", "Show, pause, resume or seek the recording that is played."),
+    "resume": ("_exchange_changes:resume", "Trade again, uncrossing an auction."),
+    "run": ("_exchange_run:run", "Run the exchange: what happens if no command is named."),
+    "sessions": ("_exchange_changes:sessions", "List connections; cut one."),
+    "snapshot": ("_exchange_changes:snapshot", "Write a snapshot now."),
+    "statistics": ("_exchange_reports:statistics", "Show what has happened, and every symbol in a line."),
+    "status": ("_exchange_reports:status", "Say how a running exchange does."),
+    "verify": ("_exchange_files:verify", "Check a journal and everything that follows from it."),
+}
+"""Command → where it is, and what it does."""
 
 
-@click.command("exchange")
-@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Directory of the journal.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the text protocol, 0: any.")
-@click.option(
-    "--itch-port",
-    default=None,
-    type=click.IntRange(0, 65535),
-    help="Port of the feed as ITCH 5.0 over SoupBinTCP, 0: any.",
-)
-@click.option("--interface", default="127.0.0.1", help="Address to listen at.")
-@click.option(
-    "--agents",
-    default=None,
-    help="Background agents on the symbols of a JSON file, on the `default` symbols, or `none`.  "
-    "[default: `none` with --replay, else `default`]",
-)
-@click.option("--seed", default=1, help="Seed of the agents.")
-@click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents.")
-@click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to play.")
-@click.option(
-    "--format", "replay_format", type=click.Choice(["dbtoaster", "bitstamp"]), default="dbtoaster", help="Of the file."
-)
-@click.option(
-    "--replay-mode", type=click.Choice(["as-recorded", "as-orders"]), default="as-orders", help="How it is played."
-)
-@click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
-@click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--start-on", "start_on_listeners", default=0, help="Flow starts with so many listeners ...")
-@click.option("--start-on-brokers", default=0, help="... and so many interactive clients logged in.")
-@click.option(
-    "--fsync",
-    type=click.Choice(["always", "interval", "never"]),
-    default="interval",
-    help="When the journal is forced to the disk.",
-)
-@click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
-def command(agents: str | None, replay_file: str | None, replay_format: str, replay_mode: str, **settings: Any) -> None:
-    """Run the simulated exchange.
+@click.group("exchange", cls=LazyGroup, places=_PLACES, default="run", options_metavar="[OPTIONS of run]")
+def command() -> None:
+    """Run the simulated exchange, or look at it and change it while it runs.
 
-    Serves the text protocol, and the feed as ITCH too if --itch-port is given; standard output carries one JSON object
-    a line: ready, status, stopped.
+    `deltabook exchange --dir DIR ...` is short for `deltabook exchange run --dir DIR ...`; the --help of that has the
+    options. The other commands ask the admin port of an exchange that runs (--admin HOST:PORT, or --dir DIR on its
+    machine), or read the journal in a directory.
     """
-    from exchange_server.app import run
-
-    speed, symbol = settings.pop("speed"), settings.pop("symbol")
-    agents = agents or (_NONE if replay_file else _DEFAULT)
-    settings["agents"] = agents != _NONE
-    settings["instruments"] = () if replay_file and agents == _NONE else _instruments(agents)
-    if replay_file:
-        replay = {"file": replay_file, "format": replay_format, "mode": replay_mode, "speed": speed, "symbol": symbol}
-        settings["replay"] = msgspec.convert(replay, ReplayConfig)
-    run(ExchangeConfig(**settings))

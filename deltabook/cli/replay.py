@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from deltabook.cli.exchange import parse_speed
+from deltabook.cli._options import parse_speed
 from exchange_server.config import ExchangeConfig, ReplayConfig
 
 __all__ = ["command"]

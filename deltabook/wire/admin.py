@@ -20,6 +20,7 @@ __all__ = [
     "MOST_ACCOUNTS",
     "MOST_DEPTH",
     "MOST_SESSIONS",
+    "PORTS_FILE",
     "REPLAY_PATH",
     "SESSIONS_PATH",
     "STATISTICS_PATH",
@@ -34,6 +35,7 @@ __all__ = [
     "Done",
     "KillAccount",
     "Level",
+    "Listening",
     "PlayReplay",
     "Replay",
     "SessionLine",
@@ -63,8 +65,24 @@ MOST_ACCOUNTS: Final = 1_000
 MOST_SESSIONS: Final = 10_000
 """Sessions in one answer."""
 
+PORTS_FILE: Final = "ports.json"
+"""In the directory of a journal while an exchange runs on it: a `Listening`."""
+
 PhaseName = Literal["continuous", "auction-open", "auction-close", "auction-halt", "halted", "paused", "closed"]
 Text = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Where an exchange can be reached."""
+
+    pid: int
+    """Process id."""
+    interface: str
+    """Address that it listens at."""
+    admin_interface: str
+    """The same of its admin port."""
+    ports: dict[str, int]
+    """Port by purpose."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -218,9 +236,13 @@ class Replay(msgspec.Struct, frozen=True):
     symbol: str
     position: int
     """Of the last record that was played."""
+    time_ns: int
+    """When that was recorded."""
     speed: float | None
     """Recorded seconds a real second; None: as fast as possible."""
     paused: bool
+    seeking: bool
+    """Whether it is on its way to where it was told to skip to."""
     finished: bool
     counts: dict[str, int]
     """What could not be done as recorded."""
@@ -277,6 +299,8 @@ class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Recorded seconds a real second; 0: as fast as possible."""
     position: Annotated[int, msgspec.Meta(ge=1, lt=2**63)] | None = None
     """The record to go on with."""
+    time_ns: Annotated[int, msgspec.Meta(ge=1, lt=2**63)] | None = None
+    """The recorded time to go on with."""
 
 
 Change = SetPhase | CutSession | KillAccount | CancelOrders | BustTrade | TakeSnapshot | PlayReplay

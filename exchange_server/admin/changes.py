@@ -24,8 +24,10 @@ class Changes:
 
     _log = Logger()
 
-    def __init__(self, reports: Reports, stop: Callable[[str], None]) -> None:
+    def __init__(self, reports: Reports, snapshot: Callable[[], None], stop: Callable[[str], None]) -> None:
+        """``snapshot`` writes one."""
         self._reports = reports
+        self._write_snapshot = snapshot
         self._exchange = reports.exchange
         self._stop = stop
         self._makers: Final[dict[type, Callable[..., str]]] = {
@@ -105,7 +107,7 @@ class Changes:
     def _snapshot(self, change: admin.TakeSnapshot) -> str:
         del change
         try:
-            self._exchange.snapshot()
+            self._write_snapshot()
         except ExchangeError as error:
             raise OperationError(str(error)) from error
         return f"a snapshot after {self._exchange.market.inputs} requests is written"
@@ -115,9 +117,9 @@ class Changes:
         if playing.finished:
             raise OperationError(f"expected a file that is played, was {playing.file}, which has ended")
         if change.position is not None:
-            if change.position <= playing.position:
-                raise OperationError(f"expected a record behind {playing.position}, was {change.position}")
             playing.seek(change.position)
+        if change.time_ns is not None:
+            playing.seek_time(change.time_ns)
         if change.speed is not None:
             playing.set_speed(change.speed or None)
         if change.paused is not None:

@@ -61,6 +61,14 @@ class Playing(Protocol):
         """Recorded seconds a real second; None: as fast as possible."""
 
     @property
+    def time_ns(self) -> int:
+        """When that was recorded."""
+
+    @property
+    def is_seeking(self) -> bool:
+        """Whether it plays as fast as possible to where a seek wants it."""
+
+    @property
     def is_paused(self) -> bool:
         """Whether it stands still."""
 
@@ -74,7 +82,10 @@ class Playing(Protocol):
         """Go on at another speed."""
 
     def seek(self, position: int) -> None:
-        """Go on with this record, which lies ahead."""
+        """Go on with this record; raises `OperationError` if it does not lie ahead."""
+
+    def seek_time(self, time_ns: int) -> None:
+        """The same with the first record that is not older."""
 
 
 class Reports:
@@ -249,8 +260,10 @@ class Reports:
             file=playing.file,
             symbol=playing.symbol,
             position=playing.position,
+            time_ns=playing.time_ns,
             speed=playing.speed,
             paused=playing.is_paused,
+            seeking=playing.is_seeking,
             finished=playing.finished,
             counts=dict(self.exchange.market.replay_counts),
         )

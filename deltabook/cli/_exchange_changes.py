@@ -1,0 +1,232 @@
+"""Commands that change a running exchange, over its admin port."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from deltabook.cli._admin import LazyPort, admin_options, print_json
+from deltabook.cli._groups import DefaultCommand, LazyGroup
+from deltabook.cli._options import parse_speed
+from deltabook.cli._tables import print_table
+from deltabook.wire import admin
+
+__all__ = [
+    "accounts",
+    "auction",
+    "bust",
+    "close",
+    "halt",
+    "pause",
+    "replay",
+    "resume",
+    "sessions",
+    "snapshot",
+]
+
+_WITH_REASON: Final = frozenset({"halted", "paused", "auction-halt"})
+
+
+def _change(port: LazyPort, change: admin.Change, as_json: bool) -> None:
+    done = port().change(change)
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(done.what)
+
+
+def _to_phase(name: str, phase: Any, line: str) -> click.Command:
+    """A command that brings SYMBOL, or every symbol, into a phase."""
+
+    def to_phase(port: LazyPort, as_json: bool, symbol: str | None, every: bool, reason: str = "") -> None:
+        if (symbol is None) != every:
+            raise click.UsageError("expected a SYMBOL or --all, was " + ("neither" if symbol is None else "both"))
+        _change(port, admin.SetPhase(symbol or "", phase, reason), as_json)
+
+    to_phase.__doc__ = line
+    decorated = admin_options(to_phase)
+    if phase in _WITH_REASON:
+        decorated = click.option("--reason", default="", help="Up to four characters that the feed says.")(decorated)
+    decorated = click.option("--all", "every", is_flag=True, help="Every symbol.")(decorated)
+    decorated = click.argument("symbol", metavar="[SYMBOL]", required=False)(decorated)
+    return click.command(name)(decorated)
+
+
+halt = _to_phase("halt", "halted", "Halt trading of SYMBOL: no orders are taken, cancels are.")
+pause = _to_phase("pause", "paused", "Pause trading of SYMBOL: limit orders are taken, and executed when it resumes.")
+resume = _to_phase("resume", "continuous", "Trade SYMBOL again; an auction is uncrossed first.")
+close = _to_phase("close", "closed", "End the day of SYMBOL; an auction is uncrossed first.")
+
+
+@click.group()
+def auction() -> None:
+    """Begin an auction; `resume` uncrosses it and goes on trading, `close` uncrosses it and ends the day."""
+
+
+auction.add_command(_to_phase("open", "auction-open", "Begin an opening auction of SYMBOL."))
+auction.add_command(_to_phase("close", "auction-close", "Begin a closing auction of SYMBOL."))
+auction.add_command(_to_phase("halt", "auction-halt", "Begin an auction of SYMBOL after a halt."))
+
+
+@click.group(cls=LazyGroup, default="list")
+def sessions() -> None:
+    """List the connections to a running exchange, or cut one."""
+
+
+@sessions.command("list", cls=DefaultCommand)
+@admin_options
+def list_sessions(port: LazyPort, as_json: bool) -> None:
+    """List the connections."""
+    found = port().get(admin.SESSIONS_PATH, admin.Sessions)
+    if as_json:
+        print_json(found)
+        return
+    rows = [(line.session, line.account, "yes" if line.follows else "no", line.lag_bytes) for line in found.sessions]
+    columns = ("session", "account", "is sent a stream", "bytes behind")
+    print_table(f"{found.total} sessions", columns, rows, left=("session", "account"))
+
+
+@sessions.command("cut")
+@click.argument("session", metavar="SESSION")
+@click.option("--reason", default="by the operator", help="What the log says.")
+@admin_options
+def cut_session(port: LazyPort, as_json: bool, session: str, reason: str) -> None:
+    """End the connection that the list calls SESSION."""
+    _change(port, admin.CutSession(session, reason), as_json)
+
+
+@click.group(cls=LazyGroup, default="list")
+def accounts() -> None:
+    """List the accounts of a running exchange, stop one, let it trade again, or cancel its orders."""
+
+
+@accounts.command("list", cls=DefaultCommand)
+@admin_options
+def list_accounts(port: LazyPort, as_json: bool) -> None:
+    """List the accounts."""
+    asked = port()
+    lines: list[admin.AccountLine] = []
+    while True:
+        path = f"{admin.ACCOUNTS_PATH}?after={quote(lines[-1].name, safe='')}" if lines else admin.ACCOUNTS_PATH
+        found = asked.get(path, admin.Accounts)
+        lines += found.accounts
+        if not found.accounts or len(lines) >= found.total:
+            break
+    if as_json:
+        print_json(admin.Accounts(tuple(lines), found.total))
+        return
+    columns = ("account", "protocol", "broker", "trades", "live orders", "open notional", "self-trade", "messages")
+    rows = [
+        (
+            line.name,
+            line.protocol,
+            line.broker_id,
+            "stopped" if line.killed else "yes",
+            line.open_orders,
+            line.open_notional,
+            line.self_trade,
+            line.messages,
+        )
+        for line in lines
+    ]
+    left = ("account", "protocol", "trades", "self-trade")
+    print_table(f"{found.total} accounts; notional in ticks times lots", columns, rows, left=left)
+
+
+@accounts.command("kill")
+@click.argument("account", metavar="ACCOUNT")
+@admin_options
+def kill_account(port: LazyPort, as_json: bool, account: str) -> None:
+    """Stop ACCOUNT: its live orders are cancelled, and new ones refused."""
+    _change(port, admin.KillAccount(account), as_json)
+
+
+@accounts.command("revive")
+@click.argument("account", metavar="ACCOUNT")
+@admin_options
+def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
+    """Let ACCOUNT trade again."""
+    _change(port, admin.KillAccount(account, killed=False), as_json)
+
+
+@accounts.command("cancel")
+@click.argument("account", metavar="[ACCOUNT]", required=False)
+@click.option("--all", "every", is_flag=True, help="Of everybody, agents included.")
+@click.option("--symbol", default="", help="In this symbol alone.")
+@admin_options
+def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: bool, symbol: str) -> None:
+    """Cancel the live orders of ACCOUNT, which may go on trading."""
+    if (account is None) != every:
+        raise click.UsageError("expected an ACCOUNT or --all, was " + ("neither" if account is None else "both"))
+    _change(port, admin.CancelOrders(account or "", symbol), as_json)
+
+
+@click.group(cls=LazyGroup, default="show")
+def replay() -> None:
+    """Show the recorded file that a running exchange plays; pause or resume it, change its speed, skip forward."""
+
+
+@replay.command("show", cls=DefaultCommand)
+@admin_options
+def show_replay(port: LazyPort, as_json: bool) -> None:
+    """Show how far it is."""
+    found = port().get(admin.REPLAY_PATH, admin.Replay)
+    if as_json:
+        print_json(found)
+        return
+    state = "has ended," if found.finished else "is paused," if found.paused else "is played"
+    pace = "as fast as possible" if found.speed is None else f"at {found.speed:g} times real time"
+    click.echo(f"{found.file} {state} {pace} as {found.symbol}, last record {found.position}")
+    for name, count in sorted(found.counts.items()):
+        click.echo(f"  {count} {name.replace('_', ' ')}")
+
+
+@replay.command("pause")
+@admin_options
+def pause_replay(port: LazyPort, as_json: bool) -> None:
+    """Stand still."""
+    _change(port, admin.PlayReplay(paused=True), as_json)
+
+
+@replay.command("resume")
+@admin_options
+def resume_replay(port: LazyPort, as_json: bool) -> None:
+    """Go on."""
+    _change(port, admin.PlayReplay(paused=False), as_json)
+
+
+@replay.command("speed")
+@click.argument("speed", metavar="TIMES", callback=parse_speed)
+@admin_options
+def replay_at(port: LazyPort, as_json: bool, speed: float | None) -> None:
+    """Go on at TIMES real time, or `max`."""
+    _change(port, admin.PlayReplay(speed=speed or 0.0), as_json)
+
+
+@replay.command("seek")
+@click.argument("position", metavar="[RECORD]", required=False, type=click.IntRange(1))
+@click.option("--time-ns", type=click.IntRange(1), help="A recorded time, in place of the record.")
+@admin_options
+def seek_replay(port: LazyPort, as_json: bool, position: int | None, time_ns: int | None) -> None:
+    """Play as fast as possible up to RECORD, which must be ahead."""
+    if (position is None) == (time_ns is None):
+        raise click.UsageError("expected a RECORD or --time-ns, was " + ("neither" if position is None else "both"))
+    _change(port, admin.PlayReplay(position=position, time_ns=time_ns), as_json)
+
+
+@click.command()
+@click.argument("symbol", metavar="SYMBOL")
+@click.argument("match_id", metavar="MATCH", type=click.IntRange(1))
+@admin_options
+def bust(port: LazyPort, as_json: bool, symbol: str, match_id: int) -> None:
+    """Declare the trade MATCH of SYMBOL void on the feed; books do not change."""
+    _change(port, admin.BustTrade(symbol, match_id), as_json)
+
+
+@click.command()
+@admin_options
+def snapshot(port: LazyPort, as_json: bool) -> None:
+    """Write a snapshot now, so that a restart reads less of the journal."""
+    _change(port, admin.TakeSnapshot(), as_json)

@@ -1,0 +1,123 @@
+"""Commands that look at a running exchange, over its admin port."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from deltabook.cli._admin import LazyPort, admin_options, print_json
+from deltabook.cli._tables import print_table
+from deltabook.wire import admin
+
+__all__ = ["book", "show_hash", "statistics", "status"]
+
+
+def _time(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC") if time_ns else "never"
+
+
+def _price(ticks: int | None, tick_size: str) -> Decimal | None:
+    return None if ticks is None else ticks * Decimal(tick_size)
+
+
+@click.command()
+@admin_options
+def status(port: LazyPort, as_json: bool) -> None:
+    """Say what a running exchange is and how it does."""
+    found = port().get(admin.STATUS_PATH, admin.Status)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        ("session", found.session),
+        ("market time", _time(found.time_ns)),
+        ("process", f"{found.pid}, up {found.up_s:,.0f} s"),
+        ("directory", found.directory),
+        ("ports", ", ".join(f"{purpose} {number}" for purpose, number in found.ports.items())),
+        ("phases", ", ".join(f"{count} {phase}" for phase, count in found.phases.items())),
+        *((name.replace("_", " "), value) for name, value in found.figures.items() if name != "session"),
+    ]
+    print_table(f"exchange at {port().where}", ("", "value"), rows, left=("", "value"))
+
+
+@click.command()
+@admin_options
+def statistics(port: LazyPort, as_json: bool) -> None:
+    """Show what has happened in the session, and every symbol in a line."""
+    found = port().get(admin.STATISTICS_PATH, admin.Statistics)
+    if as_json:
+        print_json(found)
+        return
+    counts = f"{found.inputs} requests, {found.orders} orders, {found.trades} trades, {found.live_orders} live orders"
+    refused = ", ".join(f"{count} {reason}" for reason, count in found.refused.items())
+    columns = ("symbol", "phase", "bid", "bid lots", "ask", "ask lots", "last", "live orders")
+    rows = [
+        (
+            line.symbol,
+            line.phase,
+            _price(line.bid_ticks, line.tick_size),
+            line.bid_volume,
+            _price(line.ask_ticks, line.tick_size),
+            line.ask_volume,
+            _price(line.last_ticks, line.tick_size),
+            line.live_orders,
+        )
+        for line in found.symbols
+    ]
+    title = f"{counts}; refused: {refused or 'none'}; {_time(found.time_ns)}"
+    print_table(title, columns, rows, left=("symbol", "phase"))
+
+
+@click.command()
+@click.argument("symbol", metavar="SYMBOL")
+@click.option("--depth", type=click.IntRange(1, admin.MOST_DEPTH), default=10, help="Levels of each side.")
+@admin_options
+def book(port: LazyPort, as_json: bool, symbol: str, depth: int) -> None:
+    """Show the displayed book of SYMBOL."""
+    found = port().get(f"{admin.BOOK_PATH}{quote(symbol, safe='')}?depth={depth}", admin.Book)
+    if as_json:
+        print_json(found)
+        return
+    rows = []
+    for at in range(max(len(found.bids), len(found.asks))):
+        bid = found.bids[at] if at < len(found.bids) else None
+        ask = found.asks[at] if at < len(found.asks) else None
+        rows.append(
+            (
+                bid.orders if bid else None,
+                bid.volume if bid else None,
+                _price(bid.price_ticks, found.tick_size) if bid else None,
+                _price(ask.price_ticks, found.tick_size) if ask else None,
+                ask.volume if ask else None,
+                ask.orders if ask else None,
+            )
+        )
+    last = _price(found.last_ticks, found.tick_size)
+    title = f"{found.symbol}: {found.phase}, last {last if last is not None else 'none'}, {_time(found.time_ns)}"
+    print_table(title, ("orders", "lots", "bid", "ask", "lots ", "orders "), rows, left=("ask",))
+
+
+@click.command("hash")
+@click.argument(
+    "journal", metavar="[DIR]", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
+@click.option("--at", type=click.IntRange(0), help="With DIR: after so many requests; else after all.")
+@admin_options
+def show_hash(port: LazyPort, as_json: bool, journal: Path | None, at: int | None) -> None:
+    """Show the hash of the market's state: of a running exchange, or made of the journal in DIR, which is only read."""
+    if journal is None:
+        if at is not None:
+            raise click.UsageError("expected --at with the directory of a journal, was without")
+        found = port().get(admin.HASH_PATH, admin.StateHash)
+    else:
+        from deltabook.cli._exchange_files import hash_of
+
+        found = hash_of(journal, at)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{found.hash} after {found.inputs} requests, {_time(found.time_ns)}")

@@ -1,0 +1,62 @@
+"""A group of commands that are loaded when they are named, with one that runs when none is."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+__all__ = ["DefaultCommand", "LazyGroup"]
+
+
+class DefaultCommand(click.Command):
+    """The command that its group stands for: it takes the group's place in the environment and in the TOML file."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if parent is not None:
+            extra = {"auto_envvar_prefix": parent.auto_envvar_prefix, "default_map": parent.default_map, **extra}
+        return super().make_context(info_name, args, parent, **extra)
+
+
+class LazyGroup(click.Group):
+    """Commands by name: a module of this package and an attribute of it, and what each does in one line.
+
+    Without a command's name the command line is that of `default`.
+    """
+
+    def __init__(
+        self, *arguments: Any, places: Mapping[str, tuple[str, str]] | None = None, default: str = "", **options: Any
+    ) -> None:
+        """``places``: command → ``module:attribute`` and its line."""
+        super().__init__(*arguments, **options)
+        self.default = default
+        """Name of the command that runs when none is named; empty for none."""
+        self._places = places or {}
+        self.no_args_is_help = not default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self.default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self._places, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._places[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines: Sequence[tuple[str, str]] = [
+            (name, self._places[name][1]) if name in self._places else (name, self.commands[name].get_short_help_str())
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)

@@ -1,0 +1,43 @@
+"""Values that options of several commands take."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+__all__ = ["PORT", "SECONDS", "parse_speed"]
+
+
+def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
+    """``max`` is None, anything else a factor above 0."""
+    del context, parameter
+    if value == "max":
+        return None
+    try:
+        speed = float(value)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise click.BadParameter(f"expected `max` or a number above 0, was {value!r}")
+    return speed
+
+
+class _Port(click.ParamType[int | None]):
+    """A port to listen at: a number, 0 for any free one, or `none`."""
+
+    name = "port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        text = str(value)
+        if text == "none":
+            return None
+        if text.isascii() and text.isdigit() and int(text) < 65536:
+            return int(text)
+        return self.fail(f"expected a port from 0 to 65535 or `none`, was {text!r}", param, ctx)
+
+
+PORT: Final = _Port()
+"""A port to listen at: a number, 0 for any free one, or `none`."""
+SECONDS: Final = click.FloatRange(0)
+"""A time."""

@@ -1,0 +1,29 @@
+"""Tables for people: as wide as the terminal, and not wrapped where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["print_table"]
+
+_WIDEST: Final = 1 << 20
+"""Characters of a line that goes to a file or a pipe."""
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str]) -> None:
+    """Print rows under a title; columns named in ``left`` are aligned there, the others to the right. None is empty."""
+    table = Table()
+    for name in columns:
+        table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDEST
+    console.print(Text(title))
+    console.print(table)

@@ -1,0 +1,113 @@
+"""The passing of time: expiries, the imbalance of auctions, and the phases of a day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from twisted.logger import Logger
+
+from exchange_server.errors import ExchangeError
+from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
+
+__all__ = ["Day", "DaySchedule"]
+
+_LOOK_S: Final = 0.05
+"""How late an order may expire while nothing else happens."""
+_IMBALANCE_NS: Final = 10**9
+
+
+class DaySchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How long the phases of a day take, in seconds of market time; the day begins with the flow."""
+
+    opening_s: float = 0.0
+    """Opening auction; 0: none."""
+    trading_s: float = 0.0
+    """Continuous trading; 0: without end."""
+    closing_s: float = 0.0
+    """Closing auction; 0: none."""
+
+
+class Day:
+    """Submits what time brings about: a tick when an order expires and each second of an auction, and phases.
+
+    A symbol that an operator has brought into another phase than the schedule's stays in it until the end of the day.
+    A restart begins the seconds of the phase anew that it finds. `stop` is called with the reason when the journal
+    fails.
+    """
+
+    _log = Logger()
+
+    def __init__(self, exchange: Any, timers: Any, schedule: DaySchedule, stop: Callable[[str], None]) -> None:
+        self._exchange = exchange
+        self._timers = timers
+        self._stop = stop
+        stages: list[tuple[PhaseName, float]] = [
+            ("auction-open", schedule.opening_s),
+            ("continuous", schedule.trading_s),
+            ("auction-close", schedule.closing_s),
+        ]
+        self._seconds: dict[PhaseName, float] = {phase: seconds for phase, seconds in stages if seconds > 0}
+        self._phase: PhaseName = "continuous"
+        self._due_ns: int | None = None
+        self._imbalance_ns = 0
+        self._call: Any = None
+
+    def start(self) -> None:
+        """Begin with the phase that the market is in."""
+        phases = {book.phase for book in self._scheduled()}
+        self._phase = next((phase for phase in ("auction-close", "auction-open") if phase in phases), "continuous")
+        self._begin()
+        self._call = self._timers.callLater(_LOOK_S, self._look)
+
+    def stop(self) -> None:
+        """Submit nothing more."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+
+    def _scheduled(self) -> list[Any]:
+        """The books that have phases: not those that follow a recording, nor those whose day is over."""
+        rules = self._exchange.market.rules
+        recorded = rules.replay_symbols if rules.replay_mode == "as-recorded" else ()
+        books = self._exchange.market.books.items()
+        return [book for symbol, book in books if book.phase != "closed" and symbol not in recorded]
+
+    def _begin(self) -> None:
+        seconds = self._seconds.get(self._phase)
+        self._due_ns = None if seconds is None else self._exchange.clock.now_ns() + int(seconds * 1e9)
+
+    def _look(self) -> None:
+        self._call = self._timers.callLater(_LOOK_S, self._look)
+        now_ns = self._exchange.clock.now_ns()
+        if self._due_ns is not None and now_ns >= self._due_ns:
+            self._next_phase()
+        elif self._exchange.market.next_due_ns <= now_ns or self._says_imbalance(now_ns):
+            self._submit([Tick(self._exchange.next_time_ns())])
+
+    def _says_imbalance(self, now_ns: int) -> bool:
+        if now_ns < self._imbalance_ns:
+            return False
+        self._imbalance_ns = now_ns + _IMBALANCE_NS
+        return any(book.phase.startswith("auction") for book in self._exchange.market.books.values())
+
+    def _next_phase(self) -> None:
+        before = self._phase
+        if before == "auction-open":
+            self._phase = "continuous"
+        elif before == "continuous" and "auction-close" in self._seconds:
+            self._phase = "auction-close"
+        else:
+            self._phase = "closed"
+        ends = self._phase == "closed"
+        symbols = [book.symbol for book in self._scheduled() if ends or book.phase == before]
+        first_ns = self._exchange.next_time_ns(count=len(symbols)) if symbols else 0
+        self._submit([Phase(first_ns + at, symbol, self._phase) for at, symbol in enumerate(symbols)])
+        self._log.info("day: {phase} of {symbols} symbols", phase=self._phase, symbols=len(symbols))
+        self._begin()
+
+    def _submit(self, batch: list[AnyInput]) -> None:
+        try:
+            self._exchange.submit(batch)
+        except ExchangeError as error:
+            self._stop(str(error))

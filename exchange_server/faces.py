@@ -1,0 +1,151 @@
+"""The ports of an exchange: which there are, who is connected to them, and their opening and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+
+from exchange_server.config import ExchangeConfig
+from exchange_server.errors import ExchangeConfigurationError, ListenError
+from exchange_server.exchange import Exchange
+from exchange_server.logins import Gate, load_users
+from exchange_server.nasdaq.glimpse import GlimpseServer
+from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
+from exchange_server.nasdaq.mold import MoldRequestServer, MoldSender
+from exchange_server.nasdaq.ouch import OuchServer
+from exchange_server.text import TextServer
+
+__all__ = ["Faces"]
+
+
+class Faces:
+    """The servers that a configuration asks for, over one exchange and on one reactor."""
+
+    def __init__(
+        self,
+        config: ExchangeConfig,
+        exchange: Exchange,
+        itch: ItchEncoder | None,
+        reactor: Any,
+        stop: Callable[[str], None],
+    ) -> None:
+        """``itch`` is the encoder of the ITCH feed, if that is made; ``stop`` ends the exchange with a reason."""
+        self._config = config
+        self._reactor = reactor
+        self._ports: dict[str, Any] = {}
+        self._sender: MoldSender | None = None
+        self._requests: MoldRequestServer | None = None
+        self.tcp: dict[str, tuple[int, Any]] = {}
+        """Port that is wished for and server, by the purpose."""
+        gate = Gate(load_users(Path(config.users_file)), reactor) if config.users_file else None
+        if config.port is not None:
+            self.tcp["text"] = config.port, TextServer(exchange, reactor, config.limits, stop)
+        if itch is not None:
+            self._make_itch(exchange, itch, gate)
+        if config.ouch_port is not None and gate is not None:
+            self.tcp["ouch"] = config.ouch_port, OuchServer(exchange, gate, reactor, config.ouch_limits, stop)
+
+    def _make_itch(self, exchange: Exchange, itch: ItchEncoder, gate: Gate | None) -> None:
+        config, reactor = self._config, self._reactor
+        if config.itch_port is not None:
+            self.tcp["itch"] = config.itch_port, ItchServer(exchange, itch, reactor, config.soup_limits, gate)
+        if config.glimpse_port is not None:
+            self.tcp["glimpse"] = (
+                config.glimpse_port,
+                GlimpseServer(exchange, itch, reactor, config.glimpse_limits, gate),
+            )
+        if config.mold_to:
+            stream = exchange.feeds["itch"]
+            self._sender = MoldSender(
+                stream,
+                exchange.session,
+                reactor,
+                _destination(config.mold_to),
+                is_over=lambda: itch.is_over,
+                interface=config.interface,
+            )
+            if config.mold_port is not None:
+                self._requests = MoldRequestServer(stream.records, exchange.session, reactor, config.mold_limits)
+
+    @property
+    def servers(self) -> dict[str, Any]:
+        """Servers with connections, by the purpose."""
+        return {purpose: server for purpose, (_, server) in self.tcp.items()}
+
+    def open(self) -> dict[str, int]:
+        """Open the ports; gives them by the purpose. Raises `ListenError`, and leaves those open that are."""
+        for purpose, (port, server) in self.tcp.items():
+            self.listen(purpose, port, server, self._config.interface)
+        where, reactor = self._config.interface, self._reactor
+        if self._requests is not None:
+            self._listen("mold-requests", self._config.mold_port or 0, where, reactor.listenUDP, self._requests)
+        if self._sender is not None:
+            # Only a multicast port can be told which address of this machine sends; it can send to anybody.
+            self._listen("mold", 0, where, reactor.listenMulticast, self._sender)
+        return self.ports
+
+    def listen(self, purpose: str, port: int, server: Any, interface: str) -> None:
+        """Open one TCP port more."""
+        self._listen(purpose, port, interface, self._reactor.listenTCP, server)
+
+    def _listen(self, purpose: str, port: int, interface: str, listen: Callable[..., Any], server: Any) -> None:
+        try:
+            self._ports[purpose] = listen(port, server, interface=interface)
+        except CannotListenError as error:
+            raise ListenError(f"expected a free port, was {interface}:{port}: {error.socketError}") from error
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Those that are open, by the purpose."""
+        return {purpose: port.getHost().port for purpose, port in self._ports.items()}
+
+    @property
+    def listeners(self) -> int:
+        """Of the feed, in whatever form."""
+        return sum(self.tcp[name][1].listeners for name in ("text", "itch") if name in self.tcp)
+
+    @property
+    def itch_listeners(self) -> int:
+        """Of the ITCH feed over SoupBinTCP."""
+        return int(self.tcp["itch"][1].listeners) if "itch" in self.tcp else 0
+
+    @property
+    def clients(self) -> int:
+        """Connections that may send orders."""
+        return sum(self.tcp[name][1].clients for name in ("text", "ouch") if name in self.tcp)
+
+    @property
+    def farthest_behind_bytes(self) -> int:
+        """How far the slowest listener is behind."""
+        return max((server.farthest_behind_bytes for _, server in self.tcp.values()), default=0)
+
+    def close(self, *, send: bool) -> None:
+        """Let nobody in any more, then (`send`) execute and send what is there, and close every connection."""
+        for purpose, port in self._ports.items():
+            if purpose in self.tcp:
+                port.stopListening()
+        if send:
+            for _, server in self.tcp.values():
+                server.close()
+            if self._sender is not None:
+                self._sender.close()
+        for purpose, port in self._ports.items():
+            if purpose not in self.tcp:
+                port.stopListening()
+
+
+def _destination(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    numbers = host.split(".")
+    if not (
+        len(numbers) == 4
+        and all(n.isascii() and n.isdigit() and int(n) < 256 for n in numbers)
+        and port.isascii()
+        and port.isdigit()
+        and 0 < int(port) < 65536
+    ):
+        raise ExchangeConfigurationError(f"expected an IPv4 address and a port (HOST:PORT) for datagrams, was {text!r}")
+    return host, int(port)

@@ -1,0 +1,137 @@
+"""What keeps a journal small and safe while the exchange runs: syncs at an interval, and snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from exchange_server.errors import ExchangeError
+
+__all__ = ["Upkeep"]
+
+_LOOK_S: Final = 1.0
+
+
+class Upkeep:
+    """Syncs the journal, and takes snapshots between two turns of the reactor; threads wait for the disk.
+
+    A sync that fails ends the exchange, through `stop`. A snapshot that cannot be written is named in the log, and
+    tried again when the next one is due: the journal has everything.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        exchange: Any,
+        timers: Any,
+        stop: Callable[[str], None],
+        in_thread: Callable[[Callable[[], None]], Any],
+        *,
+        sync_interval_s: float | None,
+        snapshot_inputs: int,
+        snapshot_interval_s: float,
+    ) -> None:
+        """``in_thread`` calls something elsewhere and returns a `Deferred`; a limit of 0 or None is none."""
+        self._exchange = exchange
+        self._timers = timers
+        self._stop = stop
+        self._in_thread = in_thread
+        self._sync_interval_s = sync_interval_s
+        self._snapshot_inputs = snapshot_inputs
+        self._snapshot_interval_s = snapshot_interval_s
+        self._inputs = exchange.snapshot_inputs
+        self._since_s = timers.seconds()
+        self._calls: dict[str, Any] = {}
+        self._is_over = False
+        self.snapshots = 0
+        """Written so far."""
+
+    def start(self) -> None:
+        """Begin."""
+        if self._sync_interval_s is not None:
+            self._later("sync", self._sync_interval_s, self._sync)
+        if self._snapshot_inputs or self._snapshot_interval_s:
+            self._later("look", _LOOK_S, self._look)
+
+    def stop(self) -> None:
+        """Do nothing more by itself."""
+        self._is_over = True
+        for call in self._calls.values():
+            if call.active():
+                call.cancel()
+
+    def _later(self, name: str, delay_s: float, function: Callable[[], None]) -> None:
+        if not self._is_over:
+            self._calls[name] = self._timers.callLater(delay_s, function)
+
+    @property
+    def snapshot_age_s(self) -> float | None:
+        """Seconds since this process wrote a snapshot; None if it has not."""
+        return self._timers.seconds() - self._since_s if self.snapshots else None
+
+    def _sync(self) -> None:
+        done = self._in_thread(self._exchange.journal.sync)
+        done.addCallbacks(lambda _: self._later("sync", self._sync_interval_s or 0.0, self._sync), self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        self._stop(f"expected to sync the journal, was {failure.getErrorMessage()}")
+
+    def _look(self) -> None:
+        inputs = self._exchange.inputs - self._inputs
+        age_s = self._timers.seconds() - self._since_s
+        if inputs and (
+            (self._snapshot_inputs and inputs >= self._snapshot_inputs)
+            or (self._snapshot_interval_s and age_s >= self._snapshot_interval_s)
+        ):
+            self._begin_snapshot()
+        else:
+            self._later("look", _LOOK_S, self._look)
+
+    def _begin_snapshot(self) -> None:
+        """Take one between two requests, and write it in a thread while the market goes on."""
+        begin_s = self._timers.seconds()
+        try:
+            write = self._exchange.begin_snapshot()
+        except ExchangeError as error:
+            self._stop(str(error))
+            return
+        taken_s = self._timers.seconds()
+        self._inputs, self._since_s = self._exchange.inputs, taken_s
+
+        def written(_: object) -> None:
+            self._has_written(taken_s - begin_s)
+
+        self._in_thread(write).addCallbacks(written, self._missed).addBoth(
+            lambda _: self._later("look", _LOOK_S, self._look)
+        )
+
+    def _has_written(self, taken_s: float) -> None:
+        self.snapshots += 1
+        self._log.info(
+            "snapshot after {inputs} requests, taken in {seconds:.3f} s",
+            inputs=self._exchange.snapshot_inputs,
+            seconds=taken_s,
+        )
+
+    def _missed(self, failure: Failure) -> None:
+        self._log.error("no snapshot: {reason}", reason=failure.getErrorMessage())
+
+    def snapshot(self) -> None:
+        """Write one now, while the market waits; raises `ExchangeError` if it cannot be written."""
+        begin_s = self._timers.seconds()
+        self._exchange.snapshot()
+        self._inputs, self._since_s = self._exchange.inputs, self._timers.seconds()
+        self._has_written(self._since_s - begin_s)
+
+    def finish(self) -> None:
+        """Behind the last request: a snapshot, if there was any since the newest one."""
+        self.stop()
+        if self._exchange.inputs > self._exchange.snapshot_inputs:
+            try:
+                self.snapshot()
+            except ExchangeError as error:
+                self._log.error("no snapshot: {reason}", reason=str(error))
