@@ -65,11 +65,12 @@ class SnapshotDirectory:
         """Good snapshots that are not behind an input, the newest first; every byte of them is checked."""
         for inputs in self.inputs():
             if at_most is None or inputs <= at_most:
-                found = self._read(inputs)
+                found = self.read(inputs)
                 if found is not None:
                     yield found
 
-    def _read(self, inputs: int) -> Snapshot | None:
+    def read(self, inputs: int) -> Snapshot | None:
+        """The snapshot at an input, None if there is none or it is damaged."""
         path = self.path(inputs)
         try:
             descriptor = self._disk.open(path, read_only=True)

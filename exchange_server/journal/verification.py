@@ -1,0 +1,182 @@
+"""Whether a journal is what it says: everything is applied again, and all that is there compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from exchange_server.errors import JournalError
+from exchange_server.journal.directory import INPUTS, SNAPSHOTS
+from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.history import History, MakeOutputs, Walk
+from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
+from exchange_server.journal.streams import PRIVATE
+
+__all__ = ["Verified", "verify"]
+
+_COMPARED_BYTES: Final = 1 << 18
+"""Compared at a time."""
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What came out of looking at all of a journal."""
+
+    session: str
+    """Its session."""
+    first: int
+    """The oldest input that is there; the market before it is taken from a snapshot."""
+    inputs: int
+    """The newest."""
+    state_hash: str
+    """Of the market after it."""
+    messages: dict[str, int]
+    """Number of the last message of each form of the feed."""
+    compared_bytes: dict[str, int]
+    """By the name of each stream's file: how many of its bytes are those that follow from the inputs."""
+    snapshots: tuple[int, ...]
+    """The inputs of the snapshots that hold what the market was there."""
+    torn_bytes: int
+    """Behind the last whole record: what a start would cut, or what is being written."""
+    problems: tuple[str, ...]
+    """What is not as it should be, where; none if all is well."""
+
+
+def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) -> Verified:
+    """Look at every record, snapshot and stream in a directory; changes nothing.
+
+    A form of the feed of which there is no file is not compared. If the journal grows meanwhile, an exchange is
+    writing, and what its streams have more or less at their ends is no problem. Raises `JournalError` where there is no journal,
+    or none that can be begun with; damage further on is among the problems.
+    """
+    history = History(directory, make_outputs, disk)
+    head = history.reader.head
+    snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+    waiting = set(snapshots.inputs())
+    # From the beginning; where that is gone, what the oldest good snapshot holds is taken on trust.
+    usable = (number for number in sorted(waiting) if number + 1 >= head.first and snapshots.read(number))
+    oldest = next(usable, 0) if head.first > 1 else 0
+    walk = history.walk(lambda snapshot: snapshot.inputs == oldest)
+    waiting.discard(oldest)
+    comparison = _Comparison(directory, disk, walk.begin)
+    walk.on_output = comparison.take
+    size = _size(directory, disk)
+    good: list[int] = []
+    problems: list[str] = []
+    try:
+        for number in walk.each():
+            if number in waiting:
+                waiting.discard(number)
+                why = _difference(history, snapshots.read(number), walk)
+                if why:
+                    problems.append(f"{snapshots.path(number)}: {snapshots.damaged.get(snapshots.path(number), why)}")
+                else:
+                    good.append(number)
+    except JournalError as error:
+        problems.append(str(error))
+    end = history.reader.end
+    problems += [f"{snapshots.path(number)}: expected inputs up to it, were none" for number in sorted(waiting)]
+    problems += comparison.finish(is_growing=_size(directory, disk) != size)
+    moment = walk.moment()
+    return Verified(
+        session=head.session,
+        first=head.first,
+        inputs=moment.inputs,
+        state_hash=moment.state_hash,
+        messages=moment.messages,
+        compared_bytes=comparison.sizes,
+        snapshots=tuple(good),
+        torn_bytes=end.torn_bytes if end else 0,
+        problems=tuple(problems),
+    )
+
+
+def _size(directory: Path, disk: Disk) -> int:
+    """Bytes of all segments."""
+    total = 0
+    for name in disk.names(directory / INPUTS):
+        descriptor = disk.open(directory / INPUTS / name, read_only=True)
+        total += disk.size(descriptor)
+        disk.close(descriptor)
+    return total
+
+
+def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
+    """What of a snapshot is not as the walk is now; empty if nothing."""
+    if snapshot is None:
+        return "expected a snapshot, was none"
+    again = history.walk(lambda found: found.inputs == snapshot.inputs)
+    if again.begin is None:
+        return "; ".join(again.passed_over)
+    if again.market.state_hash() != walk.market.state_hash():
+        return "expected the market that follows from the inputs, was another"
+    for form, encoder in walk.encoders.items():
+        if msgspec.msgpack.encode(encoder.state()) != msgspec.msgpack.encode(again.encoders[form].state()):
+            return f"expected the feed {form} that follows from the inputs, was another"
+    if again.messages != walk.messages:
+        return f"expected {walk.messages} messages, were {again.messages}"
+    return ""
+
+
+class _Comparison:
+    """Compares the streams' files with what is said again, a piece at a time."""
+
+    def __init__(self, directory: Path, disk: Disk, begin: Snapshot | None) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._said: dict[str, bytearray] = {}
+        self._problems: dict[str, str] = {}
+        self.sizes = {name: at.size_bytes for name, at in begin.streams.items()} if begin else {}
+        """How far each is as it should be."""
+
+    def take(self, name: str, data: bytes) -> None:
+        """More of a stream."""
+        said = self._said.get(name)
+        if said is None:
+            said = self._said[name] = bytearray()
+        said += data
+        if len(said) >= _COMPARED_BYTES:
+            self._compare(name)
+
+    def _compare(self, name: str) -> int:
+        """Compare what was said; gives how many bytes there are behind it, less than none if they are too few."""
+        said, offset = bytes(self._said[name]), self.sizes.get(name, 0)
+        self._said[name].clear()
+        path = self._directory / name
+        if name in self._problems:
+            return 0
+        try:
+            descriptor = self._disk.open(path, read_only=True)
+            try:
+                found = self._disk.pread(descriptor, len(said), offset)
+                rest = self._disk.size(descriptor) - offset - len(said)
+            finally:
+                self._disk.close(descriptor)
+        except FileNotFoundError:
+            found, rest = b"", -len(said)
+        same = len(found) if said.startswith(found) else _same(said, found)
+        if same < len(found):
+            self._problems[name] = f"expected what follows from the inputs in {path}, was other at byte {offset + same}"
+        self.sizes[name] = offset + same
+        return rest
+
+    def finish(self, *, is_growing: bool) -> Sequence[str]:
+        """Compare the rest; gives what is wrong."""
+        for name in sorted(self._said):
+            if not name.startswith(PRIVATE) and not self._disk.is_file(self._directory / name):
+                del self.sizes[name]
+                continue
+            rest = self._compare(name)
+            if rest and not is_growing and name not in self._problems:
+                words = f"{rest} bytes more" if rest > 0 else f"{-rest} bytes less"
+                self._problems[name] = (
+                    f"expected what follows from the inputs in {self._directory / name}, were {words}"
+                )
+        return tuple(self._problems.values())
+
+
+def _same(one: bytes, two: bytes) -> int:
+    """How many bytes at the beginning are equal."""
+    return next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
