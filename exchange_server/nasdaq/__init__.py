@@ -7,6 +7,7 @@ market ──says──▶ itch/ encoder ──▶ stream "itch" ─┬─▶ it
    └──accounts◀──▶ ouch/ ◀──▶ SoupBinTCP clients
 soup.py       a SoupBinTCP port: logins, heartbeats, limits, streams (over ../readers.py, ../audience.py, ../tail.py)
 listening.py  such a port whose clients only listen
+framing.py    messages out of packets, for datagrams and files
 listing.py    which instruments fit the messages, and in which units
 ```
 

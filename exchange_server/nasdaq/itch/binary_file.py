@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import IO, Final
 
+from exchange_server.nasdaq.framing import framed_messages
 from exchange_server.tail import Records
 
-__all__ = ["export", "framed_messages"]
+__all__ = ["export"]
 
 _CHUNK_BYTES: Final = 1 << 20
-
-
-def framed_messages(packets: bytes) -> Iterator[bytes]:
-    """The messages of whole sequenced packets, each behind its length in two bytes."""
-    at, size = 0, len(packets)
-    while at < size:
-        length = packets[at] << 8 | packets[at + 1]
-        end = at + 2 + length
-        # A packet's length counts its type, a message's does not.
-        yield (length - 1).to_bytes(2, "big") + packets[at + 3 : end]
-        at = end
 
 
 def export(records: Records, file: IO[bytes]) -> int:

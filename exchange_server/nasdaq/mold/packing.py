@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from deltabook.wire.mold import HEADER_BYTES, PAYLOAD_LIMIT_BYTES, encode_head
-from exchange_server.nasdaq.itch.binary_file import framed_messages
+from exchange_server.nasdaq.framing import framed_messages
 
 __all__ = ["datagrams"]
 

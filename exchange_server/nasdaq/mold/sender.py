@@ -55,9 +55,8 @@ class MoldSender(DatagramProtocol):
         self._interface = interface
         self._silence_s = silence_s
         self._multicast_ttl = multicast_ttl
-        self._number = stream.records.next_number
-        self._offset = stream.records.size_bytes
-        self._sent_s = 0.0
+        self._number, self._offset = 1, 0
+        self._sent_s = float("-inf")
         self._send_call: Any = None
         self._beat_call: Any = None
         self.datagrams = 0
@@ -71,6 +70,7 @@ class MoldSender(DatagramProtocol):
             self.transport.setOutgoingInterface(self._interface)
             self.transport.setTTL(self._multicast_ttl)
             self.transport.setLoopbackMode(True)
+        self._number, self._offset = self._stream.records.next_number, self._stream.records.size_bytes
         self._stream.on_append.append(self._news)
         self._beat()
 

@@ -1,8 +1,8 @@
-"""The ITCH server over in-memory transports."""
+"""The SoupBinTCP server over in-memory transports, as the ITCH feed's port."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,113 +10,27 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 
 from deltabook.wire.soupbin import (
     LoginAccepted,
     LoginRejected,
     LoginRequest,
-    Packet,
-    PacketSplitter,
     encode_login,
     encode_packet,
     parse_login_reply,
 )
-from exchange_server.clock import MarketClock
-from exchange_server.exchange import Exchange
-from exchange_server.inputs import AGENT, Input
-from exchange_server.journal import Journal
-from exchange_server.nasdaq import ItchFeed, ItchServer, SoupLimits
 from exchange_server.tail import CHUNK_BYTES
-from tests.generators.market import RULES
-
-BEGINNING = 7
-"""Messages before the first order: three events, and two for each of the two symbols."""
-
-
-class Wire(StringTransport):
-    """A transport that can be slow, and a client's view of what it got."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.writes: list[bytes] = []
-        self.splitter = PacketSplitter()
-        self.aborting = False
-
-    def write(self, data: bytes) -> None:
-        self.writes.append(data)
-
-    def abortConnection(self) -> None:
-        self.aborting = True
-        self.disconnecting = True
-
-    def take(self) -> list[Packet]:
-        data, self.writes = b"".join(self.writes), []
-        return self.splitter.split(data)
-
-
-class Floor:
-    """An exchange with its ITCH server and clients."""
-
-    def __init__(self, path: Path, **limits: Any) -> None:
-        self.clock = Clock()
-        journal = Journal(path, RULES, lambda: "SESSION1")
-        self.feed = ItchFeed(path / "feed.itch", RULES)
-        self.exchange = Exchange(journal, MarketClock(self.clock.seconds, 1_000_000), self.feed.take)
-        self.server = ItchServer(self.feed, self.exchange.session, self.clock, SoupLimits(**limits))
-
-    def connect(self, login: LoginRequest | None = None) -> tuple[Any, Any]:
-        connection: Any = self.server.buildProtocol(None)
-        wire: Any = Wire()
-        connection.makeConnection(wire)
-        if login is not None:
-            connection.dataReceived(encode_login(login))
-        return connection, wire
-
-    def quote(self, count: int = 1, *, turn: bool = True) -> None:
-        """Somebody rests orders."""
-        times = [self.exchange.next_time_ns() for _ in range(count)]
-        self.exchange.submit([Input(AGENT, time, 0, 0, 4, "B", 1, 50, "ACME") for time in times])
-        if turn:
-            self.clock.advance(0)
-
-    def pass_time(self, seconds: float, *talking: Any) -> None:
-        """These clients say that they are there, the others are silent."""
-        for _ in range(int(seconds * 4)):
-            self.clock.advance(0.25)
-            for connection in talking:
-                connection.dataReceived(encode_packet(b"R"))
-
-    def close(self) -> None:
-        self.feed.close()
-        self.exchange.close()
+from tests.generators.soup_lab import BEGINNING, SoupFloor, messages, reasons, types
 
 
 @pytest.fixture
-def floor(tmp_path: Path) -> Iterator[Floor]:
-    floor = Floor(tmp_path)
+def floor(tmp_path: Path) -> Iterator[SoupFloor]:
+    floor = SoupFloor(tmp_path)
     yield floor
     floor.close()
 
 
-def types(packets: list[Packet]) -> str:
-    return b"".join(packet.type for packet in packets).decode()
-
-
-def messages(packets: list[Packet]) -> list[bytes]:
-    return [packet.payload for packet in packets if packet.type == b"S"]
-
-
-def reasons(packets: list[Packet]) -> str:
-    return " ".join(packet.payload.decode() for packet in packets if packet.type == b"+")
-
-
-def whole_feed(floor: Floor) -> list[bytes]:
-    return messages(PacketSplitter().split(floor.feed.records.read(0, 1 << 30)))
-
-
-def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_behind_the_burst(floor: Floor) -> None:
+def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_behind_the_burst(floor: SoupFloor) -> None:
     floor.quote(2)
     _, wire = floor.connect(LoginRequest(sequence=0))
     reply, *rest = wire.take()
@@ -125,31 +39,31 @@ def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_behind_the_b
     floor.quote(2)
     packets = wire.take()
     assert types(packets) == "SSH"
-    assert messages(packets) == whole_feed(floor)[-2:]
+    assert messages(packets) == floor.whole_feed()[-2:]
 
 
-def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Floor) -> None:
+def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: SoupFloor) -> None:
     floor.quote(1000)
     for first in (1, 2, BEGINNING, 500, 1000, BEGINNING + 1001):
         _, wire = floor.connect(LoginRequest("joe", "secret", "SESSION1", first))
         floor.quote(1)
         reply, *rest = wire.take()
         assert parse_login_reply(reply) == LoginAccepted("SESSION1", first)
-        assert messages(rest) == whole_feed(floor)[first - 1 :]
+        assert messages(rest) == floor.whole_feed()[first - 1 :]
 
 
-def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: Floor) -> None:
+def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: SoupFloor) -> None:
     floor.quote(3)
     floor.quote(1, turn=False)
     _, first = floor.connect(LoginRequest())
     _, now = floor.connect(LoginRequest(sequence=0))
     floor.clock.advance(0)
     floor.quote(1)
-    assert messages(first.take()) == whole_feed(floor)
-    assert messages(now.take()) == whole_feed(floor)[-1:]
+    assert messages(first.take()) == floor.whole_feed()
+    assert messages(now.take()) == floor.whole_feed()[-1:]
 
 
-def test_a_burst_is_one_write_for_each_listener(floor: Floor) -> None:
+def test_a_burst_is_one_write_for_each_listener(floor: SoupFloor) -> None:
     floor.quote()
     wires = [floor.connect(LoginRequest())[1] for _ in range(3)]
     for wire in wires:
@@ -167,7 +81,7 @@ def test_a_burst_is_one_write_for_each_listener(floor: Floor) -> None:
         (LoginRequest(sequence=9), "expected a sequence up to 1, was 9"),
     ],
 )
-def test_a_login_to_what_is_not_there_is_rejected(floor: Floor, login: LoginRequest, words: str) -> None:
+def test_a_login_to_what_is_not_there_is_rejected(floor: SoupFloor, login: LoginRequest, words: str) -> None:
     _, wire = floor.connect(login)
     reply, *rest = wire.take()
     assert parse_login_reply(reply) == LoginRejected("S")
@@ -187,7 +101,7 @@ def test_a_login_to_what_is_not_there_is_rejected(floor: Floor, login: LoginRequ
         (True, encode_packet(b"?"), "was a packet b'?'"),
     ],
 )
-def test_malformed_bytes_close_that_connection_alone(floor: Floor, before: bool, data: bytes, words: str) -> None:
+def test_malformed_bytes_close_that_connection_alone(floor: SoupFloor, before: bool, data: bytes, words: str) -> None:
     _, other = floor.connect(LoginRequest())
     connection, wire = floor.connect(LoginRequest() if before else None)
     connection.dataReceived(data)
@@ -196,7 +110,7 @@ def test_malformed_bytes_close_that_connection_alone(floor: Floor, before: bool,
     connection.dataReceived(b"more")
     floor.quote()
     assert wire.writes == []
-    assert messages(other.take()) == whole_feed(floor)
+    assert messages(other.take()) == floor.whole_feed()
     assert not other.disconnecting
 
 
@@ -205,7 +119,7 @@ def test_malformed_bytes_close_that_connection_alone(floor: Floor, before: bool,
 )
 def test_whatever_a_client_sends_others_listen_undisturbed(data: list[bytes]) -> None:
     with TemporaryDirectory() as directory:
-        floor = Floor(Path(directory))
+        floor = SoupFloor(Path(directory))
         _, other = floor.connect(LoginRequest())
         connection, wire = floor.connect()
         for part in data:
@@ -214,12 +128,12 @@ def test_whatever_a_client_sends_others_listen_undisturbed(data: list[bytes]) ->
         packets = wire.take()
         if wire.disconnecting:
             assert reasons(packets) or types(packets) == "A"
-        assert messages(other.take()) == whole_feed(floor)
+        assert messages(other.take()) == floor.whole_feed()
         assert not other.disconnecting
         floor.close()
 
 
-def test_debug_heartbeats_and_messages_of_a_listener_have_no_effect(floor: Floor) -> None:
+def test_debug_heartbeats_and_messages_of_a_listener_have_no_effect(floor: SoupFloor) -> None:
     connection, wire = floor.connect()
     connection.dataReceived(encode_packet(b"+", b"hello") + encode_login(LoginRequest())[:20])
     connection.dataReceived(encode_login(LoginRequest())[20:] + encode_packet(b"R") + encode_packet(b"U", b"order"))
@@ -227,14 +141,14 @@ def test_debug_heartbeats_and_messages_of_a_listener_have_no_effect(floor: Floor
     assert not wire.disconnecting
 
 
-def test_a_logout_closes(floor: Floor) -> None:
+def test_a_logout_closes(floor: SoupFloor) -> None:
     connection, wire = floor.connect(LoginRequest())
     connection.dataReceived(encode_packet(b"O"))
     assert wire.disconnecting
     assert not wire.aborting
 
 
-def test_heartbeats_follow_silence_and_nothing_else(floor: Floor) -> None:
+def test_heartbeats_follow_silence_and_nothing_else(floor: SoupFloor) -> None:
     connection, wire = floor.connect(LoginRequest())
     wire.take()
     floor.pass_time(0.75, connection)
@@ -249,7 +163,7 @@ def test_heartbeats_follow_silence_and_nothing_else(floor: Floor) -> None:
     assert not wire.disconnecting
 
 
-def test_a_client_that_says_nothing_is_cut(floor: Floor) -> None:
+def test_a_client_that_says_nothing_is_cut(floor: SoupFloor) -> None:
     talking, wire = floor.connect(LoginRequest())
     _, silent = floor.connect(LoginRequest())
     _, hasty = floor.connect(LoginRequest(heartbeat_ms=3000))
@@ -270,7 +184,7 @@ def test_a_client_that_says_nothing_is_cut(floor: Floor) -> None:
     assert not wire.disconnecting
 
 
-def test_a_connection_without_a_login_is_closed(floor: Floor) -> None:
+def test_a_connection_without_a_login_is_closed(floor: SoupFloor) -> None:
     connection, wire = floor.connect()
     connection.dataReceived(b"\x00")
     floor.clock.advance(10)
@@ -279,7 +193,7 @@ def test_a_connection_without_a_login_is_closed(floor: Floor) -> None:
 
 
 def test_there_is_room_for_so_many_connections(tmp_path: Path) -> None:
-    floor = Floor(tmp_path, connections=2)
+    floor = SoupFloor(tmp_path, connections=2)
     first, _ = floor.connect(LoginRequest())
     floor.connect()
     _, third = floor.connect()
@@ -290,7 +204,7 @@ def test_there_is_room_for_so_many_connections(tmp_path: Path) -> None:
     floor.close()
 
 
-def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: Floor) -> None:
+def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: SoupFloor) -> None:
     slow, wire = floor.connect(LoginRequest())
     _, other = floor.connect(LoginRequest())
     slow.pauseProducing()
@@ -301,10 +215,10 @@ def test_a_slow_listener_is_not_written_to_and_gets_the_rest_from_disk(floor: Fl
     slow.resumeProducing()
     assert max(map(len, wire.writes)) <= CHUNK_BYTES + 3
     floor.quote()
-    assert messages(wire.take()) == whole_feed(floor)
+    assert messages(wire.take()) == floor.whole_feed()
 
 
-def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor) -> None:
+def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: SoupFloor) -> None:
     floor.quote(20_000)
     connection, wire = floor.connect()
     write = wire.write
@@ -319,12 +233,12 @@ def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor
         floor.quote()
         connection.resumeProducing()
     assert len(wire.writes) > 5
-    assert messages(wire.take()) == whole_feed(floor)
+    assert messages(wire.take()) == floor.whole_feed()
 
 
 @pytest.mark.parametrize("limit", [{"lag_bytes": 4000}, {"stall_s": 3.0}])
 def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Path, limit: dict[str, float]) -> None:
-    floor = Floor(tmp_path, **limit)
+    floor = SoupFloor(tmp_path, **limit)
     slow, wire = floor.connect(LoginRequest())
     other, quick = floor.connect(LoginRequest())
     slow.pauseProducing()
@@ -338,7 +252,7 @@ def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Pat
     floor.close()
 
 
-def test_the_session_ends_with_its_timestamps(floor: Floor) -> None:
+def test_the_session_ends_with_its_timestamps(floor: SoupFloor) -> None:
     floor.quote()
     connection, wire = floor.connect(LoginRequest())
     floor.exchange.clock.advance_to(2**48)
@@ -354,26 +268,92 @@ def test_the_session_ends_with_its_timestamps(floor: Floor) -> None:
 
 
 def test_a_restarted_exchange_gives_the_same_bytes(tmp_path: Path) -> None:
-    floor = Floor(tmp_path)
+    floor = SoupFloor(tmp_path)
     for count in (3, 500, 40):
         floor.quote(count)
-    before = floor.feed.records.read(0, 1 << 30)
+    before = floor.feed.read(0, 1 << 30)
     floor.close()
-    again = Floor(tmp_path)
-    assert again.feed.records.read(0, 1 << 30) == before
-    assert again.feed.next_sequence == BEGINNING + 544
-    _, wire = again.connect(LoginRequest(session="SESSION1", sequence=again.feed.next_sequence))
+    again = SoupFloor(tmp_path)
+    assert again.feed.read(0, 1 << 30) == before
+    assert again.feed.next_number == BEGINNING + 544
+    _, wire = again.connect(LoginRequest(session="SESSION1", sequence=again.feed.next_number))
     again.quote()
     assert types(wire.take()) == "AHSH"
     again.close()
 
 
-def test_an_exchange_that_stops_sends_what_there_is_first(floor: Floor) -> None:
+def test_an_exchange_that_stops_sends_what_there_is_first(floor: SoupFloor) -> None:
     _, wire = floor.connect(LoginRequest())
     floor.quote(turn=False)
     floor.server.close()
     packets = wire.take()
-    assert messages(packets) == whole_feed(floor)
+    assert messages(packets) == floor.whole_feed()
     assert "the exchange stops" in reasons(packets)
     assert "Z" not in types(packets), "the session goes on when it is started again"
     assert (wire.disconnecting, wire.aborting) == (True, False)
+
+
+class Later:
+    """A gate that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.answers: list[Callable[[Any, str], None]] = []
+
+    def check(self, name: str, password: str, host: str, then: Callable[[Any, str], None]) -> None:
+        """Somebody knocks."""
+        self.asked.append((name, password, host))
+        self.answers.append(then)
+
+
+def test_what_a_client_sends_before_its_login_is_answered_waits(tmp_path: Path) -> None:
+    gate = Later()
+    floor = SoupFloor(tmp_path, gate=gate)
+    connection, wire = floor.connect(LoginRequest("joe", "secret"))
+    connection.dataReceived(encode_packet(b"R") + encode_packet(b"O")[:2])
+    connection.dataReceived(encode_packet(b"O")[2:])
+    assert wire.take() == []
+    assert gate.asked == [("joe", "secret", "?")]
+    assert not wire.disconnecting
+    gate.answers[0]("joe", "")
+    assert types(wire.take()) == "AH+"
+    assert wire.disconnecting
+    floor.close()
+
+
+def test_whom_the_gate_does_not_let_in_is_rejected_with_its_reason(tmp_path: Path) -> None:
+    gate = Later()
+    floor = SoupFloor(tmp_path, gate=gate)
+    _, wire = floor.connect(LoginRequest("joe", "wrong"))
+    gate.answers[0](None, "expected a user and its password")
+    reply, *rest = wire.take()
+    assert parse_login_reply(reply) == LoginRejected("A")
+    assert "expected a user and its password" in reasons(rest)
+    assert wire.disconnecting
+    floor.close()
+
+
+def test_an_answer_to_a_client_that_has_gone_has_no_effect(tmp_path: Path) -> None:
+    gate = Later()
+    floor = SoupFloor(tmp_path, gate=gate)
+    gone, wire = floor.connect(LoginRequest("joe", "secret"))
+    gone.connectionLost()
+    other, late = floor.connect(LoginRequest("joe", "secret"))
+    floor.clock.advance(10)
+    assert "no login within 10 s" in reasons(late.take())
+    gate.answers[0]("joe", "")
+    gate.answers[1](None, "no")
+    assert wire.take() == late.take() == []
+    assert floor.server.listeners == 0
+    other.connectionLost()
+    floor.close()
+
+
+def test_a_client_cannot_make_the_server_hold_much_before_its_login_is_answered(tmp_path: Path) -> None:
+    floor = SoupFloor(tmp_path, gate=Later())
+    connection, wire = floor.connect(LoginRequest("joe", "secret"))
+    for _ in range(70):
+        connection.dataReceived(encode_packet(b"U", bytes(1000)))
+    assert wire.disconnecting
+    assert "before the answer to a login" in reasons(wire.take())
+    floor.close()

@@ -1,0 +1,117 @@
+"""An exchange with its ITCH and GLIMPSE servers on a simulated clock, and clients on transports in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from deltabook.wire.soupbin import LoginRequest, Packet, PacketSplitter, encode_login, encode_packet
+from deltabook.wire.symbols import Instrument
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.journal import Journal
+from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
+from exchange_server.matching.outputs import Now
+from exchange_server.nasdaq.glimpse import GlimpseLimits, GlimpseServer
+from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
+from exchange_server.nasdaq.soup import SoupLimits
+
+__all__ = ["BEGINNING", "RULES", "SoupFloor", "SoupWire", "messages", "reasons", "types"]
+
+RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX", "0.0025", "100")))
+
+BEGINNING = 7
+"""Messages before the first order: three events, and two for each of the two symbols."""
+
+
+class SoupWire(StringTransport):
+    """A transport that can be slow, and a client's view of what it got."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.writes: list[bytes] = []
+        self.splitter = PacketSplitter()
+        self.aborting = False
+
+    def write(self, data: bytes) -> None:
+        """Sent by the server."""
+        self.writes.append(data)
+
+    def abortConnection(self) -> None:
+        """Closed by the server, with what was not sent yet thrown away."""
+        self.aborting = True
+        self.disconnecting = True
+
+    def take(self) -> list[Packet]:
+        """The packets since the last call."""
+        data, self.writes = b"".join(self.writes), []
+        return self.splitter.split(data)
+
+
+class SoupFloor:
+    """An exchange, its servers and their clients."""
+
+    def __init__(self, path: Path, rules: MarketRules = RULES, gate: Any = None, **limits: Any) -> None:
+        self.clock = Clock()
+        now = Now()
+        self.encoder = ItchEncoder(rules, now)
+        journal = Journal(path, rules, lambda: "SESSION1", "never")
+        market_clock = MarketClock(self.clock.seconds, 1_000_000)
+        self.exchange = Exchange(journal, market_clock, {"itch": self.encoder}, (), now=now)
+        self.feed = self.exchange.feeds["itch"].records
+        self.server = ItchServer(self.exchange, self.encoder, self.clock, SoupLimits(**limits), gate)
+        self.glimpse = GlimpseServer(self.exchange, self.encoder, self.clock, GlimpseLimits(), gate)
+
+    def connect(self, login: LoginRequest | None = None, server: Any = None) -> tuple[Any, Any]:
+        """A connection to a server (of the feed, unless said otherwise), and its client's end."""
+        connection: Any = (server or self.server).buildProtocol(None)
+        wire: Any = SoupWire()
+        connection.makeConnection(wire)
+        if login is not None:
+            connection.dataReceived(encode_login(login))
+        return connection, wire
+
+    def submit(self, *batch: AnyInput) -> list[int | str]:
+        """Inputs without the turn of the reactor that hands out what comes of them."""
+        return self.exchange.submit(batch)
+
+    def quote(self, count: int = 1, *, turn: bool = True) -> None:
+        """Somebody rests orders."""
+        first = self.exchange.next_time_ns(count=count)
+        self.submit(*(Enter(first + n, 0, 4, 0, "ACME", "B", 1, 50) for n in range(count)))
+        if turn:
+            self.clock.advance(0)
+
+    def pass_time(self, seconds: float, *talking: Any) -> None:
+        """These clients say that they are there, the others are silent."""
+        for _ in range(int(seconds * 4)):
+            self.clock.advance(0.25)
+            for connection in talking:
+                connection.dataReceived(encode_packet(b"R"))
+
+    def whole_feed(self) -> list[bytes]:
+        """All messages of the session."""
+        return messages(PacketSplitter().split(self.feed.read(0, 1 << 30)))
+
+    def close(self) -> None:
+        """Close the journal."""
+        self.exchange.close()
+
+
+def types(packets: Iterable[Packet]) -> str:
+    """The packets' letters."""
+    return b"".join(packet.type for packet in packets).decode()
+
+
+def messages(packets: Iterable[Packet]) -> list[bytes]:
+    """The sequenced ones' messages."""
+    return [packet.payload for packet in packets if packet.type == b"S"]
+
+
+def reasons(packets: Iterable[Packet]) -> str:
+    """What the server says in words."""
+    return " ".join(packet.payload.decode() for packet in packets if packet.type == b"+")
