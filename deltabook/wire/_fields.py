@@ -10,6 +10,7 @@ __all__ = ["int64", "is_symbol"]
 
 _LARGEST: Final = str(2**63 - 1)
 _SMALLEST: Final = str(2**63)
+_SAFE_DIGITS: Final = len(_LARGEST)
 _SYMBOL_LIMIT: Final = 16
 
 
@@ -18,6 +19,8 @@ def int64(text: str, name: str, line: bytes) -> int:
 
     Digits, with a minus before them or without: no blanks, no plus and no underscores.
     """
+    if text.isdigit() and len(text) < _SAFE_DIGITS:
+        return int(text)
     digits, limit = (text[1:], _SMALLEST) if text[:1] == "-" else (text, _LARGEST)
     if digits.isdigit() and (len(digits) < len(limit) or (len(digits) == len(limit) and digits <= limit)):
         return int(text)

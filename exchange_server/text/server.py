@@ -71,7 +71,7 @@ class TextServer(Factory):
         self._stop = stop
         self._feed: Audience[TextConnection] = Audience(exchange.feeds["text"], self._announce, self._feed_beat)
         self._brokers: dict[int, Broker] = {}
-        self._accounts = sum(a is not None and a.protocol == PROTOCOL for a in exchange.market.accounts)
+        self._accounts = sum(account.protocol == PROTOCOL for account in exchange.market.accounts)
         self._pending: list[tuple[text.Request, Account]] = []
         self._flush_call: Any = None
         self._news: list[Audience[TextConnection]] = []
@@ -81,7 +81,7 @@ class TextServer(Factory):
 
     def startFactory(self) -> None:
         """The port opens: what connections ended with the last process is made up for."""
-        self._submit([item for a in self.exchange.market.accounts if a is not None for item in self._orphans(a)])
+        self._submit([item for account in self.exchange.market.accounts for item in self._orphans(account)])
 
     def buildProtocol(self, addr: IAddress | None) -> TextConnection:
         """A connection."""

@@ -7,67 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 
 from deltabook.wire import text
-from exchange_server.clock import MarketClock
-from exchange_server.exchange import Exchange
-from exchange_server.inputs import AGENT, Input
-from exchange_server.journal import Journal
-from exchange_server.text import Limits, TextServer
-from tests.generators.market import RULES
-
-
-class Wire(StringTransport):
-    """A transport that can be slow, and a client's view of what it got."""
-
-    def abortConnection(self) -> None:
-        self.aborting = True
-        self.disconnecting = True
-
-    def take(self) -> list[str]:
-        lines = bytes(self.io.getvalue()).decode().splitlines()
-        self.io.seek(0)
-        self.io.truncate()
-        return lines
-
-
-class Floor:
-    """An exchange with its server and clients."""
-
-    def __init__(self, path: Path, **limits: object) -> None:
-        self.clock = Clock()
-        self.exchange = Exchange(Journal(path, RULES, lambda: "SESSION1"), MarketClock(self.clock.seconds, 1_000_000))
-        self.failures: list[str] = []
-        self.server = TextServer(self.exchange, self.clock, Limits(**limits), self.failures.append)  # type: ignore[arg-type]
-
-    def connect(self, login: str = "") -> tuple[Any, Any]:
-        connection: Any = self.server.buildProtocol(None)
-        wire: Any = Wire()  # type: ignore[no-untyped-call]
-        connection.makeConnection(wire)
-        if login:
-            connection.dataReceived(login.encode() + b"\n")
-        return connection, wire
-
-    def quote(self, count: int = 1) -> None:
-        """Somebody rests orders."""
-        self.server.submit(
-            [Input(AGENT, self.exchange.next_time_ns(), 0, 0, 4, "B", 1, 50, "ACME") for _ in range(count)]
-        )
-        self.clock.advance(0)
+from exchange_server.journal import FsyncPolicy
+from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.inputs import Enter
+from tests.generators.text_floor import Floor, fields, sequenced
 
 
 @pytest.fixture
 def floor(tmp_path: Path) -> Iterator[Floor]:
     floor = Floor(tmp_path)
     yield floor
-    floor.exchange.close()
-
-
-def sequenced(lines: list[str]) -> list[int]:
-    """Numbers of the lines that are not heartbeats; the login's reply is left out."""
-    return [int(f[0]) for f in (line.split(",") for line in lines) if len(f) >= 8 and f[4] != "H"]
+    floor.close()
 
 
 def test_a_listener_from_now_gets_what_happens_next_and_a_heartbeat_after_the_burst(floor: Floor) -> None:
@@ -85,13 +37,12 @@ def test_a_listener_may_begin_anywhere_and_misses_and_doubles_nothing(floor: Flo
     for first in (1, 2, 500, 1000, 1001):
         _, wire = floor.connect(f"1,SESSION1,{first}")
         floor.quote(1)
-        assert sequenced(wire.take()) == list(range(first, floor.exchange.market.next_sequence))
+        assert sequenced(wire.take()) == list(range(first, floor.next_number))
 
 
 def test_a_listener_that_comes_between_a_batch_and_its_broadcast_gets_it_once(floor: Floor) -> None:
     floor.quote(3)
-    batch = [Input(AGENT, floor.exchange.next_time_ns(), 0, 0, 4, "B", 1, 50, "ACME")]
-    floor.server.submit(batch)
+    floor.exchange.submit([floor.timed(Enter(0, 0, 4, 0, "ACME", "B", 1, 50))])
     _, wire = floor.connect("1,,1")
     _, now = floor.connect("1")
     floor.clock.advance(0)
@@ -153,7 +104,7 @@ def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: Floor
         floor.quote(1)
         connection.resumeProducing()
     got += wire.take()
-    assert sequenced(got) == list(range(1, floor.exchange.market.next_sequence))
+    assert sequenced(got) == list(range(1, floor.next_number))
 
 
 def test_a_listener_that_falls_too_far_behind_is_cut_and_nobody_else(tmp_path: Path) -> None:
@@ -162,7 +113,7 @@ def test_a_listener_that_falls_too_far_behind_is_cut_and_nobody_else(tmp_path: P
     _, other = floor.connect("1")
     slow.pauseProducing()
     floor.quote(100)
-    assert getattr(wire, "aborting", False)
+    assert wire.aborting
     assert not other.disconnecting
     assert sequenced(other.take()) == list(range(1, 101))
 
@@ -172,7 +123,7 @@ def test_a_listener_that_takes_nothing_for_long_is_cut(tmp_path: Path) -> None:
     slow, wire = floor.connect("1")
     slow.pauseProducing()
     floor.clock.pump([1.0] * 31)
-    assert getattr(wire, "aborting", False)
+    assert wire.aborting
 
 
 def test_silence_is_broken_by_heartbeats(floor: Floor) -> None:
@@ -185,20 +136,44 @@ def test_silence_is_broken_by_heartbeats(floor: Floor) -> None:
     assert [line.split(",")[3:5] for line in client.take()] == [["7", "H"]]
 
 
-def test_requests_of_one_turn_are_answered_in_order_with_one_write(floor: Floor) -> None:
+ROUND = b"1,0,0,7,B,5,100,ACME\n2,0,0,7,S,2,100,ACME\r\n3,0,1,7,D,0,0,ACME\n"
+ANSWERS = [
+    ["A", "5", "100", "ACME", "1", "B"],
+    ["A", "2", "100", "ACME", "2", "S"],
+    ["E", "2", "100", "ACME", "1", "maker"],
+    ["F", "2", "100", "ACME", "2", "taker"],
+    ["D", "3", "100", "ACME", "1", "user"],
+]
+
+
+@pytest.mark.parametrize("fsync", ["never", "interval", "always"])
+def test_requests_of_one_turn_are_answered_in_order_with_one_write(tmp_path: Path, fsync: FsyncPolicy) -> None:
+    floor = Floor(tmp_path, fsync=fsync)
     connection, wire = floor.connect("0,7")
     assert wire.take()[0] == "A,SESSION1,1,0"
-    connection.dataReceived(b"1,0,0,7,B,5,100,ACME\n2,0,0,7,S,2,100,ACME\r\n3,0,1,7,D,0,0,ACME\n")
-    assert wire.take() == []
+    wire.writes = 0
+    connection.dataReceived(ROUND)
+    assert wire.writes == 0
     floor.clock.advance(0)
-    assert [line.split(",")[4:] for line in wire.take()] == [
-        ["A", "5", "100", "ACME", "1", "B"],
-        ["A", "2", "100", "ACME", "2", "S"],
-        ["E", "2", "100", "ACME", "1", "maker"],
-        ["F", "2", "100", "ACME", "2", "taker"],
-        ["D", "3", "100", "ACME", "1", "user"],
-        ["H", "0", "0", "", "0", ""],
-    ]
+    assert wire.writes == 1
+    lines = wire.take()
+    assert fields(lines) == ANSWERS
+    assert lines[-1].split(",")[4:] == ["H", "0", "0", "", "0", ""]
+    floor.close()
+
+
+def test_with_a_sync_for_every_batch_all_that_came_in_a_turn_is_one(tmp_path: Path) -> None:
+    floor = Floor(tmp_path, fsync="always")
+    connections = [floor.connect(f"0,{broker}") for broker in (7, 8)]
+    floor.clock.advance(0)
+    before, floor.syncs = floor.exchange.inputs, 0
+    for number, broker in enumerate((7, 8, 7)):
+        connections[broker - 7][0].dataReceived(b"%d,0,0,%d,B,5,100,ACME\n" % (number + 1, broker))
+    assert (floor.exchange.inputs, floor.syncs) == (before, 0)
+    floor.clock.advance(0)
+    assert (floor.exchange.inputs, floor.syncs) == (before + 3, 1)
+    assert [len(fields(wire.take())) for _, wire in connections] == [2, 1]
+    floor.close()
 
 
 def test_a_retransmission_is_answered_and_not_executed(floor: Floor) -> None:
@@ -267,8 +242,142 @@ def test_a_connection_without_a_login_is_closed_and_too_many_are_not_let_in(tmp_
 def test_a_journal_that_cannot_be_written_stops_the_exchange_before_anybody_is_answered(floor: Floor) -> None:
     connection, wire = floor.connect("0,7")
     wire.clear()
-    floor.exchange.journal.inputs.close()
+    floor.exchange.journal.close()
     connection.dataReceived(b"1,0,0,7,B,5,100,ACME\n")
     floor.clock.advance(0)
     assert len(floor.failures) == 1
     assert wire.take() == []
+
+
+def test_all_connections_of_a_broker_get_its_stream_and_share_its_client_ids(floor: Floor) -> None:
+    first, one = floor.connect("0,7")
+    second, two = floor.connect("0,7")
+    assert floor.server.clients == 2
+    first.dataReceived(b"1,0,0,7,B,5,100,ACME\n")
+    second.dataReceived(b"1,0,0,7,B,9,100,ACME\n2,0,1,7,X,2,0,ACME\n")
+    floor.clock.advance(0)
+    told = [["A", "5", "100", "ACME", "1", "B"], ["X", "2", "100", "ACME", "2", "user"]]
+    assert fields(one.take()) == told
+    assert [f for f in fields(two.take()) if f[0] != "R"] == told
+
+
+def test_requests_have_options_replace_and_cancel_all(floor: Floor) -> None:
+    connection, wire = floor.connect("0,7")
+    _, listener = floor.connect("1,,1")
+    requests = [
+        "1,0,0,7,S,9,100,ACME,show=4",
+        "2,0,0,7,B,4,100,ACME,ioc;min=4",
+        "3,0,0,7,B,3,90,GLOBEX,stop=95",
+        "4,0,0,7,B,3,90,ACME",
+        "5,0,4,7,U,3,91,GLOBEX",
+        "6,0,5,7,U,3,90,ACME",
+        "7,0,0,7,M,0,0,ACME",
+        "8,0,0,7,B,1,90,ACME,post;hidden",
+    ]
+    connection.dataReceived("".join(line + "\n" for line in requests).encode())
+    floor.clock.advance(0)
+    said = [(f[0], f[1], f[4]) for f in fields(wire.take())]
+    assert said == [
+        ("A", "9", "1"),
+        ("A", "4", "2"),
+        ("E", "4", "1"),
+        ("F", "4", "2"),
+        ("N", "4", "1"),
+        ("A", "3", "3"),
+        ("A", "3", "4"),
+        ("U", "3", "5"),
+        ("U", "3", "6"),
+        ("D", "3", "4"),
+        ("D", "5", "1"),
+        ("R", "1", "8"),
+    ]
+    assert [line.split(",")[4:6] for line in listener.take()[1:] if ",H," not in line] == [
+        ["S", "4"],
+        ["F", "4"],
+        ["S", "4"],
+        ["B", "3"],
+        ["D", "3"],
+        ["D", "4"],
+    ]
+
+
+def test_what_an_account_may_do_is_bounded_and_said(tmp_path: Path) -> None:
+    floor = Floor(tmp_path, account=AccountLimits(open_orders=2))
+    connection, wire = floor.connect("0,7")
+    connection.dataReceived(b"".join(b"%d,0,0,7,B,1,90,ACME\n" % n for n in (1, 2, 3)))
+    floor.clock.advance(0)
+    lines = fields(wire.take())
+    assert [line[0] for line in lines] == ["A", "A", "R"]
+    assert "has 2 live orders and may have no more" in lines[-1][-1]
+    floor.close()
+
+
+def test_an_account_takes_over_the_limits_of_now_when_its_broker_logs_in(tmp_path: Path) -> None:
+    floor = Floor(tmp_path)
+    floor.connect("0,7")
+    floor.close()
+    limits = AccountLimits(open_orders=2)
+    again = Floor(tmp_path, account=limits, self_trade="oldest")
+    account = again.exchange.market.account_named("text:7")
+    assert account is not None
+    assert (account.limits, account.self_trade) == (AccountLimits(), "allow")
+    before = again.exchange.inputs
+    again.connect("0,7")
+    again.connect("0,7")
+    assert (account.limits, account.self_trade) == (limits, "oldest")
+    assert again.exchange.inputs == before + 1
+    again.close()
+
+
+class TestCancelOnDisconnect:
+    def rested(self, floor: Floor, login: str) -> tuple[list[Any], Any]:
+        """Two connections of a broker that has an order, and a listener."""
+        connections = [floor.connect(login)[0], floor.connect("0,7")[0]]
+        _, wire = floor.connect("1")
+        connections[0].dataReceived(b"1,0,0,7,B,5,90,ACME\n")
+        floor.clock.advance(0)
+        wire.clear()
+        return connections, wire
+
+    def leave(self, floor: Floor, connections: list[Any]) -> None:
+        for connection in connections:
+            connection.connectionLost()
+        floor.clock.advance(0)
+
+    def test_the_last_connection_takes_the_orders_with_it(self, floor: Floor) -> None:
+        connections, wire = self.rested(floor, "0,7,,0,1")
+        self.leave(floor, connections[:1])
+        assert wire.take() == []
+        self.leave(floor, connections[1:])
+        assert [line.split(",")[4] for line in wire.take()] == ["D", "H"]
+        _, again = floor.connect("0,7,,1")
+        assert fields(again.take())[-1] == ["D", "5", "90", "ACME", "1", "disconnect"]
+
+    @pytest.mark.parametrize("login", ["0,7", "0,7,,0,0"])
+    def test_who_does_not_choose_it_keeps_them(self, floor: Floor, login: str) -> None:
+        connections, wire = self.rested(floor, login)
+        self.leave(floor, connections)
+        assert wire.take() == []
+        assert floor.exchange.market.live_orders == 1
+
+    def test_requests_that_wait_for_the_disk_come_first(self, tmp_path: Path) -> None:
+        floor = Floor(tmp_path, fsync="always")
+        connections, _ = self.rested(floor, "0,7,,0,1")
+        connections[0].dataReceived(b"2,0,0,7,B,5,91,ACME\n")
+        self.leave(floor, connections)
+        assert floor.exchange.market.live_orders == 0
+        assert floor.exchange.market.orders == 2
+        floor.close()
+
+    def test_an_exchange_that_ends_has_ended_its_connections(self, tmp_path: Path) -> None:
+        floor = Floor(tmp_path)
+        self.rested(floor, "0,7,,0,1")
+        floor.close()
+        again = Floor(tmp_path)
+        assert again.exchange.market.live_orders == 0
+        _, wire = again.connect("0,7,,1")
+        assert fields(wire.take())[-1][-1] == "disconnect"
+        again.close()
+        third = Floor(tmp_path)
+        assert third.exchange.inputs == again.exchange.inputs
+        third.close()

@@ -115,12 +115,13 @@ class TestABroker:
 
     def test_every_reason_has_words_without_a_comma(self) -> None:
         teller = TextProtocol(RULES).teller(Account(3, "text:7", "text", 7), Now(), Touched())
-        for refused in RefuseReason:
-            teller.refused(1, refused, "", None)
-        for canceled in CancelReason:
-            teller.canceled(order(0), 1, canceled, 1)
+        for why in RefuseReason:
+            teller.refused(1, why, "", None)
+        for why_not in CancelReason:
+            teller.canceled(order(0), 1, why_not, 1)
         details = [text.parse_response(line).detail for line in teller.take()[0].splitlines()]
-        assert len(set(details)) == len(RefuseReason) + len(CancelReason)
+        refused, canceled = details[: len(RefuseReason)], details[len(RefuseReason) :]
+        assert (len(set(refused)), len(set(canceled))) == (len(RefuseReason), len(CancelReason))
         assert all(details)
 
     def test_it_sends_no_packets(self) -> None:
