@@ -59,8 +59,9 @@ class Streams:
     hear, with only so many descriptors open at once.
     """
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, most_open: int = _OPEN_FILES) -> None:
         self._directory = directory
+        self._most_open = most_open
         self._disk = disk
         self._positions: Mapping[str, Position] = {}
         self._streams: dict[str, Stream] = {}
@@ -109,7 +110,7 @@ class Streams:
     def _opened(self, records: NumberedFile) -> None:
         """A file has a descriptor; the one that has had its own for longest gives it back, if there are too many."""
         self._open.append(records)
-        if len(self._open) > _OPEN_FILES:
+        if len(self._open) > self._most_open:
             self._open.popleft().release()
 
     def positions(self) -> dict[str, Position]:

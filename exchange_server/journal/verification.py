@@ -48,8 +48,8 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     """Look at every record, snapshot and stream in a directory; changes nothing.
 
     A form of the feed of which there is no file is not compared. If the journal grows meanwhile, an exchange is
-    writing, and what its streams have more or less at their ends is no problem. Raises `JournalError` where there is no journal,
-    or none that can be begun with; damage further on is among the problems.
+    writing, and what its streams have more or less at their ends is no problem. Raises `JournalError` where there is
+    no journal, or none that can be begun with; damage further on is among the problems.
     """
     history = History(directory, make_outputs, disk)
     head = history.reader.head

@@ -7,85 +7,137 @@ from pathlib import Path
 
 import pytest
 
-from exchange_server.clock import MarketClock
+from deltabook.wire.symbols import Instrument
 from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
 from exchange_server.exchange import Exchange
-from exchange_server.inputs import CLIENT, Input, MarketRules
-from exchange_server.journal import InputsLog, Journal, LineFile
-from tests.generators.market import RULES
+from exchange_server.journal import Journal, JournalReader
+from exchange_server.matching.inputs import AnyInput, MarketRules
+from tests.generators.journals import account, enter, open_exchange
+
+RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
+BATCHES: list[list[AnyInput]] = [
+    [account()],
+    *([enter(3 * n, "B", 95 + n), enter(3 * n + 1, "S", 98 + n), enter(3 * n + 2, "B", 99)] for n in range(1, 6)),
+]
+FIRST = "inputs/000000000000001.inputs"
 
 
-def journal_in(path: Path, rules: MarketRules = RULES) -> Journal:
-    return Journal(path, rules, lambda: "SESSION1")
-
-
-def order(number: int, side: str = "B", price: int = 100) -> Input:
-    return Input(CLIENT, 1000 + number, number, 0, number % 3, side, 5, price, "ACME")
-
-
-BATCHES = [[order(3 * n, "B", 95 + n), order(3 * n + 1, "S", 98 + n), order(3 * n + 2, "B", 99)] for n in range(1, 6)]
-
-
-def run(path: Path, batches: list[list[Input]]) -> dict[str, bytes]:
-    """Submit batches to an exchange in a directory; what its lines are afterwards."""
-    exchange = Exchange(journal_in(path), MarketClock(lambda: 0.0, 0))
+def run(path: Path, batches: list[list[AnyInput]]) -> dict[str, bytes]:
+    """Submit batches to an exchange in a directory; what its streams are afterwards."""
+    exchange = open_exchange(path, RULES)
     for batch in batches:
         exchange.submit(batch)
     exchange.market._check()
     exchange.close()
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*.lines"))}
+    streams = [*path.glob("feed.*"), *path.glob("private/*")]
+    return {str(file.relative_to(path)): file.read_bytes() for file in sorted(streams)}
+
+
+def cut_bytes(exchange: Exchange) -> int:
+    assert exchange.journal.reader.end is not None
+    return exchange.journal.reader.end.torn_bytes
 
 
 def test_a_journal_torn_at_any_byte_of_its_last_records_recovers_to_the_last_whole_one(tmp_path: Path) -> None:
-    whole = [run(tmp_path / f"{count}", BATCHES[:count]) for count in range(len(BATCHES) + 1)]
-    ends = [(tmp_path / f"{count}" / "inputs").stat().st_size for count in range(len(BATCHES) + 1)]
-    data = (tmp_path / "5" / "inputs").read_bytes()
-    for size in range(ends[3], ends[5] + 1):
+    whole = [run(tmp_path / f"{count}", BATCHES[:count]) for count in range(7)]
+    ends = [(tmp_path / f"{count}" / FIRST).stat().st_size for count in range(7)]
+    data = (tmp_path / "6" / FIRST).read_bytes()
+    for size in range(ends[4], ends[6] + 1):
         torn = tmp_path / "torn"
-        torn.mkdir(exist_ok=True)
-        (torn / "inputs").write_bytes(data[:size])
-        survived = 5 if size == ends[5] else 4 if size >= ends[4] else 3
+        (torn / "inputs").mkdir(parents=True, exist_ok=True)
+        (torn / FIRST).write_bytes(data[:size])
+        survived = 6 if size == ends[6] else 5 if size >= ends[5] else 4
         assert run(torn, []) == whole[survived], f"torn at byte {size}"
-        assert (torn / "inputs").stat().st_size == ends[survived]
-        assert run(torn, BATCHES[survived:]) == whole[5], f"continued after a tear at byte {size}"
+        assert (torn / FIRST).stat().st_size == ends[survived]
+        assert run(torn, BATCHES[survived:]) == whole[6], f"continued after a tear at byte {size}"
+
+
+def test_what_was_cut_is_said(tmp_path: Path) -> None:
+    run(tmp_path, BATCHES)
+    with (tmp_path / FIRST).open("ab") as file:
+        file.write(b"\x05\0\0\0half")
+    exchange = open_exchange(tmp_path, RULES)
+    assert (cut_bytes(exchange), exchange.inputs) == (8, 16)
+    exchange.close()
 
 
 def test_a_last_record_with_any_byte_changed_is_cut(tmp_path: Path) -> None:
-    run(tmp_path / "a", BATCHES[:2])
-    end = (tmp_path / "a" / "inputs").stat().st_size
-    whole = run(tmp_path / "a", [])
-    run(tmp_path / "b", BATCHES[:3])
-    data = bytearray((tmp_path / "b" / "inputs").read_bytes())
-    for position in range(end + 4, len(data), 7):
+    whole = run(tmp_path / "a", BATCHES[:3])
+    end = (tmp_path / "a" / FIRST).stat().st_size
+    run(tmp_path / "b", BATCHES[:4])
+    data = bytearray((tmp_path / "b" / FIRST).read_bytes())
+    for position in range(end, len(data), 3):
         data[position] ^= 0x55
-        (tmp_path / "a" / "inputs").write_bytes(data)
+        (tmp_path / "a" / FIRST).write_bytes(data)
         assert run(tmp_path / "a", []) == whole
         data[position] ^= 0x55
 
 
-def test_damage_with_whole_records_behind_it_is_not_taken_for_a_torn_tail(tmp_path: Path) -> None:
-    run(tmp_path, BATCHES[:1])
-    end = (tmp_path / "inputs").stat().st_size
-    run(tmp_path, BATCHES[1:3])
-    data = bytearray((tmp_path / "inputs").read_bytes())
-    data[end + 12] ^= 1
-    (tmp_path / "inputs").write_bytes(data)
-    with pytest.raises(JournalError, match=f"damaged one with whole records behind it, at byte {end} "):
+@pytest.mark.parametrize("place", [0, 5, 9, 12, 25])
+def test_damage_before_what_was_synced_is_refused_by_name_and_place(tmp_path: Path, place: int) -> None:
+    run(tmp_path, BATCHES[:2])
+    end = (tmp_path / FIRST).stat().st_size
+    # Closing syncs, and so the records of the next run know that those before them were on the disk.
+    run(tmp_path, BATCHES[2:4])
+    run(tmp_path, BATCHES[4:])
+    data = bytearray((tmp_path / FIRST).read_bytes())
+    data[end + place] ^= 1
+    (tmp_path / FIRST).write_bytes(data)
+    with pytest.raises(JournalError, match=f"damaged one with whole records behind it, at byte {end} of .*{FIRST}"):
         run(tmp_path, [])
-    assert (tmp_path / "inputs").read_bytes() == bytes(data)
+    assert (tmp_path / FIRST).read_bytes() == bytes(data)
+
+
+def test_a_hole_in_what_was_never_synced_is_cut_and_what_stands_behind_it_is_kept_aside(tmp_path: Path) -> None:
+    whole = run(tmp_path, BATCHES[:2])
+    end = (tmp_path / FIRST).stat().st_size
+    run(tmp_path, BATCHES[2:])
+    data = bytearray((tmp_path / FIRST).read_bytes())
+    data[end : end + 40] = bytes(40)
+    (tmp_path / FIRST).write_bytes(data)
+    assert run(tmp_path, []) == whole
+    assert (tmp_path / f"inputs/000000000000001-{end}.torn").read_bytes() == bytes(data[end:])
+
+
+def test_a_record_in_the_place_of_another_is_damage_however_whole_it_is(tmp_path: Path) -> None:
+    run(tmp_path, BATCHES[:2])
+    ends = [(tmp_path / FIRST).stat().st_size]
+    for batch in BATCHES[2:5]:
+        run(tmp_path, [batch])
+        ends.append((tmp_path / FIRST).stat().st_size)
+    data = (tmp_path / FIRST).read_bytes()
+    one, two = data[ends[0] : ends[1]], data[ends[1] : ends[2]]
+    assert len(one) == len(two)
+    (tmp_path / FIRST).write_bytes(data[: ends[0]] + two + one + data[ends[2] :])
+    with pytest.raises(JournalError, match=f"at byte {ends[0]} "):
+        run(tmp_path, [])
+
+
+def test_a_segment_that_is_missing_is_damage(tmp_path: Path) -> None:
+    exchange = open_exchange(tmp_path, RULES)
+    for batch in BATCHES:
+        exchange.submit(batch)
+        exchange.snapshot()
+    exchange.close()
+    for snapshot in (tmp_path / "snapshots").iterdir():
+        snapshot.unlink()
+    size = (tmp_path / "inputs/000000000000005.inputs").stat().st_size
+    (tmp_path / "inputs/000000000000008.inputs").unlink()
+    with pytest.raises(JournalError, match=f"at byte {size} of .*/000000000000005.inputs"):
+        run(tmp_path, [])
 
 
 @pytest.mark.parametrize("content", [b"", b"1,2,garbage\n" * 9])
-def test_lines_that_a_crash_left_behind_or_ahead_are_made_again(tmp_path: Path, content: bytes) -> None:
+def test_streams_that_a_crash_left_behind_or_ahead_are_made_again(tmp_path: Path, content: bytes) -> None:
     whole = run(tmp_path, BATCHES)
     for name in whole:
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "private" / "text:99.lines").write_bytes(content)
     assert run(tmp_path, []) == whole
 
 
 def test_a_session_outlives_the_process_and_a_new_directory_is_a_new_one(tmp_path: Path) -> None:
-    first = Journal(tmp_path / "a", RULES, lambda: "ONE")
-    first.close()
+    Journal(tmp_path / "a", RULES, lambda: "ONE").close()
     again = Journal(tmp_path / "a", RULES, lambda: "TWO")
     other = Journal(tmp_path / "b", RULES, lambda: "TWO")
     assert (again.session, other.session) == ("ONE", "TWO")
@@ -94,59 +146,65 @@ def test_a_session_outlives_the_process_and_a_new_directory_is_a_new_one(tmp_pat
 
 
 def test_a_directory_has_one_exchange_at_a_time(tmp_path: Path) -> None:
-    first = journal_in(tmp_path)
+    first = open_exchange(tmp_path, RULES)
     with pytest.raises(DirectoryInUseError, match=f"in use by another exchange .process {os.getpid()}"):
-        journal_in(tmp_path)
+        open_exchange(tmp_path, RULES)
     first.close()
-    journal_in(tmp_path).close()
+    open_exchange(tmp_path, RULES).close()
 
 
 def test_other_rules_need_another_directory(tmp_path: Path) -> None:
-    journal_in(tmp_path).close()
+    open_exchange(tmp_path, RULES).close()
     with pytest.raises(ExchangeConfigurationError, match=r"began with \(ACME, GLOBEX\), was ACME"):
-        journal_in(tmp_path, MarketRules(instruments=RULES.instruments[:1]))
+        open_exchange(tmp_path, MarketRules(instruments=RULES.instruments[:1]))
+    open_exchange(tmp_path, RULES).close()
+
+
+def test_a_journal_of_the_first_version_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "inputs").write_bytes(b"\x10\0\0\0 the head of version 1")
+    with pytest.raises(JournalError, match=f"of version 2, was one of version 1 at {tmp_path}/inputs"):
+        open_exchange(tmp_path, RULES)
+
+
+def test_a_journal_of_a_later_version_is_refused_by_name(tmp_path: Path) -> None:
+    open_exchange(tmp_path, RULES).close()
+    data = (tmp_path / FIRST).read_bytes()
+    at = data.index(b"version") + len(b"version")
+    (tmp_path / FIRST).write_bytes(data[:at] + b"\x03" + data[at + 1 :])
+    with pytest.raises(JournalError, match=f"of version 2, was 3 at {tmp_path}/{FIRST}"):
+        open_exchange(tmp_path, RULES)
 
 
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "inputs").write_bytes(b"something else entirely")
+    (tmp_path / "inputs").mkdir()
+    (tmp_path / FIRST).write_bytes(b"something else entirely")
     with pytest.raises(JournalError, match="expected a journal's head"):
-        journal_in(tmp_path)
-    assert (tmp_path / "inputs").read_bytes() == b"something else entirely"
+        open_exchange(tmp_path, RULES)
+    assert (tmp_path / FIRST).read_bytes() == b"something else entirely"
 
 
-@pytest.mark.parametrize(("policy", "synced"), [("always", 1), ("interval", 0), ("never", 0)])
-def test_the_fsync_policy_decides_whether_an_append_waits_for_the_disk(
-    tmp_path: Path, policy: str, synced: int
-) -> None:
-    journal_in(tmp_path).close()
+@pytest.mark.parametrize(("policy", "at_once"), [("always", 1), ("interval", 0), ("never", 0)])
+def test_the_fsync_policy_decides_whether_a_batch_waits_for_the_disk(tmp_path: Path, policy: str, at_once: int) -> None:
     calls: list[int] = []
-    log = InputsLog(tmp_path / "inputs", policy, sync=calls.append)  # type: ignore[arg-type]
-    list(log.recover())
-    log.append(BATCHES[0])
-    assert len(calls) == synced
-    log.sync()
+    exchange = open_exchange(tmp_path, RULES, fsync=policy, sync=calls.append)
+    assert exchange.is_group_commit == (policy == "always")
+    exchange.submit(BATCHES[0])
+    assert len(calls) == at_once
+    exchange.journal.sync()
+    exchange.journal.sync()
     assert len(calls) == (0 if policy == "never" else 1)
-    log.close()
+    exchange.close()
 
 
-def test_any_line_is_found_again_however_small_the_index(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "lines", index_limit=4)
-    for burst in range(200):
-        count = burst % 7 + 90
-        lines.append(b"".join(b"%d\n" % (lines.next_number + n) for n in range(count)), count)
-    for number in [*range(1, lines.next_number, 97), lines.next_number - 1]:
-        assert lines.read(lines.offset_of(number), 10) == b"%d\n" % number * (10 // len(b"%d\n" % number)) or (
-            lines.read(lines.offset_of(number), 10).startswith(b"%d\n" % number)
-        )
-    assert lines.offset_of(lines.next_number) == lines.size_bytes
-    assert len(lines._numbers) <= 4
-    with pytest.raises(ValueError, match="from 1 to"):
-        lines.offset_of(lines.next_number + 1)
-
-
-def test_a_released_line_file_goes_on_where_it_was(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "lines")
-    lines.append(b"1\n", 1)
-    lines.release()
-    lines.append(b"2\n", 1)
-    assert lines.read(0, 100) == b"1\n2\n"
+def test_batches_of_any_size_are_read_as_they_were_written(tmp_path: Path) -> None:
+    exchange = open_exchange(tmp_path, RULES)
+    exchange.submit([account()])
+    number = 1
+    sizes = [1, 40_000, 1, 3, 1]
+    for size in sizes:
+        exchange.submit([enter(number + n, "BS"[n % 2], 100) for n in range(size)])
+        number += size
+    exchange.close()
+    found = [(first, len(batch)) for first, batch in JournalReader(tmp_path / "inputs").batches()]
+    assert [size for _, size in found] == [1, *sizes]
+    assert [first for first, _ in found] == [1, 2, 3, 40_003, 40_004, 40_007]

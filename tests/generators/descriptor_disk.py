@@ -1,0 +1,212 @@
+"""A disk in memory for the exchange's journal, that can stop after any step, forget what was not synced, and fail.
+
+A crash of the machine keeps every byte that was synced and every name whose directory was; of what was written, cut,
+made, renamed and removed since then it keeps what the caller chooses, each operation whole or not at all, whatever
+their order. So a file may have a hole of zeros with later bytes behind it. The death of the process keeps everything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from exchange_server.journal import Disk
+
+__all__ = ["Choice", "DescriptorDisk", "StoppedError", "keep_all", "keep_none"]
+
+Choice = Callable[[], bool]
+"""Whether the next change that was not synced outlives a crash."""
+
+
+class StoppedError(BaseException):
+    """Stands for the end of the process: nothing may catch it."""
+
+
+def keep_all() -> bool:
+    """The disk was quick."""
+    return True
+
+
+def keep_none() -> bool:
+    """The disk was slow."""
+    return False
+
+
+class _File:
+    """What names lead to."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.changes: list[tuple[int, bytes | None]] = []
+        """Since it was synced: what was written at an offset, or None for a cut there."""
+
+
+class DescriptorDisk(Disk):
+    """Counts its steps; not thread-safe.
+
+    ``stop_after``: the step with this number, counted from 0, is not done any more, and none after it; a write that is
+    stopped has left half of its bytes. ``failing`` is asked before each step, with its name and path, for the error
+    number with which it fails, 0 for none; a write that fails has left half of its bytes as well.
+    """
+
+    def __init__(self) -> None:
+        self.stop_after: int | None = None
+        self.failing: Callable[[str, Path], int] = lambda operation, path: 0
+        self.steps: list[str] = []
+        """What was done, for the messages of tests."""
+        self._names: dict[Path, _File] = {}
+        self._durable: dict[Path, _File] = {}
+        self._changes: dict[Path, list[tuple[Path, _File | None]]] = {}
+        self._directories: set[Path] = {Path("/")}
+        self._open: dict[int, tuple[_File, Path]] = {}
+        self._held: dict[Path, int] = {}
+        self._next = 3
+
+    def crash(self, choice: Choice = keep_none) -> None:
+        """The machine went down and is up again."""
+        for changes in self._changes.values():
+            for path, file in changes:
+                if not choice():
+                    continue
+                if file is None:
+                    self._durable.pop(path, None)
+                else:
+                    self._durable[path] = file
+        self._changes.clear()
+        self._names = dict(self._durable)
+        for file in self._names.values():
+            for offset, data in file.changes:
+                if choice():
+                    _change(file.durable, offset, data)
+            file.changes.clear()
+            file.data = bytearray(file.durable)
+        self.restart()
+
+    def restart(self) -> None:
+        """The process was killed and is there again; the machine has forgotten nothing."""
+        self.stop_after = None
+        self.failing = lambda operation, path: 0
+        self.steps = []
+        self._open.clear()
+        self._held.clear()
+
+    def contents(self) -> dict[str, bytes]:
+        """Every file, by its path."""
+        return {str(path): bytes(file.data) for path, file in sorted(self._names.items())}
+
+    def damage(self, path: Path, change: Callable[[bytes], bytes]) -> None:
+        """Change the bytes of a file behind everybody's back."""
+        file = self._names[path]
+        file.data = bytearray(change(bytes(file.data)))
+        file.durable, file.changes = bytearray(file.data), []
+
+    def _step(self, operation: str, path: Path) -> None:
+        if self.stop_after is not None and len(self.steps) >= self.stop_after:
+            raise StoppedError(f"before {operation} {path.name}, step {len(self.steps)}")
+        if number := self.failing(operation, path):
+            raise OSError(number, os.strerror(number), str(path))
+        self.steps.append(f"{operation} {path.name}")
+
+    # The disk
+
+    def open(self, path: Path, *, create: bool = False, empty: bool = False, read_only: bool = False) -> int:
+        if path not in self._names:
+            if not create:
+                raise FileNotFoundError(2, "No such file or directory", str(path))
+            assert path.parent in self._directories, f"expected a directory for {path}"
+            self._step("create", path)
+            self._name(path, _File())
+        file = self._names[path]
+        if empty and file.data:
+            self._step("truncate", path)
+            self._write(file, 0, None)
+        self._next += 1
+        self._open[self._next] = file, path
+        return self._next
+
+    def pread(self, descriptor: int, length: int, offset: int) -> bytes:  # type: ignore[override]
+        return bytes(self._open[descriptor][0].data[offset : offset + length])
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:  # type: ignore[override]
+        file, path = self._open[descriptor]
+        data = bytes(data)
+        try:
+            self._step("write", path)
+        except BaseException:
+            self._write(file, offset, data[: len(data) // 2])
+            raise
+        self._write(file, offset, data)
+        return len(data)
+
+    def close(self, descriptor: int) -> None:  # type: ignore[override]
+        _, path = self._open.pop(descriptor, (None, Path()))
+        if self._held.get(path) == descriptor:
+            del self._held[path]
+
+    def size(self, descriptor: int) -> int:
+        return len(self._open[descriptor][0].data)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        file, path = self._open[descriptor]
+        self._step("truncate", path)
+        self._write(file, size, None)
+
+    def sync(self, descriptor: int) -> None:
+        file, path = self._open[descriptor]
+        self._step("sync", path)
+        file.durable, file.changes = bytearray(file.data), []
+
+    def names(self, directory: Path) -> list[str]:
+        return sorted(path.name for path in {*self._names, *self._directories} if path.parent == directory)
+
+    def is_file(self, path: Path) -> bool:
+        return path in self._names
+
+    def make_directory(self, path: Path) -> None:
+        self._directories |= {path, *path.parents}
+
+    def rename(self, path: Path, to: Path) -> None:
+        assert path.parent == to.parent, f"expected one directory, was {path} and {to}"
+        self._step("rename", path)
+        file = self._names[path]
+        self._name(path, None)
+        self._name(to, file)
+
+    def unlink(self, path: Path) -> None:
+        if path in self._names:
+            self._step("unlink", path)
+            self._name(path, None)
+
+    def sync_directory(self, path: Path) -> None:
+        self._step("sync", path)
+        for name, file in self._changes.pop(path, []):
+            if file is None:
+                self._durable.pop(name, None)
+            else:
+                self._durable[name] = file
+
+    def lock(self, descriptor: int) -> None:
+        path = self._open[descriptor][1]
+        if self._held.setdefault(path, descriptor) != descriptor:
+            raise BlockingIOError(11, "Resource temporarily unavailable", str(path))
+
+    def _name(self, path: Path, file: _File | None) -> None:
+        if file is None:
+            del self._names[path]
+        else:
+            self._names[path] = file
+        self._changes.setdefault(path.parent, []).append((path, file))
+
+    def _write(self, file: _File, offset: int, data: bytes | None) -> None:
+        _change(file.data, offset, data)
+        file.changes.append((offset, data))
+
+
+def _change(data: bytearray, offset: int, written: bytes | None) -> None:
+    if written is None:
+        del data[offset:]
+        return
+    data.extend(bytes(max(0, offset - len(data))))
+    data[offset : offset + len(written)] = written

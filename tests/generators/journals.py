@@ -1,0 +1,64 @@
+"""Exchanges on journals, and inputs for them: what tests of the journal begin with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.journal import Journal
+from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAccount
+from exchange_server.matching.market import Market
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.nasdaq.itch import ItchEncoder
+from exchange_server.text import TextEncoder, TextProtocol
+from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules
+
+__all__ = ["account", "enter", "make_outputs", "open_exchange", "random_inputs"]
+
+
+def make_outputs(rules: MarketRules, now: Now) -> tuple[Mapping[str, FeedEncoder], Sequence[AccountProtocol]]:
+    """Both forms of the feed, and accounts that are told in text."""
+    return {"text": TextEncoder(rules, now), "itch": ItchEncoder(rules, now)}, (TextProtocol(rules),)
+
+
+def open_exchange(path: Path, rules: MarketRules, forms: Sequence[str] = ("text", "itch"), **journal: Any) -> Exchange:
+    """An exchange in a directory with these forms of the feed; ``journal`` is what `Journal` is told beside."""
+    now = Now()
+    encoders, protocols = make_outputs(rules, now)
+    chosen = {form: encoders[form] for form in forms}
+    opened = Journal(path, rules, lambda: "SESSION1", **journal)
+    try:
+        return Exchange(opened, MarketClock(lambda: 0.0, START_NS), chosen, protocols, now)
+    except BaseException:
+        opened.close()
+        raise
+
+
+def random_inputs(seed: int, count: int, *, plays: bool = True) -> tuple[MarketRules, list[AnyInput]]:
+    """Requests of every kind to a market of these rules, the first of which open accounts."""
+    chance = random.Random(seed)
+    rules = random_rules(chance, plays=plays)
+    accounts = opening_requests(chance, START_NS, ("text",))
+    market = Market(rules)
+    flow = RequestFlow(chance, rules, accounts, START_NS + len(accounts))
+    inputs: list[AnyInput] = list(accounts)
+    for item in accounts:
+        market.apply(item)
+    while len(inputs) < count:
+        inputs.append(flow.next(list(market.live.values())))
+        market.apply(inputs[-1])
+    return rules, inputs
+
+
+def account(time_ns: int = START_NS, number: int = 1) -> OpenAccount:
+    """An account of the text protocol."""
+    return OpenAccount(time_ns, f"text:{number}", "text", number)
+
+
+def enter(number: int, side: str = "B", price: int = 100) -> Enter:
+    """The order of this number, of account 1."""
+    return Enter(START_NS + number, 1, 1, number, "ACME", side, 5, price)

@@ -1,0 +1,87 @@
+"""A numbered file finds any record again, and goes on from any position that it had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exchange_server.errors import JournalError
+from exchange_server.journal import LineFile, NumberedFile, PacketFile, Position
+from exchange_server.journal.streams import Streams
+
+
+def fill(records: NumberedFile, bursts: int) -> None:
+    """Bursts of different sizes; each record holds its number."""
+    for burst in range(bursts):
+        count = burst % 7 + 90
+        numbers = range(records.next_number, records.next_number + count)
+        if isinstance(records, LineFile):
+            records.append(b"".join(b"%d\n" % number for number in numbers), count)
+        else:
+            bodies = [b"%d" % number for number in numbers]
+            records.append(b"".join(len(body).to_bytes(2, "big") + body for body in bodies), count)
+
+
+def first_at(records: NumberedFile, offset: int) -> int:
+    """The number in the record at an offset."""
+    data = records.read(offset, 20)
+    if isinstance(records, LineFile):
+        return int(data.split(b"\n")[0])
+    return int(data[2 : 2 + int.from_bytes(data[:2], "big")])
+
+
+@pytest.mark.parametrize("kind", [LineFile, PacketFile])
+def test_any_record_is_found_again_however_small_the_index(tmp_path: Path, kind: type[NumberedFile]) -> None:
+    records = kind(tmp_path / "records", index_limit=4)
+    fill(records, 200)
+    for number in [*range(1, records.next_number, 97), records.next_number - 1]:
+        assert first_at(records, records.offset_of(number)) == number
+    assert records.offset_of(records.next_number) == records.size_bytes
+    assert len(records.position().numbers) <= 4
+    with pytest.raises(ValueError, match="from 1 to"):
+        records.offset_of(records.next_number + 1)
+
+
+@pytest.mark.parametrize("kind", [LineFile, PacketFile])
+def test_it_goes_on_from_a_position_as_if_nothing_had_come_behind_it(tmp_path: Path, kind: type[NumberedFile]) -> None:
+    records = kind(tmp_path / "records")
+    fill(records, 50)
+    position, data = records.position(), (tmp_path / "records").read_bytes()
+    fill(records, 50)
+    records.close()
+    again = kind(tmp_path / "records", position)
+    assert (tmp_path / "records").read_bytes() == data
+    assert again.position() == position
+    fill(again, 50)
+    assert again.next_number == records.next_number
+    assert [first_at(again, again.offset_of(n)) for n in range(1, again.next_number, 501)] == [
+        *range(1, again.next_number, 501)
+    ]
+
+
+def test_a_file_that_has_less_than_its_position_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "records").write_bytes(b"1\n")
+    with pytest.raises(JournalError, match=r"expected 5 bytes or more in .*records, were 2"):
+        LineFile(tmp_path / "records", Position(3, 5))
+
+
+def test_a_released_file_goes_on_where_it_was(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "lines")
+    lines.append(b"1\n", 1)
+    lines.release()
+    lines.append(b"2\n", 1)
+    assert lines.read(0, 100) == b"1\n2\n"
+    lines.close()
+
+
+def test_more_streams_than_descriptors_lose_nothing(tmp_path: Path) -> None:
+    streams = Streams(tmp_path, most_open=4)
+    streams.begin({})
+    names = [f"private/text:{number}.lines" for number in range(20)]
+    for turn in range(3):
+        for name in names:
+            streams.get(name).append(b"%d\n" % turn, 1)
+    assert sum(streams.get(name).records._fd >= 0 for name in names) <= 4
+    assert all(streams.get(name).records.read(0, 100) == b"0\n1\n2\n" for name in names)
+    streams.close()
