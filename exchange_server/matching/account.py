@@ -57,3 +57,7 @@ class Account(msgspec.Struct):
     """Of the request rate: requests times 10⁹ that may still be sent."""
     bucket_ns: int = 0
     """When that was so."""
+    tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
+    """Its newest references that are tokens (OUCH 4.2): one of them again is a repetition …"""
+    older_tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
+    """… and those before them; of a bounded number, see `exchange_server.nasdaq.ouch.protocol42`."""

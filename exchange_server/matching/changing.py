@@ -1,0 +1,99 @@
+"""What happens to live orders: they are replaced, triggered, and cancelled many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from exchange_server.matching.entering import refusal_of
+from exchange_server.matching.order import CLOSING, HALTED_ONLY, HIDDEN, MARKET, OPENING, STOP, Order
+from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.taking import enter_specially
+
+if TYPE_CHECKING:
+    from exchange_server.matching.book import Book
+    from exchange_server.matching.inputs import Replace
+    from exchange_server.matching.market import Market
+
+__all__ = ["in_order", "replace", "replace_or_reduce", "trigger"]
+
+_OUTSIDE: Final = STOP | OPENING | CLOSING | HALTED_ONLY
+
+
+def replace_or_reduce(market: Market, order: Order, item: Replace) -> int:
+    """Carry out a replacement of the text protocol: a reduction, if that is all; the id of the order that is live."""
+    volume, price = item.volume, item.price_ticks
+    held = order.volume + order.reserve
+    if price == order.price_ticks and 0 < volume <= held:
+        if volume < held:
+            market.cancel(order, held - volume, CancelReason.USER, item.ref)
+        else:
+            market.tellers[order.account].canceled(order, 0, CancelReason.USER, item.ref)
+        return order.order_id
+    new = Order(
+        0, 0, order.locate, order.side, price, volume, order.broker_id, order.account, item.ref, order.flags,
+        display=order.display, stop_ticks=order.stop_ticks, expire_ns=order.expire_ns, echo=order.echo,
+    )  # fmt: skip
+    replace(market, order, new, item)
+    return new.order_id if new.order_id and new.volume > 0 else 0
+
+
+def replace(market: Market, old: Order, new: Order, item: object) -> None:
+    """`old` ends and `new` is entered, if that may be; see `Market.replace`."""
+    new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
+    refusal = refusal_of(market, new, old)
+    if refusal is not None:
+        market.refuse(new, *refusal, item)
+        return
+    book = market.book_at[old.locate]
+    assert book is not None
+    book.remove(old)
+    market.number(new)
+    new.executed = old.executed
+    market.tellers[new.account].replaced(old, new)
+    old.reserve = 0
+    if old.flags & (_OUTSIDE | HIDDEN):
+        old.volume = 0
+    else:
+        book.replacing = old
+    enter_specially(book, new)
+    if book.stops:
+        market.trigger(book)
+
+
+def trigger(market: Market, book: Book, order: Order) -> None:
+    """A stop that was reached enters the book."""
+    book.remove(order)
+    order.flags &= ~STOP
+    market.tellers[order.account].triggered(order)
+    enter_specially(book, order)
+
+
+def in_order(market: Market, account: int, symbol: str) -> list[Order]:
+    """The live orders of an account (0: of everybody, a recording that is followed apart), of one symbol or (empty) of
+    all, in the order in which a mass cancel ends them."""
+    books = [market.books[symbol]] if symbol else list(market.books.values())
+    if not account:
+        taken = (book for book in books if not book.is_followed)
+        return [order for book in taken for order in (*book.resting(), *book.waiting.values())]
+    by_locate: dict[int, list[Order]] = {}
+    for order_id in market.accounts[account].orders.values():
+        order = market.live[order_id]
+        by_locate.setdefault(order.locate, []).append(order)
+    return [
+        order
+        for book in books
+        if book.locate in by_locate
+        for order in _in_priority(book, account, by_locate[book.locate])
+    ]
+
+
+def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Order]:
+    """An account's orders in a book: only the queues that they are in are looked at."""
+    queues: dict[tuple[bool, int, bool], dict[int, Order]] = {}
+    for order in orders:
+        if not order.flags & _OUTSIDE:
+            levels, price = book.levels_of(order), order.price_ticks
+            queues[order.side == "S", -levels.sign * price, order.flags & HIDDEN > 0] = levels[price]
+    found = [order for key in sorted(queues) for order in queues[key].values() if order.account == account]
+    return found + [order for order in book.waiting.values() if order.account == account]

@@ -1,0 +1,47 @@
+"""Orders that end at a time of their own."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from exchange_server.matching.order import EXPIRES, Order
+
+if TYPE_CHECKING:
+    from exchange_server.matching.floor import Floor
+
+__all__ = ["next_expired", "will_expire"]
+
+_NEVER: Final = 2**63 - 1
+_SPARE: Final = 64
+
+
+def will_expire(floor: Floor, order: Order) -> None:
+    """Note when a live order ends.
+
+    Orders that are gone stay in the heap until their time comes, or until they are more than the live ones.
+    """
+    heap = floor.expiries
+    if len(heap) > 2 * len(floor.live) + _SPARE:
+        live = floor.live
+        heap[:] = sorted({(live[each].expire_ns, each) for _, each in heap if each in live and live[each] is not order})
+    heappush(heap, (order.expire_ns, order.order_id))
+    floor.next_due_ns = heap[0][0]
+
+
+def next_expired(floor: Floor, time_ns: int) -> Order | None:
+    """The live order whose time came first, None if there is none; it must end before the next is asked for."""
+    heap = floor.expiries
+    while heap and heap[0][0] <= time_ns:
+        order = floor.live.get(heappop(heap)[1])
+        if order is not None and order.flags & EXPIRES:
+            return order
+    floor.next_due_ns = heap[0][0] if heap else _NEVER
+    return None
+
+
+def restore_expiries(floor: Floor) -> None:
+    """Find out anew what expires when."""
+    floor.expiries = [(order.expire_ns, order.order_id) for order in floor.live.values() if order.flags & EXPIRES]
+    heapify(floor.expiries)
+    floor.next_due_ns = floor.expiries[0][0] if floor.expiries else _NEVER

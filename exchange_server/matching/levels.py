@@ -1,0 +1,90 @@
+"""One side of a book: prices and the queues of orders at them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from heapq import merge
+from typing import Final
+
+from exchange_server.matching.order import Order
+
+__all__ = ["NOTHING", "Levels", "ranks_of"]
+
+NOTHING: Final = -(1 << 64)
+"""The rank of no price: below that of every price."""
+
+
+class Levels(dict[int, dict[int, Order]]):
+    """Price → its queue: order id → order, first come first. Every queue in it has orders.
+
+    `ranks` holds the prices from the worst to the best, as ``price * sign``: one comparison serves both sides. Look-up
+    costs what a dict costs; a new price or one that ends moves the better prices in one piece, which is nothing near
+    the touch, where prices come and go. (A SortedDict took 1.9 µs for such a pair, this takes 0.35.) Iteration is best
+    first.
+    """
+
+    __slots__ = ("ranks", "sign")
+
+    def __init__(self, sign: int) -> None:
+        """``sign`` is 1 where the highest price is the best (bids), -1 where it is the lowest."""
+        super().__init__()
+        self.sign = sign
+        self.ranks: list[int] = []
+
+    def open(self, price: int) -> dict[int, Order]:
+        """The queue of a price that has none; the caller puts an order into it."""
+        insort(self.ranks, price * self.sign)
+        queue = self[price] = {}
+        return queue
+
+    def close(self, price: int) -> None:
+        """A price has no orders any more."""
+        del self[price]
+        ranks = self.ranks
+        rank = price * self.sign
+        if ranks[-1] == rank:
+            ranks.pop()
+        else:
+            del ranks[bisect_left(ranks, rank)]
+
+    def top(self) -> int:
+        """The rank of the best price, `NOTHING` without any."""
+        return self.ranks[-1] if self.ranks else NOTHING
+
+    def best(self) -> int | None:
+        """The best price in ticks."""
+        return self.ranks[-1] * self.sign if self.ranks else None
+
+    def __iter__(self) -> Iterator[int]:
+        """Prices, best first."""
+        sign = self.sign
+        return (rank * sign for rank in reversed(self.ranks))
+
+    def in_priority(self) -> Iterator[Order]:
+        """All orders in the order in which they would execute."""
+        for price in self:
+            yield from self[price].values()
+
+    def _check(self, name: str, side: str) -> None:
+        """Assert every invariant."""
+        prices = list(self)
+        assert set(dict.keys(self)) == set(prices), f"{name}: prices and queues differ"
+        assert prices == sorted(prices, reverse=self.sign > 0), f"{name}: prices out of order"
+        assert len(set(prices)) == len(prices), f"{name}: a price twice"
+        for price in prices:
+            assert self[price], f"{name} {price}: empty queue"
+            for order_id, order in self[price].items():
+                assert order.order_id == order_id, f"{name}: {order} filed under {order_id}"
+                assert (order.side, order.price_ticks) == (side, price), f"{name}: {order} filed at {price}"
+                assert 0 < order.volume < 2**63, f"{name}: {order} has no volume"
+                assert order.reserve >= 0, f"{name}: {order} has less than nothing in reserve"
+
+
+def ranks_of(shown: Levels, hidden: Levels) -> Iterator[int]:
+    """The ranks of the prices of either, best first and each once."""
+    last = NOTHING
+    for rank in merge(reversed(shown.ranks), reversed(hidden.ranks), reverse=True):
+        if rank != last:
+            yield rank
+        last = rank

@@ -1,0 +1,429 @@
+"""The market: applies inputs to the books and says what became of them.
+
+A pure function of its rules and inputs: no clock, no randomness, no I/O. It speaks to encoders of the feed and to the
+tellers of its accounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from exchange_server.matching import changing, phases, state
+from exchange_server.matching.account import Account
+from exchange_server.matching.book import Book
+from exchange_server.matching.entering import refusal_of
+from exchange_server.matching.expiry import next_expired
+from exchange_server.matching.fan import feed_of
+from exchange_server.matching.floor import INT64_MAX, Floor
+from exchange_server.matching.inputs import (
+    AnyInput,
+    Bust,
+    Cancel,
+    Enter,
+    Kill,
+    MarketRules,
+    MassCancel,
+    OpenAccount,
+    Phase,
+    Recorded,
+    Reduce,
+    Replace,
+    Tick,
+    Wire,
+)
+from exchange_server.matching.order import MARKET, Order, Side
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Touched
+from exchange_server.matching.reasons import CancelReason, RefuseReason
+from exchange_server.matching.recording import apply_recorded
+from exchange_server.matching.silence import SilentTeller
+from exchange_server.matching.taking import enter_specially
+
+__all__ = ["Market"]
+
+_NO_ID: Final = 0
+_SIDES: Final = frozenset({"B", "S"})
+
+
+class Market(Floor):
+    """Books of several symbols, the accounts that trade in them, and what all of them are told.
+
+    `apply` is for inputs as the journal keeps them. A protocol that reads its own bytes (see `AccountProtocol.apply`)
+    calls `enter`, `replace`, `cancel`, `modify` with the market's time set to that of each request.
+
+    >>> from deltabook.wire.symbols import Instrument
+    >>> market = Market(MarketRules(instruments=(Instrument("ACME"),)))
+    >>> market.apply(Enter(1, 0, 7, 0, "ACME", "B", 5, 100))
+    1
+    >>> market.apply(Enter(2, 0, 8, 0, "ACME", "S", 9, 100))
+    2
+    >>> list(market.books["ACME"].levels("S")), market.trades
+    ([(100, 4, 1)], 1)
+    """
+
+    def __init__(
+        self,
+        rules: MarketRules,
+        encoders: Sequence[FeedEncoder] = (),
+        protocols: Sequence[AccountProtocol] = (),
+        now: Now | None = None,
+    ) -> None:
+        super().__init__(feed_of(encoders), now)
+        self.rules = rules
+        self.encoders = tuple(encoders)
+        self.protocols = {protocol.name: protocol for protocol in protocols}
+        self.touched = Touched()
+        """Tellers with something to hand out; whoever hands it out clears it."""
+        self.collar_bps = rules.collar_bps
+        self.next_order_id = rules.first_order_id
+        self.book_at: list[Book | None] = [None]
+        """By locate."""
+        self.books: dict[str, Book] = {}
+        for locate, instrument in enumerate(rules.instruments, 1):
+            book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
+            book.unusual = int(rules.collar_bps > 0)
+            book.is_followed = instrument.symbol == rules.replay_symbol and rules.replay_mode == "as-recorded"
+            book.phase = "auction-open" if rules.opens_with_auction and not book.is_followed else "continuous"
+            book.is_special = book.is_followed or book.phase != "continuous"
+            self.book_at.append(book)
+            self.books[instrument.symbol] = book
+        self.inputs = 0
+        self.orders = 0
+        """Orders taken so far."""
+        self.has_begun = False
+        """Whether the session's beginning was said: before the first input is applied."""
+        self.has_opened = False
+        """Whether market hours were said to have begun."""
+        self.has_ended = False
+        """Whether every symbol is closed."""
+        self.replay_position = 0
+        self.replay_counts: dict[str, int] = {}
+        self.recorded_ids: dict[int, tuple[int, int]] = {}
+        """As orders: id in the file → the market's order id and the volume that the file says remains."""
+        self._is_plain: list[bool] = [True]
+        """By index of the account: nothing is to be looked at before its orders are matched."""
+        self._named: dict[str, Account] = {}
+        self._verbs: dict[type, Any] = {
+            OpenAccount: self._open_account,
+            Enter: self._enter,
+            Reduce: self._reduce,
+            Cancel: self._cancel,
+            Replace: self._replace,
+            MassCancel: self._mass_cancel,
+            Kill: self._kill,
+            Phase: self._phase,
+            Tick: self._tick,
+            Bust: self._bust,
+            Recorded: self._recorded,
+            Wire: self._wire,
+        }
+
+    # --- inputs -----------------------------------------------------------------------------------------------------
+
+    def apply(self, item: AnyInput) -> int | str:
+        """Apply one input; the id of the order that it left in the book or waiting, 0 if none.
+
+        Of a `Wire` the answer is why its session must be closed, empty if it need not be.
+        """
+        self.inputs += 1
+        self.now.time_ns = item.time_ns
+        if not self.has_begun:
+            phases.begin(self)
+        if item.time_ns >= self.next_due_ns:
+            self.expire()
+        return cast("int | str", self._verbs[item.__class__](item))
+
+    @property
+    def last_time_ns(self) -> int:
+        """Time of the newest request."""
+        return self.now.time_ns
+
+    def account_named(self, name: str) -> Account | None:
+        """The account of this name."""
+        return self._named.get(name)
+
+    def _open_account(self, item: OpenAccount) -> int:
+        account = self._named.get(item.name)
+        if account is None:
+            account = Account(len(self.accounts), item.name, item.protocol, item.broker_id)
+            self.add_account(account)
+            self.tellers[account.index].system("S")
+        account.broker_id, account.limits = item.broker_id, item.limits
+        account.self_trade, account.cancel_on_disconnect = item.self_trade, item.cancel_on_disconnect
+        live = (self.live[order_id] for order_id in account.orders.values())
+        tracked = account.limits.open_notional > 0
+        account.open_notional = sum((o.volume + o.reserve) * o.price_ticks for o in live) if tracked else 0
+        account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
+        self.look_at(account)
+        return 0
+
+    def add_account(self, account: Account) -> None:
+        """Know an account, the next by index, and have a teller for it."""
+        protocol = self.protocols.get(account.protocol)
+        teller = SilentTeller(account) if protocol is None else protocol.teller(account, self.now, self.touched)
+        self.accounts.append(account)
+        self.tellers.append(teller)
+        self._named[account.name] = account
+        self._is_plain.append(True)
+
+    def look_at(self, account: Account) -> None:
+        """Whether an account's orders must be looked at, after its settings have changed."""
+        limits = account.limits
+        is_limited = limits.requests_per_s or limits.open_orders or limits.order_notional or limits.open_notional
+        self._is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
+
+    def _enter(self, item: Enter) -> int:
+        book = self.books.get(item.symbol)
+        price = item.price_ticks
+        order = Order(
+            0, 0, 0 if book is None else book.locate, cast("Side", item.side), price, item.volume, item.broker_id,
+            item.account, item.ref, item.flags if price else item.flags | MARKET, 0, item.display, item.minimum,
+            item.stop_ticks, item.expire_ns,
+        )  # fmt: skip
+        self.enter(order, item)
+        return order.order_id if order.order_id and order.volume > 0 else 0
+
+    def _reduce(self, item: Reduce) -> int:
+        order = self._order_to_change(item)
+        if order is None:
+            return 0
+        if item.volume <= 0:
+            detail = f"expected a volume of 1 or more was {item.volume}"
+            self.tellers[item.account].refused(item.ref, RefuseReason.BAD_VOLUME, detail, item)
+            return 0
+        self.cancel(order, item.volume, CancelReason.USER, item.ref)
+        return order.order_id if order.volume else 0
+
+    def _cancel(self, item: Cancel) -> int:
+        order = self._order_to_change(item)
+        if order is not None:
+            self.cancel(order, order.volume + order.reserve, CancelReason.USER, item.ref)
+        return 0
+
+    def _replace(self, item: Replace) -> int:
+        order = self._order_to_change(item)
+        return 0 if order is None else changing.replace_or_reduce(self, order, item)
+
+    def _order_to_change(self, item: Reduce | Cancel | Replace) -> Order | None:
+        """The order of a request, None if it is refused or a retransmission."""
+        account = item.account
+        if account and not self._is_new(account, item.ref):
+            return None
+        order = self.live.get(item.order_id)
+        if order is not None and order.account == account and order.broker_id == item.broker_id:
+            return order
+        if order is None:
+            book = self.books.get(item.symbol) if item.symbol else None
+            if item.symbol and book is None:
+                reason, detail = RefuseReason.UNKNOWN_SYMBOL, f"unknown symbol {item.symbol}"
+            elif book is not None and book.is_followed:
+                reason, detail = RefuseReason.REPLAYED, "replayed"
+            else:
+                reason, detail = RefuseReason.UNKNOWN_ORDER, f"unknown order {item.order_id}"
+        elif (book := self.book_at[order.locate]) is not None and book.is_followed:
+            reason, detail = RefuseReason.REPLAYED, "replayed"
+        else:
+            reason, detail = RefuseReason.FOREIGN_ORDER, f"order {item.order_id} belongs to another broker"
+        self.tellers[account].refused(item.ref, reason, detail, item)
+        return None
+
+    def _is_new(self, index: int, ref: int | bytes) -> bool:
+        """Whether a request is none that was carried out before; its reference is used up."""
+        account = self.accounts[index]
+        if ref.__class__ is bytes:
+            return ref not in account.orders
+        if cast("int", ref) <= account.last_ref:
+            return False
+        account.last_ref = cast("int", ref)
+        return True
+
+    def _mass_cancel(self, item: MassCancel) -> int:
+        if item.account and item.ref and not self._is_new(item.account, item.ref):
+            return 0
+        if item.symbol and item.symbol not in self.books:
+            detail = f"unknown symbol {item.symbol}"
+            self.tellers[item.account].refused(item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
+            return 0
+        self.mass_cancel(item.account, item.symbol, CancelReason(item.reason), item.ref)
+        return 0
+
+    def _kill(self, item: Kill) -> int:
+        if not item.account:
+            return 0
+        account = self.accounts[item.account]
+        account.killed = item.killed
+        self.look_at(account)
+        if item.killed:
+            self.mass_cancel(item.account, "", CancelReason.SUPERVISORY)
+        return 0
+
+    def _phase(self, item: Phase) -> int:
+        phases.change(self, item)
+        return 0
+
+    def _tick(self, item: Tick) -> int:
+        phases.tick(self)
+        return 0
+
+    def _bust(self, item: Bust) -> int:
+        book = self.books.get(item.symbol)
+        if book is not None:
+            self.feed.busted(book.locate, item.match_id)
+        return 0
+
+    def _recorded(self, item: Recorded) -> int:
+        apply_recorded(self, item)
+        return 0
+
+    def _wire(self, item: Wire) -> str:
+        account = self.accounts[item.account]
+        protocol = self.protocols.get(account.protocol)
+        if protocol is None:
+            return f"nobody here speaks {account.protocol}"
+        return protocol.apply(self, account, item)
+
+    # --- requests ---------------------------------------------------------------------------------------------------
+
+    def enter(self, order: Order, item: object = None) -> None:
+        """Take or refuse a new order, match it and rest what is left.
+
+        `order` has no ids yet, all its lots are in `volume`; `item` is the request if it is more than the order.
+        """
+        if self.now.time_ns >= self.next_due_ns:
+            self.expire()
+        index = order.account
+        if index and not self._is_new(index, order.ref):
+            return
+        book = self.book_at[order.locate]
+        if (
+            book is None
+            or order.flags
+            or book.is_special
+            or not self._is_plain[index]
+            or not 0 < order.volume <= INT64_MAX
+            or not 0 < order.price_ticks <= INT64_MAX
+            or len(self.live) >= self.rules.max_live_orders
+            or order.side not in _SIDES
+        ):
+            self._enter_carefully(order, item)
+            return
+        order_id = self.next_order_id
+        order.order_id = order.feed_id = order_id
+        self.next_order_id = order_id + 1
+        self.orders += 1
+        if index:
+            self.tellers[index].accepted(order)
+        book.enter(order)
+        if book.unusual and book.stops:
+            self.trigger(book)
+
+    def _enter_carefully(self, order: Order, item: object) -> None:
+        refusal = refusal_of(self, order)
+        if refusal is not None:
+            reason, detail = refusal
+            if reason == RefuseReason.UNKNOWN_SYMBOL and isinstance(item, Enter):
+                detail = f"unknown symbol {item.symbol}"
+            self.refuse(order, reason, detail, item)
+            return
+        self.number(order)
+        self.tellers[order.account].accepted(order)
+        book = cast("Book", self.book_at[order.locate])
+        enter_specially(book, order)
+        if book.unusual and book.stops:
+            self.trigger(book)
+
+    def number(self, order: Order) -> None:
+        """Give an order its ids."""
+        order.order_id = order.feed_id = self.next_order_id
+        self.next_order_id += 1
+        self.orders += 1
+
+    def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
+        """Tell an order's owner that it is not taken; `item` is the request, if it is more than the order."""
+        self.tellers[order.account].refused(order.ref, reason, detail, order if item is None else item)
+
+    def replace(self, old: Order, new: Order, item: object = None) -> None:
+        """`old` ends and `new` (its ids not given, its volume the lots still open) takes its place behind all others.
+
+        A refusal leaves `old` as it is.
+        """
+        if self.now.time_ns >= self.next_due_ns:
+            self.expire()
+        if new.account and not self._is_new(new.account, new.ref):
+            return
+        changing.replace(self, old, new, item)
+
+    def cancel(
+        self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
+    ) -> None:
+        """Take lots off a live order, which keeps its place; as many as it has or more end it."""
+        book = cast("Book", self.book_at[order.locate])
+        if volume_off >= order.volume + order.reserve:
+            volume_off = book.cancel(order.order_id)
+        elif volume_off > 0:
+            book.reduce(order, volume_off)
+        else:
+            return
+        if order.account:
+            self.tellers[order.account].canceled(order, volume_off, reason, ref or order.ref)
+
+    def modify(self, order: Order, volume_off: int) -> None:
+        """Make an order smaller as `cancel` does, and tell its owner in the words of a modification."""
+        book = cast("Book", self.book_at[order.locate])
+        if volume_off >= order.volume + order.reserve:
+            self.cancel(order, volume_off)
+            return
+        if volume_off > 0:
+            book.reduce(order, volume_off)
+        self.tellers[order.account].modified(order)
+
+    def order_of(self, account: Account, ref: int | bytes) -> Order | None:
+        """An account's live order by its reference."""
+        if self.now.time_ns >= self.next_due_ns:
+            self.expire()
+        return self.live.get(account.orders.get(ref, _NO_ID))
+
+    def mass_cancel(self, account: int, symbol: str, reason: CancelReason, ref: int = 0) -> None:
+        """End all orders of an account (0: of everybody), of one symbol or (empty) of all."""
+        for order in changing.in_order(self, account, symbol):
+            self.cancel(order, order.volume + order.reserve, reason, ref)
+
+    def expire(self) -> None:
+        """End the orders whose time has come."""
+        while (order := next_expired(self, self.now.time_ns)) is not None:
+            self.cancel(order, order.volume + order.reserve, CancelReason.TIMEOUT)
+
+    def trigger(self, book: Book) -> None:
+        """Enter the stops that trades have reached, and those that these reach in turn."""
+        if book.phase != "continuous":
+            return
+        while reached := book.stops.reached():
+            for order_id in reached:
+                changing.trigger(self, book, book.orders[order_id])
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def state(self) -> bytes:
+        """All that the market is, its encoders apart, to go on from with `restore`."""
+        return state.encode(self)
+
+    @staticmethod
+    def restore(
+        rules: MarketRules,
+        data: bytes,
+        encoders: Sequence[FeedEncoder] = (),
+        protocols: Sequence[AccountProtocol] = (),
+        now: Now | None = None,
+    ) -> Market:
+        """The market whose `state` was taken; encoders are restored by whoever keeps their states."""
+        market = Market(rules, encoders, protocols, now)
+        state.decode(market, data)
+        return market
+
+    def state_hash(self) -> str:
+        """A fingerprint of books, accounts, counters and phases; equal for equal markets, whoever listens to them."""
+        return state.fingerprint(self)
+
+    def _check(self) -> None:
+        """Assert every invariant of the market and its books."""
+        state.check(self)

@@ -1,0 +1,154 @@
+"""A market as bytes, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from exchange_server.matching.account import Account
+from exchange_server.matching.expiry import restore_expiries
+from exchange_server.matching.inputs import PhaseName
+from exchange_server.matching.order import HIDDEN, STOP, Order
+
+if TYPE_CHECKING:
+    from exchange_server.matching.book import Book
+    from exchange_server.matching.market import Market
+
+__all__ = ["check", "decode", "encode", "fingerprint"]
+
+_VERSION: Final = 1
+
+_OrderState = tuple[  # the fields of Order, in its order
+    int, int, int, str, int, int, int, int, int | bytes, int, int, int, int, int, int, int, bytes
+]  # fmt: skip
+
+
+class _BookState(msgspec.Struct, array_like=True):
+    phase: PhaseName
+    last_trade_ticks: int
+    resting: list[_OrderState]
+    """In priority: within a price and kind first come first."""
+    waiting: list[_OrderState]
+    """In order of arrival."""
+
+
+class _MarketState(msgspec.Struct, array_like=True):
+    version: int
+    time_ns: int
+    inputs: int
+    orders: int
+    next_order_id: int
+    next_match_id: int
+    session: tuple[bool, bool, bool]
+    """Whether it has begun, opened, ended."""
+    accounts: list[Account]
+    books: list[_BookState]
+    replay_position: int
+    replay_counts: dict[str, int]
+    recorded_ids: dict[int, tuple[int, int]]
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_MarketState)
+
+
+def encode(market: Market) -> bytes:
+    """All that the market is, its encoders apart."""
+    return msgspec.msgpack.encode(_taken(market, market.accounts[1:]))
+
+
+def fingerprint(market: Market) -> str:
+    """Blake2b, 32 bytes as hex, over what `encode` writes; how much each account was told does not count."""
+    accounts = [msgspec.structs.replace(account, next_message=1) for account in market.accounts[1:]]
+    return blake2b(msgspec.msgpack.encode(_taken(market, accounts)), digest_size=32).hexdigest()
+
+
+def decode(market: Market, data: bytes) -> None:
+    """Bring a market that is new into the state that `encode` was given.
+
+    Raises `ValueError` for bytes that are no state of these rules.
+    """
+    state = _DECODER.decode(data)
+    if state.version != _VERSION or len(state.books) != len(market.books):
+        raise ValueError(
+            f"expected a market's state of version {_VERSION} with {len(market.books)} symbols, was version "
+            f"{state.version} with {len(state.books)}"
+        )
+    market.now.time_ns = state.time_ns
+    market.inputs, market.orders = state.inputs, state.orders
+    market.next_order_id, market.next_match_id = state.next_order_id, state.next_match_id
+    market.has_begun, market.has_opened, market.has_ended = state.session
+    market.replay_position, market.replay_counts = state.replay_position, state.replay_counts
+    market.recorded_ids = state.recorded_ids
+    for account in state.accounts:
+        market.add_account(account)
+        market.look_at(account)
+    for book, kept in zip(market.books.values(), state.books, strict=True):
+        _restore_book(market, book, kept)
+    restore_expiries(market)
+
+
+def _taken(market: Market, accounts: list[Account]) -> _MarketState:
+    return _MarketState(
+        _VERSION,
+        market.now.time_ns,
+        market.inputs,
+        market.orders,
+        market.next_order_id,
+        market.next_match_id,
+        (market.has_begun, market.has_opened, market.has_ended),
+        accounts,
+        [
+            _BookState(book.phase, book.last_trade_ticks, _tuples(book.resting()), _tuples(book.waiting.values()))
+            for book in market.books.values()
+        ],
+        market.replay_position,
+        market.replay_counts,
+        market.recorded_ids,
+    )
+
+
+def _tuples(orders: Iterable[Order]) -> list[_OrderState]:
+    return [msgspec.structs.astuple(order) for order in orders]
+
+
+def _restore_book(market: Market, book: Book, kept: _BookState) -> None:
+    book.phase, book.last_trade_ticks = kept.phase, kept.last_trade_ticks
+    book.is_special = book.is_followed or kept.phase != "continuous"
+    for fields in kept.resting:
+        order = Order(*fields)  # type: ignore[arg-type]
+        book.place(order)
+        book.orders[order.order_id] = market.live[order.order_id] = order
+    for fields in kept.waiting:
+        order = Order(*fields)  # type: ignore[arg-type]
+        book.waiting[order.order_id] = book.orders[order.order_id] = market.live[order.order_id] = order
+        if order.flags & STOP:
+            book.stops.add(order)
+            book.unusual += 1
+
+
+def check(market: Market) -> None:
+    """Assert every invariant of a market and its books."""
+    for book in market.books.values():
+        book._check(crossed=book.is_special)
+        assert book.is_special == (book.is_followed or book.phase != "continuous"), f"{book.symbol}: wrong way in"
+    assert len(market.live) == sum(len(book.orders) for book in market.books.values()), "live orders miscounted"
+    expiring = {order_id for _, order_id in market.expiries}
+    owned: dict[int, dict[int | bytes, int]] = {account.index: {} for account in market.accounts}
+    worth = dict.fromkeys(owned, 0)
+    for order_id, order in market.live.items():
+        assert order_id == order.order_id < market.next_order_id, f"{order} has an id that was not given"
+        assert order.expire_ns == 0 or order_id in expiring, f"{order} will not expire"
+        assert order.expire_ns == 0 or order.expire_ns >= market.next_due_ns, f"{order} expires unnoticed"
+        assert order.flags & HIDDEN == 0 or order.reserve == 0, f"{order} is hidden and an iceberg"
+        if order.account:
+            owned[order.account][order.ref] = order_id
+            worth[order.account] += (order.volume + order.reserve) * order.price_ticks
+    for account in market.accounts:
+        assert account.orders == owned[account.index], f"account {account.name}: its orders are not those of the books"
+        tracked = worth[account.index] if account.limits.open_notional else 0
+        assert account.open_notional == tracked, (
+            f"account {account.name}: {tracked} open, counted {account.open_notional}"
+        )

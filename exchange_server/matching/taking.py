@@ -1,0 +1,238 @@
+"""Entering an order with all the rules: what the fast way through the book knows nothing of."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from exchange_server.matching.levels import NOTHING, Levels, ranks_of
+from exchange_server.matching.order import (
+    CLOSING,
+    HALTED_ONLY,
+    HIDDEN,
+    IOC,
+    MARKET,
+    MINIMUM,
+    OPENING,
+    POST_ONLY,
+    STOP,
+    Order,
+)
+from exchange_server.matching.reasons import CancelReason
+
+if TYPE_CHECKING:
+    from exchange_server.matching.account import SelfTrade
+    from exchange_server.matching.book import Book
+
+__all__ = ["end", "enter_specially", "meet", "refresh"]
+
+_OUTSIDE: Final = STOP | OPENING | CLOSING | HALTED_ONLY
+
+
+def enter_specially(book: Book, order: Order) -> None:
+    """Match, rest, keep outside or end an order that may be anything, in a phase that takes it."""
+    if order.flags & _OUTSIDE:
+        book.wait(order)
+    elif book.phase == "continuous":
+        meet(book, order, book.floor.collar_bps)
+    else:
+        book.rest(order)
+
+
+def meet(book: Book, order: Order, collar_bps: int) -> None:
+    """Match an order against the book as its attributes, its account and the collar want it; rest or end what is left.
+
+    Prices are ranks of the other side here: the higher, the better for the order.
+    """
+    flags = order.flags
+    is_buy = order.side == "B"
+    shown, hidden = (book.asks, book.hidden_asks) if is_buy else (book.bids, book.hidden_bids)
+    sign = shown.sign
+    bound = NOTHING if flags & MARKET else sign * order.price_ticks
+    reach = bound
+    if collar_bps:
+        reference = book.reference()
+        width = reference * collar_bps // 10_000
+        reach = max(bound, -(reference + width) if is_buy else reference - width)
+    edge = max(shown.top(), hidden.top())
+    if edge >= bound and edge != NOTHING:
+        policy = book.floor.accounts[order.account].self_trade if order.account else "allow"
+        if flags & POST_ONLY and edge >= reach:
+            end(book, order, CancelReason.POST_ONLY)
+        elif flags & MINIMUM and _executable(order, shown, hidden, reach, policy) < order.minimum:
+            end(book, order, CancelReason.MINIMUM)
+        else:
+            _take(book, order, shown, hidden, reach, policy)
+        if not order.volume:
+            book.settle_replaced()
+            return
+        edge = max(shown.top(), hidden.top())
+    if edge >= bound and edge != NOTHING:
+        end(book, order, CancelReason.COLLAR)
+    elif flags & MINIMUM and not order.executed:
+        end(book, order, CancelReason.MINIMUM)
+    elif flags & MARKET:
+        end(book, order, CancelReason.MARKET)
+    elif flags & IOC:
+        end(book, order, CancelReason.IMMEDIATE)
+    else:
+        book.rest(order)
+        return
+    book.settle_replaced()
+
+
+def end(book: Book, order: Order, reason: CancelReason) -> None:
+    """What is left of an order that is not in the book, is cancelled."""
+    volume, order.volume = order.volume, 0
+    book.floor.tellers[order.account].canceled(order, volume, reason, order.ref)
+
+
+def _is_own(order: Order, resting: Order) -> bool:
+    return resting.account > 0 and resting.broker_id == order.broker_id
+
+
+def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, policy: SelfTrade) -> None:  # noqa: PLR0917 - one call
+    while order.volume:
+        rank = max(shown.top(), hidden.top())
+        if rank < reach or rank == NOTHING:
+            return
+        price = rank * shown.sign
+        levels = shown if price in shown else hidden
+        _take_queue(book, order, levels[price], price, policy)
+
+
+def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, policy: SelfTrade) -> None:
+    """Execute against the orders of one queue until it changes in another way than by orders that are executed."""
+    gone: list[Order] = []
+    refreshed: Order | None = None
+    own: Order | None = None
+    for resting in queue.values():
+        if policy != "allow" and _is_own(order, resting):
+            own = resting
+            break
+        _execute(book, order, resting, price)
+        if not resting.volume:
+            if resting.reserve:
+                refreshed = resting
+                break
+            gone.append(resting)
+        if not order.volume:
+            break
+    for resting in gone:
+        book.remove(resting)
+    if refreshed is not None:
+        refresh(book, refreshed)
+    if own is not None:
+        _prevent(book, order, own, policy)
+
+
+def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
+    """One match, told to everybody; the resting order stays where it is."""
+    if book.replacing is not None:
+        book.settle_replaced()
+    floor = book.floor
+    match_id = floor.next_match_id
+    floor.next_match_id = match_id + 1
+    done = min(order.volume, resting.volume)
+    order.volume -= done
+    order.executed += done
+    resting.volume -= done
+    resting.executed += done
+    book.last_trade_ticks = price
+    if book.stops:
+        book.stops.traded(price)
+    is_hidden = resting.flags & HIDDEN
+    if is_hidden:
+        book.feed.traded(resting, done, price, match_id)
+    else:
+        book.feed.executed(resting, done, price, match_id)
+    if resting.account:
+        account = floor.accounts[resting.account]
+        if account.open_notional:
+            account.open_notional -= done * price
+        floor.tellers[resting.account].executed(resting, done, price, "J" if is_hidden else "A", match_id)
+    if order.account:
+        floor.tellers[order.account].executed(order, done, price, "R", match_id)
+
+
+def refresh(book: Book, order: Order) -> None:
+    """An iceberg whose displayed part is used up displays the next one, as a new order on the feed."""
+    floor = book.floor
+    book.displace(order)
+    order.volume = min(order.display, order.reserve)
+    order.reserve -= order.volume
+    order.feed_id = floor.next_order_id
+    floor.next_order_id += 1
+    book.place(order)
+    book.feed.added(order)
+    floor.tellers[order.account].refreshed(order)
+
+
+def _prevent(book: Book, order: Order, own: Order, policy: SelfTrade) -> None:
+    """Two orders of one broker would trade: what becomes of them, the resting one's owner being told first."""
+    floor, price = book.floor, own.price_ticks
+    prevented = min(order.volume, own.volume)
+    if policy in {"oldest", "both"}:
+        volume = book.cancel(own.order_id)
+        floor.tellers[own.account].prevented(own, volume, prevented, price)
+    elif policy == "decrement":
+        _decrement(book, own, prevented)
+        floor.tellers[own.account].prevented(own, prevented, prevented, price)
+        if not own.volume and own.reserve:
+            refresh(book, own)
+    taken = order.volume if policy in {"newest", "both"} else prevented if policy == "decrement" else 0
+    if taken:
+        order.volume -= taken
+        floor.tellers[order.account].prevented(order, taken, prevented, price)
+
+
+def _decrement(book: Book, order: Order, volume: int) -> None:
+    """Take `volume` lots off the displayed part of a resting order."""
+    if volume == order.volume + order.reserve:
+        book.cancel(order.order_id)
+        return
+    account = book.floor.accounts[order.account]
+    if account.open_notional:
+        account.open_notional -= volume * order.price_ticks
+    order.volume -= volume
+    if order.flags & HIDDEN:
+        return
+    if order.volume:
+        book.feed.reduced(order, volume)
+    else:
+        book.feed.deleted(order, volume)
+
+
+def _executable(order: Order, shown: Levels, hidden: Levels, reach: int, policy: SelfTrade) -> int:
+    """How many lots would execute at once, as far as that matters for the order's minimum."""
+    left, done = order.volume, 0
+    for rank in ranks_of(shown, hidden):
+        if rank < reach:
+            break
+        for levels in (shown, hidden):
+            queue = levels.get(rank * shown.sign, {})
+            later: deque[tuple[int, int, int, bool]] = deque()
+            for volume, reserve, display, is_own in chain(_parts(order, queue, policy), _drained(later)):
+                if not left or done >= order.minimum or (is_own and policy in {"newest", "both"}):
+                    return done
+                if is_own and policy == "oldest":
+                    continue
+                part = min(left, volume)
+                left -= part
+                done += 0 if is_own else part
+                if reserve:
+                    later.append((min(display, reserve), max(0, reserve - display), display, is_own))
+    return done
+
+
+def _parts(order: Order, queue: dict[int, Order], policy: SelfTrade) -> Iterator[tuple[int, int, int, bool]]:
+    for resting in queue.values():
+        is_own = policy != "allow" and _is_own(order, resting)
+        yield resting.volume, resting.reserve, resting.display, is_own
+
+
+def _drained(queue: deque[tuple[int, int, int, bool]]) -> Iterator[tuple[int, int, int, bool]]:
+    while queue:
+        yield queue.popleft()
