@@ -1,4 +1,4 @@
-"""The relations of the ITCH feed are those of the text feed: both are read from one exchange and taken in."""
+"""The relations of the ITCH feed are those of the text feed: both are of one market, and taken in."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ import pytest
 
 from deltabook.wire import text
 from deltabook.wire.soupbin import LoginRequest, encode_login
+from exchange_server.matching.market import Market
+from exchange_server.matching.outputs import Now
+from exchange_server.nasdaq.itch import ItchEncoder
+from exchange_server.text import TextEncoder, TextProtocol
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.service.feeds import FeedProtocol, make_adaptor
 from runtime.sources import Position
+from tests.generators.exchange_requests import START_NS, RequestFlow, opening_requests, random_rules
 from tests.generators.ingest_lab import IngestLab, ListSource, footers, relations
 from tests.generators.traces import trace
 from tests.integration._processes import DEADLINE_S, exchange
@@ -129,10 +134,46 @@ def letters(packets: bytes) -> list[str]:
     return [chr(packets[at + 3]) for at in starts(packets)[:-1]]
 
 
-def without_numbers(rows: Rows, beginning: int) -> Rows:
-    """Trades of the ITCH feed under the numbers of the text feed, which has no messages of the beginning."""
-    trades = {(t, number - beginning, *rest): count for (t, number, *rest), count in rows["trades"].items()}
-    return {**rows, "trades": Counter(trades)}
+def in_order(rows: Rows) -> dict[str, Any]:
+    """Books, and the trades in their order: the numbers of their messages are those of a feed."""
+    assert set(rows["trades"].values()) <= {1}
+    trades = [(t, *rest) for t, _, *rest in sorted(rows["trades"], key=lambda row: row[1])]
+    return {**rows, "trades": trades}
+
+
+def session(chance: random.Random, requests: int) -> tuple[Feeds, Counter[str]]:
+    """Both feeds of a market that gets random requests of every kind, and how often each kind of thing happened."""
+    now = Now()
+    rules = msgspec.structs.replace(random_rules(chance), max_live_orders=1_000_000)
+    encoders = TextEncoder(rules, now), ItchEncoder(rules, now)
+    market = Market(rules, encoders, [TextProtocol(rules)], now)
+    accounts = opening_requests(chance, START_NS, ["text"])
+    flow = RequestFlow(chance, rules, accounts, START_NS + 100)
+    lines, packets, told = b"", b"", Counter[str]()
+    for account in accounts:
+        market.apply(account)
+    for _ in range(requests):
+        market.apply(flow.next(list(market.live.values())))
+        lines += encoders[0].take()[0]
+        packets += encoders[1].take()[0]
+        for teller in market.touched:
+            told.update(line.split(b",")[4].decode() for line in teller.take()[0].splitlines())
+        market.touched.clear()
+    messages = encoders[0].next_sequence - 1
+    return Feeds(lines + f"{messages + 1},{now.time_ns},0,0,H,0,0,\n".encode(), packets + b"\x00\x01H", messages), told
+
+
+@pytest.mark.parametrize("seed", [3, 5, 6, 8, 9, 11])  # markets that are not closed early
+def test_of_every_kind_of_order_through_auctions_halts_and_recordings(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    feeds, told = session(chance, 3_000)
+    assert set("AEFXDUNTR") <= set(told), "icebergs that refresh, stops that are reached, replacements, refusals"
+    found = set(letters(feeds.packets))
+    assert set("SRHFECXDUPQI") <= found, "crosses, imbalances, hidden executions"
+    lines = text_relations(tmp_path / "text", feeds, chance)
+    packets = itch_relations(tmp_path / "itch", feeds, chance, tick_units=100)
+    assert len(lines["trades"]) > 50
+    assert in_order(packets) == in_order(lines)
 
 
 def test_of_simulated_traders(tmp_path: Path) -> None:
@@ -141,7 +182,7 @@ def test_of_simulated_traders(tmp_path: Path) -> None:
     lines = text_relations(tmp_path / "text", feeds, chance)
     packets = itch_relations(tmp_path / "itch", feeds, chance, tick_units=100)
     assert all(len(rows) > 50 for rows in lines.values())
-    assert without_numbers(packets, 3 + 2 * 3) == lines
+    assert in_order(packets) == in_order(lines)
 
 
 def test_of_a_recording_with_executions_at_other_prices(tmp_path: Path) -> None:
@@ -158,4 +199,4 @@ def test_of_a_recording_with_executions_at_other_prices(tmp_path: Path) -> None:
     packets = itch_relations(tmp_path / "itch", feeds, chance, tick_units=1)
     assert all(len(rows) > 20 for rows in lines.values())
     assert set(letters(feeds.packets)) == set("SRHFECXDP") - {"X"}
-    assert without_numbers(packets, 3 + 2 * 1) == lines
+    assert in_order(packets) == in_order(lines)
