@@ -175,5 +175,5 @@ def _session(name: str) -> str:
 
 
 def _words(rules: MarketRules) -> str:
-    replay = f", {rules.replay_symbol} replayed {rules.replay_mode}" if rules.replay_symbol else ""
+    replay = f", {' '.join(rules.replay_symbols)} replayed {rules.replay_mode}" if rules.replay_symbols else ""
     return ", ".join(instrument.symbol for instrument in rules.instruments) + replay

@@ -195,8 +195,8 @@ class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     instruments: tuple[Instrument, ...]
     """Symbols that are traded; an instrument's locate is its place here, from 1."""
-    replay_symbol: str = ""
-    """The symbol that a recording plays, empty for none."""
+    replay_symbols: tuple[str, ...] = ()
+    """The symbols that a recording plays."""
     replay_mode: ReplayMode = "as-orders"
     """How."""
     outlier_factor: int = 0

@@ -82,7 +82,7 @@ class Market(Floor):
         for locate, instrument in enumerate(rules.instruments, 1):
             book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
             book.unusual = int(rules.collar_bps > 0)
-            book.is_followed = instrument.symbol == rules.replay_symbol and rules.replay_mode == "as-recorded"
+            book.is_followed = instrument.symbol in rules.replay_symbols and rules.replay_mode == "as-recorded"
             book.phase = "auction-open" if rules.opens_with_auction and not book.is_followed else "continuous"
             book.is_special = book.is_followed or book.phase != "continuous"
             self.book_at.append(book)

@@ -98,7 +98,7 @@ class ModelMarket:
 
     def is_played(self, book: ModelBook) -> bool:
         """Whether the book follows a recording."""
-        return self.rules.replay_mode == "as-recorded" and book.instrument.symbol == self.rules.replay_symbol
+        return self.rules.replay_mode == "as-recorded" and book.instrument.symbol in self.rules.replay_symbols
 
     def account(self, index: int) -> Account:
         """By its number from 1."""
