@@ -92,6 +92,7 @@ def test_row_19_from_any_number_a_listener_gets_exactly_what_is_missing_while_th
     trade(floor, chance, 2_000)
     wires = {}
     for number in (1, 2, floor.next_number - 1, *chance.sample(range(1, floor.next_number), 12), floor.next_number):
+        floor.exchange.submit([floor.timed(random_order(chance))])  # which nobody was sent yet
         wires[number] = floor.connect(f"1,SESSION1,{number}")[1]
         trade(floor, chance, 20)
     everything = messages(whole.take())
