@@ -31,8 +31,8 @@ class Book:
     everything else. An order without flags costs the look at the other side's best price and three dict entries; a
     match one walk over the level for all that one order executes there. Memory is bounded by the live orders.
 
-    >>> from exchange_server.matching.silence import SilentFeed
-    >>> book = Book(1, "ACME", SilentFeed())
+    >>> from exchange_server.matching.silence import Silence
+    >>> book = Book(1, "ACME", Silence())
     >>> book.enter(Order(1, 1, 1, "B", 100, 5, 7))
     >>> book.enter(Order(2, 2, 1, "S", 100, 3, 8))
     >>> list(book.levels("B")), book.best("S")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder
-from exchange_server.matching.silence import SilentFeed
+from exchange_server.matching.silence import Silence
 
 __all__ = ["FeedFan", "feed_of"]
 
@@ -97,5 +97,5 @@ class FeedFan(FeedEncoder):
 def feed_of(encoders: Sequence[FeedEncoder]) -> FeedEncoder:
     """What a market speaks to: one encoder itself, several through a fan, none through silence."""
     if not encoders:
-        return SilentFeed()
+        return Silence()
     return encoders[0] if len(encoders) == 1 else FeedFan(encoders)

@@ -7,10 +7,10 @@ from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Teller
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
-__all__ = ["SilentFeed", "SilentTeller"]
+__all__ = ["Silence", "SilentTeller"]
 
 
-class SilentFeed(FeedEncoder):
+class Silence(FeedEncoder):
     """A feed without listeners: for a book by itself, and for backtests that look at the books."""
 
     __slots__ = ()
