@@ -1,0 +1,188 @@
+"""Orders of OUCH 5.0 as the market has them, and why not."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from itertools import product
+from typing import Final
+
+from deltabook.wire.errors import WireError
+from deltabook.wire.ouch5 import CrossType, Option, RejectReason, TimeInForce, decode_options
+from exchange_server.matching.account import Account
+from exchange_server.matching.order import (
+    CLOSING,
+    EXPIRES,
+    HALTED_ONLY,
+    HIDDEN,
+    ICEBERG,
+    IOC,
+    MARKET,
+    MINIMUM,
+    OPENING,
+    POST_ONLY,
+    Order,
+)
+from exchange_server.matching.reasons import RefuseReason
+from exchange_server.nasdaq.ouch.protocol import SIDES
+from exchange_server.nasdaq.ouch.reasons import Refusal
+from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS, Scales
+from exchange_server.nasdaq.ouch.teller import DAY_NS
+from exchange_server.nasdaq.ouch.teller5 import BLOCK_BYTES
+
+__all__ = ["BLOCK", "PLAIN", "check_appendage", "order_of"]
+
+BLOCK: Final = struct.Struct(">IsI8sQ5s14sH")
+"""`Order.echo` without the options: number, side, quantity, symbol, price, the five letters of `_FLAGS_OF`, the
+client's id, length of the options."""
+_AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
+
+_CROSSES: Final = {
+    CrossType.CONTINUOUS: 0,
+    CrossType.OPENING: OPENING,
+    CrossType.CLOSING: CLOSING,
+    CrossType.HALT: HALTED_ONLY,
+}
+_TIMES: Final = {
+    TimeInForce.DAY: 0,
+    TimeInForce.IOC: IOC,
+    TimeInForce.GTX: 0,
+    TimeInForce.GTT: EXPIRES,
+    TimeInForce.AFTER_HOURS: 0,
+}
+_DISPLAYS: Final = {"Y": 0, "A": 0, "N": HIDDEN}
+_CAPACITIES: Final = "APRO"
+_SWEEPS: Final = "YN"
+
+
+def _flags(time: int, display: int, cross: int) -> int:
+    """An order for an auction or an immediate one is never seen: whether it is hidden makes no difference. One for an
+    auction ends with it in any case: whether it is immediate makes none."""
+    if cross:
+        return cross | time & ~IOC
+    return time | (0 if time & IOC else display)
+
+
+_FLAGS_OF: Final[Mapping[bytes, int]] = {
+    "".join(letters).encode("ascii"): _flags(_TIMES[letters[0]], _DISPLAYS[letters[1]], _CROSSES[letters[4]])
+    for letters in product(_TIMES, _DISPLAYS, _CAPACITIES, _SWEEPS, _CROSSES)
+}
+"""Time in force, display, capacity, sweep and cross type → the order's flags, for all that can be."""
+PLAIN: Final = frozenset(letters for letters, flags in _FLAGS_OF.items() if not flags)
+"""Those of a limit order for the day with nothing special about it."""
+
+_BARRED: Final[Mapping[int, tuple[RejectReason, str]]] = {
+    Option.PEG_OFFSET: (RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
+    Option.DISCRETION_PRICE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
+    Option.DISCRETION_PRICE_TYPE: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
+    Option.DISCRETION_PEG_OFFSET: (RejectReason.RISK_ORDER_TYPE, "discretionary"),
+    Option.RANDOM_RESERVES: (RejectReason.INVALID_MAX_FLOOR, "with a random reserve"),
+    Option.SECONDARY_ORDER_REFERENCE: (RejectReason.OTHER, "with the exchange's own options"),
+    Option.BBO_WEIGHT: (RejectReason.OTHER, "with the exchange's own options"),
+    Option.DISPLAY_QUANTITY: (RejectReason.OTHER, "with the exchange's own options"),
+    Option.DISPLAY_PRICE: (RejectReason.OTHER, "with the exchange's own options"),
+}
+"""Options that ask for what this market does not have."""
+_ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
+    Option.PRICE_TYPE: (" L", RejectReason.PEGGING_NOT_ALLOWED, "pegged"),
+    Option.POST_ONLY: (" PN", RejectReason.OTHER, "with a post-only that is neither P nor N"),
+    Option.CUSTOMER_TYPE: (" RN", RejectReason.OTHER, "with a customer type that is neither R nor N"),
+    Option.HANDLE_INSTRUCTION: (" ", RejectReason.OTHER, "with a handling instruction"),
+}
+"""Options of which some values ask for nothing special."""
+
+
+def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
+    """The order that an `Order.echo` asks for at a time; raises `Refusal`, and `WireError` if the options are none."""
+    ref, side, quantity, stock, units, letters, _, _ = BLOCK.unpack_from(echo)
+    options = decode_options(echo[BLOCK_BYTES - 2 :]) if len(echo) > BLOCK_BYTES else {}
+    _check_options(options)
+    scale = scales.by_stock.get(stock)
+    if scale is None:
+        raise Refusal(RefuseReason.UNKNOWN_SYMBOL, RejectReason.INVALID_SYMBOL, f"unknown symbol {stock!r}")
+    if side not in SIDES:
+        raise Refusal(RefuseReason.BAD_SIDE, RejectReason.INVALID_SIDE, f"expected a side B S T E, was {side!r}")
+    flags = _FLAGS_OF.get(letters)
+    if flags is None:
+        raise _bad_letters(letters.decode("latin-1"))
+    locate, tick, lot = scale
+    ticks = 0
+    if units >= MARKET_UNITS:
+        flags = (flags | MARKET) & ~HIDDEN
+    elif units < 1 or units % tick:
+        words = f"expected a price of whole ticks of {tick} ten-thousandths, was {units}"
+        raise Refusal(RefuseReason.BAD_TICK if units else RefuseReason.BAD_PRICE, RejectReason.INVALID_PRICE, words)
+    else:
+        ticks = units // tick
+    if not 1 <= quantity <= LARGEST_QUANTITY or quantity % lot:
+        reason = RefuseReason.BAD_LOT if quantity % lot else RefuseReason.BAD_VOLUME
+        words = f"expected 1 to {LARGEST_QUANTITY} shares in lots of {lot}, was {quantity}"
+        raise Refusal(reason, RejectReason.INVALID_QUANTITY, words)
+    order = Order(0, 0, locate, SIDES[side], ticks, quantity // lot, account.broker_id, account.index, ref)
+    order.flags = flags
+    order.echo = echo
+    _apply_options(order, options, lot, time_ns)
+    return order
+
+
+def _check_options(options: Mapping[int, int | str]) -> None:
+    for tag, value in options.items():
+        barred = _BARRED.get(tag)
+        if barred is not None:
+            raise Refusal(RefuseReason.OTHER, barred[0], f"expected no order {barred[1]}")
+        allowed = _ALLOWED.get(tag)
+        if allowed is not None and value and str(value) not in allowed[0]:
+            raise Refusal(RefuseReason.OTHER, allowed[1], f"expected no order {allowed[2]}, was {value!r}")
+    if options.get(Option.ROUTE):
+        words = f"expected no route, was {options[Option.ROUTE]!r}"
+        raise Refusal(RefuseReason.OTHER, RejectReason.ROUTING_NOT_ALLOWED, words)
+
+
+def _apply_options(order: Order, options: Mapping[int, int | str], lot: int, time_ns: int) -> None:
+    minimum = int(options.get(Option.MINIMUM_QUANTITY, 0))
+    if minimum:
+        # Rounded up: fewer shares would not be the minimum that was asked for.
+        order.flags |= MINIMUM
+        order.minimum = -(-minimum // lot)
+        if order.flags & _AUCTIONS:
+            raise Refusal(
+                RefuseReason.BAD_MINIMUM, RejectReason.INVALID_MINIMUM_QUANTITY, "expected no minimum in an auction"
+            )
+    floor = int(options.get(Option.MAX_FLOOR, 0))
+    if floor:
+        if floor % lot or order.flags & (IOC | MARKET | HIDDEN | _AUCTIONS):
+            words = f"expected a floor in lots of {lot}, of a displayed order that rests, was {floor}"
+            raise Refusal(RefuseReason.BAD_DISPLAY, RejectReason.INVALID_MAX_FLOOR, words)
+        if floor // lot < order.volume:
+            order.flags |= ICEBERG
+            order.display = floor // lot
+    if options.get(Option.POST_ONLY) == "P":
+        order.flags |= POST_ONLY
+    if order.flags & EXPIRES:
+        seconds = options.get(Option.EXPIRE_TIME)
+        if seconds is None:
+            raise Refusal(RefuseReason.BAD_TIME, RejectReason.OTHER, "expected an expire time with good-till-time")
+        order.expire_ns = time_ns - time_ns % DAY_NS + int(seconds) * 10**9
+
+
+def _bad_letters(letters: str) -> Refusal:
+    """Which of the five is not possible."""
+    time, display, capacity, sweep, cross = tuple(letters)
+    if display not in _DISPLAYS:
+        return Refusal(
+            RefuseReason.BAD_DISPLAY, RejectReason.INVALID_DISPLAY, f"expected a display Y N A, was {display!r}"
+        )
+    if cross not in _CROSSES:
+        code = RejectReason.RETAIL_NOT_ALLOWED if cross == CrossType.RETAIL else RejectReason.INVALID_CROSS_ORDER
+        return Refusal(RefuseReason.OTHER, code, f"expected a cross type N O C H, was {cross!r}")
+    if sweep not in _SWEEPS:
+        return Refusal(RefuseReason.OTHER, RejectReason.ISO_NOT_ALLOWED, f"expected a sweep Y N, was {sweep!r}")
+    if time not in _TIMES:
+        return Refusal(RefuseReason.BAD_TIME, RejectReason.OTHER, f"expected a time in force 0 3 5 6 E, was {time!r}")
+    return Refusal(RefuseReason.OTHER, RejectReason.OTHER, f"expected a capacity A P R O, was {capacity!r}")
+
+
+def check_appendage(echo: bytes) -> None:
+    """Raises `WireError` unless the options' length is that of what follows it."""
+    if int.from_bytes(echo[BLOCK_BYTES - 2 : BLOCK_BYTES]) != len(echo) - BLOCK_BYTES:
+        raise WireError(f"expected an appendage of {len(echo) - BLOCK_BYTES} bytes, was {echo[44:46]!r}")

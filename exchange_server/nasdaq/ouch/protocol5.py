@@ -1,0 +1,154 @@
+"""OUCH 5.0: requests carried out in the market as they came."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from deltabook.wire.errors import WireError
+from deltabook.wire.ouch5 import RejectReason
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import Wire
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import Now, Touched
+from exchange_server.matching.reasons import RefuseReason
+from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, order_of
+from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, SIDES, OuchProtocol
+from exchange_server.nasdaq.ouch.reasons import Refusal
+from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS
+from exchange_server.nasdaq.ouch.teller5 import BLOCK_BYTES, Teller5
+
+if TYPE_CHECKING:
+    from exchange_server.matching.market import Market
+
+__all__ = ["Ouch5"]
+
+_REPLACE: Final = struct.Struct(">III8s2ss14s")
+_PAIR: Final = struct.Struct(">II").unpack_from
+_MODIFY: Final = struct.Struct(">IsI").unpack_from
+_ORDER_BYTES: Final = HEAD_BYTES + 1 + BLOCK_BYTES
+_REPLACE_BYTES: Final = HEAD_BYTES + 1 + _REPLACE.size + 2
+
+
+class Ouch5(OuchProtocol):
+    """Reads packets of OUCH 5.0 and tells accounts in it.
+
+    Numbers of orders rise over the session of an account: one that is not above the last is a repetition.
+    """
+
+    name = "ouch5"
+    side_at = 4
+
+    def teller(self, account: Account, now: Now, touched: Touched) -> Teller5:
+        """Writes OUCH 5.0 for an account."""
+        return Teller5(account, now, touched, self._scales)
+
+    def apply(self, market: Market, account: Account, item: Wire) -> str:
+        """Carry the messages out; returns why the session must be closed."""
+        data, time_ns, size, at = item.data, item.time_ns, len(item.data), 0
+        now, enter, stocks, unpack = market.now, market.enter, self._scales.by_stock, BLOCK.unpack_from
+        broker, index, sides, plain = account.broker_id, account.index, SIDES, PLAIN
+        while at < size:
+            if size - at <= HEAD_BYTES or (end := at + 2 + (data[at] << 8 | data[at + 1])) > size:
+                return f"expected whole packets, was {data[at : at + 16]!r}"
+            now.time_ns = time_ns
+            time_ns += 1
+            if data[at + 3] == 79 and end - at == _ORDER_BYTES:
+                ref, side, quantity, stock, units, letters, _, appendage = unpack(data, at + 4)
+                scale = stocks.get(stock)
+                if (
+                    scale is not None
+                    and letters in plain
+                    and side in sides
+                    and 0 < units < MARKET_UNITS
+                    and 0 < quantity <= LARGEST_QUANTITY
+                    and not appendage
+                    and ref > account.last_ref
+                ):
+                    locate, tick, lot = scale
+                    if not units % tick and not quantity % lot:
+                        ticks, lots, echo = units // tick, quantity // lot, data[at + 4 : end]
+                        enter(
+                            Order(0, 0, locate, sides[side], ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo)
+                        )
+                        at = end
+                        continue
+            reason = self._carry_out(market, account, data[at + HEAD_BYTES : end])
+            if reason:
+                return reason
+            at = end
+        return ""
+
+    def _carry_out(self, market: Market, account: Account, message: bytes) -> str:
+        """Any message, not in a hurry."""
+        letter, length = message[:1], len(message)
+        try:
+            if letter == b"O" and length >= 1 + BLOCK_BYTES:
+                self._enter(market, account, message[1:])
+            elif letter == b"U" and length >= _REPLACE_BYTES - HEAD_BYTES:
+                self._replace(market, account, message)
+            elif letter == b"X" and length == 9:
+                self._cancel(market, account, *_PAIR(message, 1))
+            elif letter == b"M" and length == 10:
+                self._modify(market, account, *_MODIFY(message, 1))
+            elif letter == b"Q" and length == 1:
+                self._teller(market, account).queried()
+            else:
+                return f"expected a message O U X M or Q of its length, was {message[:16]!r} of {length} bytes"
+        except WireError as error:
+            return str(error)
+        return ""
+
+    @staticmethod
+    def _teller(market: Market, account: Account) -> Teller5:
+        teller = market.tellers[account.index]
+        assert isinstance(teller, Teller5)
+        return teller
+
+    def _enter(self, market: Market, account: Account, echo: bytes) -> None:
+        check_appendage(echo)
+        ref = int.from_bytes(echo[:4])
+        if ref <= account.last_ref:
+            return
+        try:
+            order = order_of(echo, account, self._scales, market.now.time_ns)
+        except Refusal as refusal:
+            account.last_ref = ref
+            self._refuse(market, account, ref, refusal, echo)
+        else:
+            market.enter(order)
+
+    def _replace(self, market: Market, account: Account, message: bytes) -> None:
+        orig, ref, quantity, price, letters, sweep, client_id = _REPLACE.unpack_from(message, 1)
+        old = market.order_of(account, orig)
+        if old is None or ref <= account.last_ref:
+            return
+        tail = message[1 + _REPLACE.size :]
+        # The number of shares that are still open is what the answer says and what the order now is.
+        still_open = quantity - old.executed * self._lot_of(old)
+        was = old.echo
+        echo = b"".join(
+            (
+                ref.to_bytes(4),
+                was[4:5],
+                max(still_open, 0).to_bytes(4),
+                was[9:17],
+                price,
+                letters,
+                was[27:28],
+                sweep,
+                was[29:30],
+                client_id,
+                tail,
+            )
+        )
+        check_appendage(echo)
+        try:
+            order = order_of(echo, account, self._scales, market.now.time_ns)
+            if quantity > LARGEST_QUANTITY:
+                raise Refusal(RefuseReason.BAD_VOLUME, RejectReason.INVALID_QUANTITY, "expected fewer shares")
+        except Refusal:
+            self._end(market, old)
+            return
+        order.executed = old.executed
+        market.replace(old, order)

@@ -1,0 +1,85 @@
+"""What every account of OUCH is told in, whichever version."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from exchange_server.matching.account import Account
+from exchange_server.matching.order import Order
+from exchange_server.matching.outputs import Now, Teller, Touched
+from exchange_server.nasdaq.ouch.scale import Scales
+
+__all__ = ["DAY_NS", "LIQUIDITY", "LIVE", "OuchTeller"]
+
+DAY_NS: Final = 86_400 * 10**9
+"""Timestamps are the rest of market time by it: nanoseconds since midnight UTC."""
+LIVE: Final = ord("L")
+"""State of an order that may still do something …"""
+DEAD: Final = ord("D")
+"""… and of one of which nothing more will be heard."""
+LIQUIDITY: Final = {flag: ord(flag) for flag in "AJROCH"}
+
+
+class OuchTeller(Teller):
+    """Keeps the sequenced packets of one account until they are taken, one `bytes` each.
+
+    A message costs some tenths of a microsecond: it is one pack of the order's numbers with `Order.echo`, in which the
+    fields of the request already lie as the answer says them again.
+    """
+
+    __slots__ = ("_now", "_packets", "_scales", "_touched", "account")
+
+    def __init__(self, account: Account, now: Now, touched: Touched, scales: Scales) -> None:
+        self.account = account
+        self._now = now
+        self._touched = touched
+        self._scales = scales.by_locate
+        self._packets: list[bytes] = []
+
+    def _say(self, packet: bytes) -> None:
+        packets = self._packets
+        if not packets:
+            self._touched.append(self)
+        packets.append(packet)
+
+    def take(self) -> tuple[bytes, int]:
+        """The packets since the last call, and how many they are."""
+        packets = self._packets
+        count = len(packets)
+        data = b"".join(packets)
+        packets.clear()
+        return data, count
+
+    def triggered(self, order: Order) -> None:
+        """OUCH has no stop orders."""
+
+    def _accepted_dead(self, order: Order) -> bool:
+        """Changes what was said last into the acceptance of a dead order; False if it was not this order's."""
+        packets = self._packets
+        if not packets or not self._takes(packets[-1], order):
+            return False
+        packet = packets[-1]
+        state = self._state_at(packet)
+        packets[-1] = packet[:state] + bytes((DEAD,)) + packet[state + 1 :]
+        return True
+
+    def _flag(self, order: Order, stamp: int) -> bytes:
+        """R of the order that the request of this time entered, A of one that was there."""
+        now = stamp.to_bytes(8)
+        for packet in reversed(self._packets):
+            if packet[4:12] != now:
+                break
+            if self._takes(packet, order):
+                return b"R"
+        return b"A"
+
+    @staticmethod
+    @abstractmethod
+    def _takes(packet: bytes, order: Order) -> bool:
+        """Whether a packet says that an order was accepted or is a replacement."""
+
+    @staticmethod
+    @abstractmethod
+    def _state_at(packet: bytes) -> int:
+        """Where such a packet has the order's state."""
