@@ -37,23 +37,17 @@ from exchange_server.exchange import Exchange
 from exchange_server.faces import Faces
 from exchange_server.journal import Journal
 from exchange_server.matching.inputs import MarketRules
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now
+from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
-from exchange_server.nasdaq.ouch import Ouch5, Ouch42
+from exchange_server.outputs import encoders_of, protocols_of
 from exchange_server.process import choose_reactor, settle
 from exchange_server.replay import Loader, Player, open_recording
-from exchange_server.text import TextEncoder, TextProtocol
 from exchange_server.upkeep import Upkeep
 
-__all__ = ["App", "protocols_of", "run"]
+__all__ = ["App", "run"]
 
 _START_CHECK_S: Final = 0.05
 _LAST_TURN_S: Final = 0.05
-
-
-def protocols_of(rules: MarketRules) -> tuple[AccountProtocol, ...]:
-    """Every way in which an account of a journal may be told."""
-    return TextProtocol(rules), Ouch5(rules), Ouch42(rules)
 
 
 def _random_session() -> str:
@@ -98,12 +92,9 @@ class App:
 
     def _make_exchange(self, journal: Journal, rules: MarketRules) -> None:
         config, now = self._config, Now()
-        encoders: dict[str, FeedEncoder] = {}
-        if config.port is not None:
-            encoders["text"] = TextEncoder(rules, now)
-        self._itch = ItchEncoder(rules.instruments, now) if config.has_itch else None
-        if self._itch is not None:
-            encoders["itch"] = self._itch
+        encoders = encoders_of(rules, now, config.forms)
+        itch = encoders.get("itch")
+        self._itch = itch if isinstance(itch, ItchEncoder) else None
         self.exchange = Exchange(journal, self.clock, encoders, protocols_of(rules), now)
         self.faces = Faces(config, self.exchange, self._itch, self._reactor, self.fail)
         self._upkeep = Upkeep(

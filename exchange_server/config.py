@@ -17,6 +17,7 @@ from exchange_server.nasdaq.glimpse import GlimpseLimits
 from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
 from exchange_server.nasdaq.soup import SoupLimits
+from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
 from exchange_server.replay import SCALES, RecordingFormat
 from exchange_server.text import Limits
@@ -153,9 +154,11 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
 
     @property
-    def has_itch(self) -> bool:
-        """Whether the feed is made as ITCH."""
-        return self.itch_port is not None or self.glimpse_port is not None or bool(self.mold_to)
+    def forms(self) -> tuple[FeedForm, ...]:
+        """The forms that the feed is made in: those that somebody may listen to."""
+        has_itch = self.itch_port is not None or self.glimpse_port is not None or bool(self.mold_to)
+        wanted: dict[FeedForm, bool] = {"text": self.port is not None, "itch": has_itch}
+        return tuple(form for form, is_wanted in wanted.items() if is_wanted)
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:

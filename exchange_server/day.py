@@ -68,10 +68,8 @@ class Day:
 
     def _scheduled(self) -> list[Any]:
         """The books that have phases: not those that follow a recording, nor those whose day is over."""
-        rules = self._exchange.market.rules
-        recorded = rules.replay_symbols if rules.replay_mode == "as-recorded" else ()
-        books = self._exchange.market.books.items()
-        return [book for symbol, book in books if book.phase != "closed" and symbol not in recorded]
+        books = self._exchange.market.books.values()
+        return [book for book in books if book.phase != "closed" and not book.is_followed]
 
     def _begin(self) -> None:
         seconds = self._seconds.get(self._phase)

@@ -253,7 +253,7 @@ class SetPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     symbol: Text
     phase: PhaseName
-    reason: Annotated[str, msgspec.Meta(max_length=4, pattern="^[ -~]*$")] = ""
+    reason: Annotated[str, msgspec.Meta(max_length=4, pattern=r"^[ -~]*\Z")] = ""
     """What the feed says of a halt."""
 
 
@@ -284,7 +284,7 @@ class BustTrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Declare a trade void on the feed; books do not change."""
 
     symbol: Text
-    match_id: Annotated[int, msgspec.Meta(ge=1, lt=2**63)]
+    match_id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class TakeSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -297,9 +297,9 @@ class PlayReplay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool | None = None
     speed: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Recorded seconds a real second; 0: as fast as possible."""
-    position: Annotated[int, msgspec.Meta(ge=1, lt=2**63)] | None = None
+    position: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     """The record to go on with."""
-    time_ns: Annotated[int, msgspec.Meta(ge=1, lt=2**63)] | None = None
+    time_ns: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     """The recorded time to go on with."""
 
 

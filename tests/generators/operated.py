@@ -1,0 +1,110 @@
+# mypy: disable-error-code="no-untyped-call"
+# Twisted is typed in part only.
+"""An exchange with an admin port, asked over transports in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from twisted.internet.address import IPv4Address
+from twisted.internet.testing import StringTransport
+
+from deltabook.wire import admin
+from exchange_server.admin import Access, Changes, Durations, ExchangeMetrics, JournalFigures, Reports, admin_site
+from exchange_server.matching.inputs import MarketRules
+from tests.generators.text_floor import RULES, Floor
+
+__all__ = ["Answer", "Operated"]
+
+T = TypeVar("T")
+_PATHS = {kind: path for path, kind in admin.CHANGES.items()}
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a request got."""
+
+    status: int
+    """Of HTTP; 0 if the connection was closed without a word."""
+    headers: dict[str, str]
+    """In lower case."""
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as a line."""
+        return self.body.decode().rstrip("\n")
+
+
+class Operated(Floor):
+    """The market with its text face, and the port through which it is operated."""
+
+    def __init__(
+        self, path: Path, *, token: str = "", playing: Any = None, rules: MarketRules = RULES, **limits: Any
+    ) -> None:
+        """``playing`` stands for a recording that is played."""
+        super().__init__(path, rules=rules, **limits)
+        self.fsyncs = Durations()
+        self.snapshot_age_s: float | None = None
+        self.reports = Reports(
+            self.exchange,
+            str(path),
+            {"text": self.server},
+            lambda: {"trades": self.exchange.market.trades, "session": self.exchange.session},
+            self.clock.seconds,
+            playing=playing,
+        )
+        self.reports.ports = {"text": 4711, "admin": 4712}
+        self.changes = Changes(self.reports, self.exchange.snapshot, self.failures.append)
+        self.metrics = ExchangeMetrics(
+            self.reports,
+            lambda: JournalFigures(self.exchange.journal.size_bytes, self.snapshot_age_s),
+            self.fsyncs,
+            lambda: {"text": self.next_number - 1},
+        )
+        self.site: Any = admin_site(self.reports, self.changes, self.metrics, Access(token))
+
+    def dial(self, host: str = "127.0.0.1") -> tuple[Any, Any]:
+        """A connection to the port and its transport; None and a transport if it was not let in."""
+        connection: Any = self.site.buildProtocol(None)
+        transport: Any = StringTransport(peerAddress=IPv4Address("TCP", host, 40000))
+        transport.abortConnection = transport.loseConnection
+        if connection is not None:
+            transport.protocol = connection
+            connection.makeConnection(transport)
+        return connection, transport
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes = b"", *, headers: str = "", host: str = "127.0.0.1"
+    ) -> Answer:
+        """Send a request; what came back in this turn of the reactor."""
+        connection, transport = self.dial(host)
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}"
+        connection.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        data: bytes = transport.value()
+        if not data:
+            return Answer(0, {}, b"")
+        start, _, rest = data.partition(b"\r\n\r\n")
+        lines = start.decode().split("\r\n")
+        return Answer(int(lines[0].split()[1]), dict(line.lower().split(": ", 1) for line in lines[1:]), rest)
+
+    def report(self, path: str, kind: type[T]) -> T:
+        """What a path answers, which must be there."""
+        answer = self.ask(path)
+        assert answer.status == 200, answer
+        return msgspec.json.decode(answer.body, type=kind)
+
+    def change(self, change: admin.Change) -> admin.Done:
+        """Make a change, which must be possible."""
+        answer = self.ask(_PATHS[type(change)], "POST", msgspec.json.encode(change))
+        assert answer.status == 200, answer
+        return msgspec.json.decode(answer.body, type=admin.Done)
+
+    def refused(self, change: admin.Change) -> tuple[int, str]:
+        """Ask for a change that is not possible: status and line."""
+        before = self.exchange.inputs
+        answer = self.ask(_PATHS[type(change)], "POST", msgspec.json.encode(change))
+        assert answer.status >= 400, answer
+        assert self.exchange.inputs == before, "a change that is refused is no request"
+        return answer.status, answer.text

@@ -1,0 +1,127 @@
+# mypy: disable-error-code="no-untyped-call"
+# Twisted is typed in part only.
+"""The admin port: who is let in, what it answers, and for what is not a line that says what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+
+from deltabook.wire import admin
+from exchange_server.admin import MOST_BODY_BYTES
+from tests.generators.operated import Operated
+
+TOKEN = "a-token-of-more-than-sixteen"
+SAYS_TOKEN = f"Authorization: Bearer {TOKEN}\r\n"
+HALT = b'{"symbol":"ACME","phase":"halted"}'
+
+
+@pytest.fixture
+def operated(tmp_path: Path) -> Iterator[Operated]:
+    operated = Operated(tmp_path)
+    yield operated
+    operated.close()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Operated]:
+    operated = Operated(tmp_path / "guarded", token=TOKEN)
+    yield operated
+    operated.close()
+
+
+def test_an_answer_is_json_that_nobody_keeps(operated: Operated) -> None:
+    answer = operated.ask(admin.STATUS_PATH)
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.headers["cache-control"] == "no-store"
+    assert operated.report(admin.STATUS_PATH, admin.Status).session == "SESSION1"
+
+
+def test_a_head_is_an_answer_without_its_body(operated: Operated) -> None:
+    answer = operated.ask(admin.STATISTICS_PATH, "HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+    assert int(answer.headers["content-length"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "body", "status", "words"),
+    [
+        ("/v2", "GET", b"", 404, "expected to get one of /metrics, /v1/accounts, /v1/books/SYMBOL"),
+        ("/v1/status", "POST", b"", 404, "expected to post to one of /v1/accounts/kill"),
+        ("/v1/status", "DELETE", b"", 405, "expected GET or POST, was DELETE"),
+        ("/v1/phase", "POST", b"{", 400, "expected a SetPhase as JSON"),
+        ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"asleep"}', 400, "Invalid enum value 'asleep'"),
+        ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","why":1}', 400, "unknown field `why`"),
+        ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","reason":"LONGER"}', 400, "length <= 4"),
+        ("/v1/phase", "POST", b'{"symbol":"ACME","phase":"halted","reason":"\\n"}', 400, "matching regex"),
+        ("/v1/phase", "POST", b'{"symbol":"NONE","phase":"halted"}', 404, "expected one of the symbols ACME, GLOBEX"),
+        ("/v1/trades/bust", "POST", b'{"symbol":"ACME","match_id":0}', 400, ">= 1"),
+        ("/v1/books/NONE", "GET", b"", 404, "expected one of the symbols ACME, GLOBEX, was 'NONE'"),
+        ("/v1/books/ACME?depth=x", "GET", b"", 400, "expected a whole number as depth, was 'x'"),
+        ("/v1/books/ACME?depth=0", "GET", b"", 409, "expected a depth from 1 to 1000, was 0"),
+        ("/v1/books/ACME?depth=1001", "GET", b"", 409, "expected a depth from 1 to 1000, was 1001"),
+        ("/v1/accounts?after=text:7", "GET", b"", 404, "expected the name of an account"),
+        ("/v1/replay", "GET", b"", 404, "expected an exchange that plays a recorded file"),
+    ],
+)
+def test_what_cannot_be_is_a_line_and_changes_nothing(
+    operated: Operated, path: str, method: str, body: bytes, status: int, words: str
+) -> None:
+    answer = operated.ask(path, method, body)
+    assert (answer.status, answer.headers["content-type"]) == (status, "text/plain; charset=utf-8")
+    assert words in answer.text
+    assert "\n" not in answer.text
+    assert operated.exchange.inputs == 0
+
+
+def test_without_a_token_programs_of_this_machine_are_let_in_and_nobody_else(operated: Operated) -> None:
+    assert operated.ask(admin.STATUS_PATH, host="::ffff:127.0.0.1").status == 200
+    answer = operated.ask("/v1/phase", "POST", HALT, host="10.0.0.7")
+    assert (answer.status, answer.text) == (403, "expected a request from this machine, was 10.0.0.7")
+    assert operated.ask("/metrics", host="10.0.0.7").status == 403
+    assert operated.exchange.inputs == 0
+
+
+def test_pages_of_browsers_are_not_let_in(operated: Operated, guarded: Operated) -> None:
+    origin = "Origin: http://localhost:8000\r\n"
+    assert operated.ask("/v1/phase", "POST", HALT, headers=origin).status == 403
+    assert guarded.ask(admin.STATUS_PATH, headers=origin + SAYS_TOKEN).status == 403
+
+
+@pytest.mark.parametrize("said", ["", "Authorization: Bearer other\r\n", f"Authorization: {TOKEN}\r\n",
+                                  "Authorization: Bearer \xff\r\n"])  # fmt: skip
+def test_with_a_token_nobody_is_let_in_without_it(guarded: Operated, said: str) -> None:
+    answer = guarded.ask("/v1/phase", "POST", HALT, headers=said)
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "bearer")
+    assert TOKEN not in answer.text
+    assert guarded.ask("/metrics", headers=said).status == 401
+    assert guarded.exchange.inputs == 0
+
+
+def test_with_the_token_other_machines_are_let_in(guarded: Operated) -> None:
+    assert guarded.ask("/v1/phase", "POST", HALT, headers=SAYS_TOKEN, host="10.0.0.7").status == 200
+    assert guarded.exchange.market.books["ACME"].phase == "halted"
+
+
+def test_of_a_body_that_is_too_long_little_is_kept(operated: Operated) -> None:
+    answer = operated.ask("/v1/phase", "POST", b" " * MOST_BODY_BYTES + HALT)
+    assert (answer.status, operated.exchange.inputs) == (413, 0)
+    connection, transport = operated.dial()
+    connection.dataReceived(b"POST /v1/phase HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(100):
+        connection.dataReceived(b"4000\r\n" + b" " * 0x4000 + b"\r\n")
+    assert transport.disconnecting
+    (request,) = connection._channel.requests
+    assert request.content.tell() <= MOST_BODY_BYTES + 1
+
+
+def test_so_many_connections_and_no_more(operated: Operated) -> None:
+    dialled = [operated.dial() for _ in range(64)]
+    assert operated.dial()[0] is None
+    connection, _ = dialled[0]
+    connection.connectionLost(Failure(ConnectionDone()))
+    assert operated.dial()[0] is not None

@@ -1,0 +1,93 @@
+"""What a monitor is told is what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from exchange_server.admin import Durations, timed
+from exchange_server.matching.inputs import Enter, Phase
+from tests.generators.operated import Operated
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def operated(tmp_path: Path) -> Iterator[Operated]:
+    operated = Operated(tmp_path)
+    yield operated
+    operated.close()
+
+
+def samples(operated: Operated) -> Samples:
+    """Every sample by its name, without the prefix, and its labels."""
+    families = text_string_to_metric_families(operated.ask("/metrics").body.decode())
+    return {
+        (sample.name.removeprefix("deltabook_exchange_"), tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_the_market_its_symbols_and_its_journal_are_measured(operated: Operated) -> None:
+    operated.submit(Enter(0, 0, 4, 0, "ACME", "B", 5, 98), Enter(0, 0, 4, 0, "ACME", "S", 2, 98))
+    operated.submit(Phase(0, "GLOBEX", "halted"))
+    trader, _ = operated.connect("0,7,,1")
+    operated.connect("1")
+    trader.dataReceived(b"1,0,0,7,B,5,100,NONE\n")
+    operated.clock.advance(0)
+    found = samples(operated)
+    assert found["inputs_total", ()] == operated.exchange.inputs
+    assert (found["orders_total", ()], found["trades_total", ()]) == (2, 1)
+    assert (found["live_orders", ()], found["accounts", ()]) == (1, 1)
+    assert found["refused_total", (("reason", "unknown_symbol"),)] == 1
+    assert found["messages_total", (("feed", "text"),)] == operated.next_number - 1
+    assert found["phase", (("phase", "halted"), ("symbol", "GLOBEX"))] == 1
+    assert found["phase", (("phase", "continuous"), ("symbol", "GLOBEX"))] == 0
+    assert found["book_orders", (("symbol", "ACME"),)] == 1
+    assert (found["sessions", (("face", "text"),)], found["listeners", (("face", "text"),)]) == (2, 2)
+    assert found["journal_bytes", ()] == operated.exchange.journal.size_bytes > 0
+
+
+def test_the_slowest_listener_is_how_far_all_are_behind(operated: Operated) -> None:
+    slow, _ = operated.connect("1,,1")
+    slow.pauseProducing()
+    operated.quote(100)
+    lag = samples(operated)["lag_bytes", (("face", "text"),)]
+    assert lag == operated.server.farthest_behind_bytes > 1000
+
+
+def test_a_snapshot_has_an_age_once_there_is_one(operated: Operated) -> None:
+    assert ("snapshot_age_seconds", ()) not in samples(operated)
+    operated.snapshot_age_s = 7.5
+    assert samples(operated)["snapshot_age_seconds", ()] == 7.5
+
+
+def test_fsyncs_are_a_histogram_of_their_times(operated: Operated) -> None:
+    for seconds in (0.0000005, 0.000001, 0.0009, 0.0009, 100.0):
+        operated.fsyncs.add(seconds)
+    found = samples(operated)
+    buckets = {dict(labels)["le"]: value for (name, labels), value in found.items() if name == "fsync_seconds_bucket"}
+    assert (buckets["1e-06"], buckets["0.000512"], buckets["0.001024"], buckets["+Inf"]) == (2, 2, 4, 5)
+    assert found["fsync_seconds_count", ()] == 5
+    assert found["fsync_seconds_sum", ()] == pytest.approx(100.0018015)
+
+
+def test_a_timed_function_is_called_and_timed() -> None:
+    times = iter((10.0, 10.25, 20.0, 21.0))
+    durations, called = Durations(), list[int]()
+    sync = timed(called.append, durations, lambda: next(times))
+    sync(3)
+    sync(4)
+    assert (called, durations.total_s, sum(durations.counts)) == ([3, 4], 1.25, 2)
+
+
+def test_bounds_are_whole_powers_of_two_and_hold_what_is_in_them() -> None:
+    durations = Durations()
+    for exponent in range(24):
+        durations.add((1 << exponent) / 1e6)
+    found = dict(durations.buckets())
+    assert [found[str((1 << exponent) / 1e6)] for exponent in range(24)] == list(range(1, 25))
