@@ -1,11 +1,32 @@
 """Background agents: somebody to trade against.
 
 ```
-Book ──▶ traders.py (who wants what) ──Intent──▶ flow.py (rate, seed, batches) ──Input──▶ Exchange
+            ┌─ noise.py, makers.py, momentum.py, value.py, large.py   who wants what (trader.py: what each is)
+Book ─View──┴─▶ population.py (one symbol) ──Batch──▶ flow.py (rate, seed) ──Input──▶ Exchange
+view.py  what they see and ask for        settings.py  how they trade, and presets
 ```
 """
 
 from exchange_server.agents.flow import AgentFlow
-from exchange_server.agents.traders import Intent, Traders
+from exchange_server.agents.population import Population
+from exchange_server.agents.settings import (
+    PRESETS,
+    AgentSettings,
+    LargeSettings,
+    MakerSettings,
+    MomentumSettings,
+    NoiseSettings,
+    ValueSettings,
+)
 
-__all__ = ["AgentFlow", "Intent", "Traders"]
+__all__ = [
+    "PRESETS",
+    "AgentFlow",
+    "AgentSettings",
+    "LargeSettings",
+    "MakerSettings",
+    "MomentumSettings",
+    "NoiseSettings",
+    "Population",
+    "ValueSettings",
+]

@@ -1,25 +1,34 @@
-"""Background flow: traders on several symbols, at a rate, from a seed."""
+"""Background flow: agents on several symbols, at a rate, from a seed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from deltabook.wire.symbols import Instrument
-from exchange_server.agents.traders import Intent, Traders
-from exchange_server.exchange import Exchange
-from exchange_server.inputs import AGENT, Input
+from exchange_server.agents.population import Population
+from exchange_server.agents.settings import AgentSettings
+from exchange_server.agents.view import Batch
+from exchange_server.errors import ExchangeError, OperationError
+
+if TYPE_CHECKING:
+    from exchange_server.exchange import Exchange
 
 __all__ = ["AgentFlow"]
 
 _PERIOD_S: Final = 0.01
 _BURST_ORDERS: Final = 500
-"""Most orders of one turn: after a long pause the flow does not try to make up for what it missed."""
+"""Most requests of one turn: after a long pause the flow does not try to make up for what it missed."""
+_BATCH: Final = 64
+"""Requests that are decided on one look at the books, about."""
+_TURNS_PER_REQUEST: Final = 4
+"""Turns at most for each request that is wanted: agents may pass, and all of them do in a halt."""
 
 
 class AgentFlow:
-    """Submits the traders' orders, `rate_per_s` of them on average, in a batch every 10 ms.
+    """Submits the agents' requests, `rate_per_s` of them on average, in batches every 10 ms.
 
     What they do follows from the seed, the number of inputs before and the books: with the same journal and the same
     times it is the same again. After a restart it goes on with the orders that rest in the books.
@@ -29,21 +38,24 @@ class AgentFlow:
         self,
         exchange: Exchange,
         instruments: Sequence[Instrument],
-        submit: Callable[[list[Input]], list[int]],
         clock: Any,
         *,
+        settings: AgentSettings,
         seed: int,
         rate_per_s: float,
+        stop: Callable[[str], None],
     ) -> None:
+        """``clock`` is a reactor; ``stop`` ends the exchange with a reason. Raises `ExchangeConfigurationError` for
+        settings that contradict each other."""
+        settings.check()
         self._exchange = exchange
-        self._submit = submit
         self._clock = clock
         self._rate_per_s = rate_per_s
-        self._random = Random(f"{seed}:{exchange.market.inputs}")
+        self._stop = stop
+        self._random = Random(f"{seed}:{exchange.inputs}")
         books = exchange.market.books
-        self._traders = [
-            Traders(books[instrument.symbol], instrument.reference_price_ticks) for instrument in instruments
-        ]
+        self.populations = [Population(books[instrument.symbol], instrument, settings) for instrument in instruments]
+        """By instrument."""
         self._due_orders = 0.0
         self._last_s = 0.0
         self._call: Any = None
@@ -58,43 +70,48 @@ class AgentFlow:
         if self._call is not None and self._call.active():
             self._call.cancel()
 
+    @property
+    def rate_per_s(self) -> float:
+        """Requests a second on average."""
+        return self._rate_per_s
+
+    def set_rate(self, rate_per_s: float) -> None:
+        """Go on at another rate, 0 for a pause; raises `OperationError` if it is below."""
+        if not (rate_per_s >= 0 and math.isfinite(rate_per_s)):
+            raise OperationError(f"expected a rate of 0 or more, was {rate_per_s}")
+        self._rate_per_s = rate_per_s
+
     def _turn(self) -> None:
         now_s = self._clock.seconds()
         self._due_orders = min(_BURST_ORDERS, self._due_orders + (now_s - self._last_s) * self._rate_per_s)
         self._last_s = now_s
-        if self._due_orders >= 1:
-            self._due_orders -= self.step(int(self._due_orders))
+        due = int(self._due_orders)
+        self._due_orders -= due
+        try:
+            while due > 0:
+                self.step(min(due, _BATCH))
+                due -= _BATCH
+        except ExchangeError as error:
+            self._stop(str(error))
+            return
         self._call = self._clock.callLater(_PERIOD_S, self._turn)
 
     def step(self, orders: int) -> int:
-        """Submit about so many orders (a market maker quotes several at once); returns how many they were."""
-        for traders in self._traders:
-            traders.begin()
-        batch: list[Input] = []
-        owners: list[Traders] = []
-        for _ in range(orders):
-            if len(batch) >= orders:
-                break
-            traders = self._traders[self._random.randrange(len(self._traders))]
-            for intent in traders.decide(self._random):
-                batch.append(self._input(intent, traders.book.symbol))
-                owners.append(traders)
-        for traders, order_id in zip(owners, self._submit(batch), strict=True):
-            order = traders.book.orders.get(order_id) if order_id else None
-            if order is not None:
-                traders.rested(order)
-        return len(batch)
+        """Submit so many requests, decided on one look at the books; returns how many they were: fewer if agents pass.
 
-    def _input(self, intent: Intent, symbol: str) -> Input:
-        time_ns = self._exchange.next_time_ns()
-        return Input(
-            AGENT,
-            time_ns,
-            0,
-            intent.order_id,
-            intent.broker_id,
-            intent.action,
-            intent.volume,
-            intent.price_ticks,
-            symbol,
-        )
+        Raises `JournalError` if they cannot be journalled.
+        """
+        random, populations = self._random, self.populations
+        batch = Batch(self._exchange.next_time_ns(count=orders))
+        wanted, count = batch.inputs, len(populations)
+        turns = math.ceil(orders / count)
+        for population in populations:
+            population.look(turns, random)
+        for _ in range(orders * _TURNS_PER_REQUEST):
+            if len(wanted) >= orders:
+                break
+            populations[int(random.random() * count)].act(random, batch)
+        for owner, order_id in zip(batch.owners, self._exchange.submit(wanted), strict=True):
+            if owner is not None and order_id:
+                owner.rested(order_id)  # type: ignore[arg-type]  # only `Wire` inputs answer in words
+        return len(wanted)

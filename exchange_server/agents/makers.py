@@ -1,0 +1,84 @@
+"""Market makers: ladders of quotes around what each believes the price to be."""
+
+from __future__ import annotations
+
+from random import Random
+
+from exchange_server.agents.settings import MakerSettings
+from exchange_server.agents.trader import Trader
+from exchange_server.agents.view import Batch, View
+from exchange_server.matching.order import Order, Side
+
+__all__ = ["Maker"]
+
+
+class _Quote:
+    """One rung of a ladder."""
+
+    __slots__ = ("away_steps", "lots", "order_id", "side")
+
+    def __init__(self, side: Side, away_steps: float, lots: int) -> None:
+        self.side = side
+        self.away_steps = away_steps
+        self.lots = lots
+        self.order_id = 0
+
+    def rested(self, order_id: int) -> None:
+        self.order_id = order_id
+
+
+class Maker(Trader):
+    """One market maker: it learns the price from trades, and brings one quote after the other to where it should be.
+
+    It is never the one who takes: a quote stands behind the other side's best price. Near quotes are looked at as
+    often as far ones, but are wrong sooner, so they move more often.
+    """
+
+    def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:
+        super().__init__(range(broker_id, broker_id + 1))
+        self._settings = settings
+        self._believed = 0.0
+        self._seen = 0
+        away, self.quotes = settings.half_spread_steps, []
+        """Its rungs, best first, bid and ask in turn."""
+        for _ in range(settings.levels):
+            lots = max(1, round(clip_lots * (settings.clips + settings.clips_per_step * away)))
+            self.quotes += [_Quote("B", away, lots), _Quote("S", away, lots)]
+            away *= settings.growth
+        self._next = 0
+
+    def adopt(self, order: Order) -> None:
+        """An order of a recovered book takes the first rung of its side that has none."""
+        for quote in self.quotes:
+            if quote.side == order.side and not quote.order_id:
+                quote.order_id = order.order_id
+                return
+
+    def act(self, view: View, random: Random, batch: Batch) -> None:
+        """Move the next quote that stands wrong, or put it back if it was executed."""
+        settings, step, orders = self._settings, view.step, view.book.orders
+        if not self._believed:
+            self._believed = view.mid
+        # The last trade tells more than the middle, which anybody can move for nothing.
+        self._believed += settings.learning * ((view.last or view.mid) - self._believed)
+        for _ in range(len(self.quotes)):
+            quote = self.quotes[self._next]
+            self._next = (self._next + 1) % len(self.quotes)
+            away = quote.away_steps * step
+            opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
+            if quote.side == "B":
+                price = int(opinion - away) // step * step
+                if view.ask and price >= view.ask:
+                    price = view.ask - step
+            else:
+                price = -(int(-opinion - away) // step) * step
+                if price <= view.bid:
+                    price = view.bid + step
+            price = max(step, price)
+            order = orders.get(quote.order_id)
+            if order is None:
+                batch.enter(quote, self.brokers[0], quote.side, quote.lots, price)
+                return
+            if abs(order.price_ticks - price) > settings.tolerance * away:
+                batch.replace(quote, order, quote.lots, price)
+                return

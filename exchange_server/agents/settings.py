@@ -1,0 +1,181 @@
+"""How background agents trade, as a whole and frozen.
+
+Prices are in steps (`AgentSettings.step_bps` of the instrument's reference price, a tick at least), sizes in clips
+(`AgentSettings.clip_lots` lots), durations in turns: a turn is one trader's chance to act, so that a market at twice
+the rate lives twice as fast and looks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from exchange_server.errors import ExchangeConfigurationError
+
+__all__ = [
+    "PRESETS",
+    "AgentSettings",
+    "LargeSettings",
+    "MakerSettings",
+    "MomentumSettings",
+    "NoiseSettings",
+    "ValueSettings",
+]
+
+Weight = Annotated[float, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Zero-intelligence flow: fleeting orders at the touch, patient ones in the depth, market orders."""
+
+    weight: Weight = 0.66
+    """Share of all turns."""
+    brokers: Count = 7
+    """Broker ids that it appears under."""
+    fleeting: Share = 0.2
+    """Of its turns that place an order between the best prices or at one of them."""
+    fleeting_orders: Count = 12
+    """Fleeting orders that are live at once; the oldest goes first."""
+    market: Share = 0.14
+    """Of its turns that send a market order."""
+    market_clips: Positive = 0.4
+    """Median of their sizes; those are log-normal."""
+    patient_orders: Count = 90
+    """Patient orders that are live at once, on average; any of them may be cancelled at any time."""
+    nearest_steps: Positive = 1.0
+    """Least distance of a patient order from the middle; distances are log-uniform."""
+    farthest_steps: Positive = 25.0
+    """Greatest distance."""
+    patient_clips: Positive = 0.6
+    """Median of their sizes."""
+    size_spread: Weight = 0.7
+    """Standard deviation of a size's logarithm."""
+
+
+class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Market makers: ladders of quotes on both sides of what each believes the price to be."""
+
+    weight: Weight = 0.2
+    """Share of all turns; in one a maker brings one quote to where it should stand."""
+    brokers: Count = 2
+    """How many there are; each is a broker of its own."""
+    levels: Count = 5
+    """Quotes of each on a side."""
+    half_spread_steps: Positive = 2.0
+    """Distance of the first quote from the believed price."""
+    growth: Positive = 1.5
+    """Each level is so many times as far away as the one before."""
+    clips: Positive = 1.5
+    """Size of the first quote."""
+    clips_per_step: Weight = 0.12
+    """What is added to the size for each step of distance."""
+    learning: Share = 0.35
+    """Part of the distance to the last trade's price that the believed price moves at each look."""
+    jitter_steps: Weight = 0.5
+    """Standard deviation of each quote's own opinion."""
+    tolerance: Share = 0.4
+    """Part of its distance by which a quote may be wrong before it is moved."""
+
+
+class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Buys what has risen and sells what has fallen."""
+
+    weight: Weight = 0.02
+    """Share of all turns."""
+    fast: Share = 0.2
+    """Weight of the newest price in the fast average."""
+    slow: Share = 0.02
+    """Weight of the newest price in the slow one."""
+    threshold_steps: Positive = 3.0
+    """Difference of the averages from which on it trades."""
+    clips: Positive = 0.5
+    """Size of an order."""
+
+
+class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Informed traders, and the hidden value of the instrument that they know."""
+
+    weight: Weight = 0.1
+    """Share of all turns; they pass when there is nothing to gain."""
+    brokers: Count = 2
+    """Broker ids that they appear under."""
+    edge_steps: Weight = 1.0
+    """Gain a lot from which on they trade."""
+    clips: Positive = 2.0
+    """Largest size of an order for each step of gain."""
+    volatility_steps: Weight = 0.3
+    """Standard deviation of the value's move in a turn, when volatility is at its median."""
+    volatility_spread: Weight = 0.8
+    """Standard deviation of the logarithm of volatility: clusters, and fat tails."""
+    volatility_turns: Positive = 2_000.0
+    """Turns in which a cluster fades to a third."""
+    jumps: Share = 0.0
+    """Jumps of the value in a turn: news."""
+    jump_steps: Positive = 20.0
+    """Mean size of a jump; exponential, either way."""
+    return_turns: Positive = 100_000.0
+    """Turns in which a distance from the reference price shrinks to a third: prices do not wander off."""
+
+
+class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A large trader, who hides a big order by slicing it; then rests, and begins another."""
+
+    weight: Weight = 0.01
+    """Share of all turns; in one it looks whether a slice is due."""
+    style: Literal["twap", "pov"] = "twap"
+    """Equal slices over time, or a part of what others trade."""
+    clips: Positive = 60.0
+    """Mean size of the whole; exponential."""
+    slices: Count = 40
+    """TWAP: into how many."""
+    turns: Count = 100
+    """Of its own turns, over which TWAP spreads the slices; and mean rest between two big orders."""
+    participation: Share = 0.1
+    """POV: part of the traded volume."""
+
+
+class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All agents of an exchange; each symbol has its own, alike."""
+
+    step_bps: Positive = 2.0
+    """A step of prices, in hundredths of a percent of the instrument's reference price; a tick at least."""
+    clip_lots: Annotated[int, msgspec.Meta(ge=1, le=10**15)] = 100
+    """A usual order."""
+    noise: NoiseSettings = NoiseSettings()
+    makers: MakerSettings = MakerSettings()
+    momentum: MomentumSettings = MomentumSettings()
+    value: ValueSettings = ValueSettings()
+    large: LargeSettings = LargeSettings()
+
+    def check(self) -> None:
+        """Raises `ExchangeConfigurationError` for settings that contradict each other."""
+        weights = [self.noise.weight, self.makers.weight, self.momentum.weight, self.value.weight, self.large.weight]
+        if not sum(weights) > 0:
+            raise ExchangeConfigurationError("expected an agent with a weight above 0, were none")
+        if not self.makers.weight > 0:
+            raise ExchangeConfigurationError(
+                "expected makers with a weight above 0, who begin an empty book, were none"
+            )
+        if self.noise.fleeting + self.noise.market > 1:
+            total = self.noise.fleeting + self.noise.market
+            raise ExchangeConfigurationError(f"expected fleeting and market orders of 1 in sum at most, was {total:g}")
+        if self.noise.farthest_steps < self.noise.nearest_steps:
+            raise ExchangeConfigurationError(
+                f"expected farthest_steps of at least {self.noise.nearest_steps:g}, was {self.noise.farthest_steps:g}"
+            )
+
+
+PRESETS: Final[Mapping[str, AgentSettings]] = MappingProxyType(
+    {
+        "lively": AgentSettings(),
+        "calibrated": AgentSettings(),
+    }
+)
+"""By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calibrated`
+looks like half an hour of BTC/USD (docs/market.md)."""

@@ -1,0 +1,88 @@
+"""What agents see of a symbol, and what they ask for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from deltabook.wire.symbols import Instrument
+from exchange_server.matching.book import Book
+from exchange_server.matching.inputs import AnyInput, Cancel, Enter, Replace
+from exchange_server.matching.order import Order
+
+__all__ = ["Batch", "Owner", "View"]
+
+
+class View:
+    """One symbol at the beginning of a batch."""
+
+    __slots__ = ("ask", "bid", "book", "last", "mid", "reference", "step", "symbol")
+
+    def __init__(self, book: Book, instrument: Instrument, step_bps: float) -> None:
+        self.book = book
+        self.symbol = instrument.symbol
+        self.reference = instrument.reference_price_ticks
+        """Ticks, as all prices here."""
+        self.step = max(1, round(instrument.reference_price_ticks * step_bps / 10_000))
+        """What prices move by."""
+        self.bid = self.ask = self.last = 0
+        self.mid = 0.0
+        """What the middle is, or would be: the last price it could be told from, at first the reference."""
+        self.look()
+
+    def look(self) -> None:
+        """Take in what the book shows now."""
+        book = self.book
+        self.bid = bid = book.best("B") or 0
+        self.ask = ask = book.best("S") or 0
+        """The best prices, 0 where a side is empty."""
+        self.last = book.last_trade_ticks
+        """The last trade's price, 0 before the first."""
+        if bid and ask:
+            self.mid = (bid + ask) / 2
+        elif not self.mid:
+            self.mid = float(bid or ask or self.last or self.reference)
+
+
+class Owner(Protocol):
+    """Who is told where an order came to rest."""
+
+    def rested(self, order_id: int, /) -> None:
+        """The order is in the book under this id."""
+
+
+class Batch:
+    """Requests of agents that are submitted together, at times one nanosecond apart."""
+
+    __slots__ = ("_time_ns", "inputs", "owners", "symbol")
+
+    def __init__(self, first_ns: int) -> None:
+        self._time_ns = first_ns - 1
+        self.symbol = ""
+        """Of the requests that are made next."""
+        self.inputs: list[AnyInput] = []
+        self.owners: list[Owner | None] = []
+        """By request: who is told of the order that it leaves in the book."""
+
+    def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
+        """A limit order, whose owner is told if it rests."""
+        self._time_ns = time_ns = self._time_ns + 1
+        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.symbol, side, volume, price_ticks))
+        self.owners.append(owner)
+
+    def take(self, broker_id: int, side: str, volume: int, price_ticks: int, flags: int) -> None:
+        """An order that never rests, as the flags say."""
+        self._time_ns = time_ns = self._time_ns + 1
+        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.symbol, side, volume, price_ticks, flags))
+        self.owners.append(None)
+
+    def cancel(self, order: Order) -> None:
+        """An order ends."""
+        self._time_ns = time_ns = self._time_ns + 1
+        self.inputs.append(Cancel(time_ns, 0, order.broker_id, 0, order.order_id, self.symbol))
+        self.owners.append(None)
+
+    def replace(self, owner: Owner, order: Order, volume: int, price_ticks: int) -> None:
+        """An order becomes another, whose owner is told if it rests."""
+        self._time_ns = time_ns = self._time_ns + 1
+        self.inputs.append(Replace(time_ns, 0, order.broker_id, 0, order.order_id, volume, price_ticks, self.symbol))
+        self.owners.append(owner)
