@@ -78,7 +78,7 @@ class Upkeep:
         done.addCallbacks(lambda _: self._later("sync", self._sync_interval_s or 0.0, self._sync), self._failed)
 
     def _failed(self, failure: Failure) -> None:
-        self._stop(f"expected to sync the journal, was {failure.getErrorMessage()}")
+        self._stop(failure.getErrorMessage())
 
     def _look(self) -> None:
         inputs = self._exchange.inputs - self._inputs
