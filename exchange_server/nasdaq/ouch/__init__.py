@@ -11,5 +11,6 @@ scale.py: units and shares as ticks and lots    reasons.py: the protocols' words
 
 from exchange_server.nasdaq.ouch.protocol5 import Ouch5
 from exchange_server.nasdaq.ouch.protocol42 import Ouch42
+from exchange_server.nasdaq.ouch.server import OuchLimits, OuchServer
 
-__all__ = ["Ouch5", "Ouch42"]
+__all__ = ["Ouch5", "Ouch42", "OuchLimits", "OuchServer"]

@@ -1,0 +1,253 @@
+"""The OUCH port: users log in, their requests go to the exchange as they came, and each hears its account's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.interfaces import IAddress
+
+from deltabook.wire.errors import WireError
+from deltabook.wire.soupbin import CLIENT_HEARTBEAT, CLIENT_PACKET_LIMIT_BYTES, DEBUG, LOGIN, LOGOUT, LoginRequest
+from exchange_server.errors import ExchangeError
+from exchange_server.exchange import Exchange
+from exchange_server.logins import Gate, User
+from exchange_server.matching.account import Account
+from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount, Wire
+from exchange_server.matching.reasons import CancelReason
+from exchange_server.nasdaq.soup import SoupConnection, SoupLimits, SoupServer
+from exchange_server.readers import Timers, peer_of
+
+__all__ = ["OuchConnection", "OuchLimits", "OuchServer"]
+
+_PREFIX: Final = "ouch:"
+_HEAD_BYTES: Final = 3
+_UNSEQUENCED: Final = ord("U")
+
+
+class OuchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the OUCH port puts up with; what an account may do is said in the users file."""
+
+    pending_bytes: int = 1 << 20
+    """Requests that wait for the end of a turn of the reactor, with a journal that is synced for each batch; more are
+    carried out at once."""
+
+
+class OuchConnection(SoupConnection):
+    """A client of the OUCH port."""
+
+    held = b""
+    """The beginning of a packet whose end has not come, once it is logged in."""
+    index = 0
+    """Of its account in the market."""
+
+
+class OuchServer(SoupServer):
+    """Carries out what users ask for, and tells every session of an account the same stream.
+
+    Requests are carried out as soon as they are there; with a journal that is synced for each batch, those of a turn of
+    the reactor together, so that they share the wait for the disk. `stop` is called with the reason when the journal
+    fails: an exchange that cannot write must not answer.
+    """
+
+    name = "ouch"
+
+    def __init__(
+        self, exchange: Exchange, gate: Gate, clock: Timers, limits: OuchLimits, stop: Callable[[str], None]
+    ) -> None:
+        super().__init__(clock, limits)
+        self._exchange = exchange
+        self._gate = gate
+        self._stop = stop
+        self._pending_limit_bytes = limits.pending_bytes
+        self._pending: list[tuple[OuchConnection, bytes, int]] = []
+        self._pending_bytes = 0
+        self._left: set[int] = set()
+        self._flush_call: Any = None
+        self._sessions: dict[int, int] = {}
+        self._is_closing = False
+
+    def buildProtocol(self, addr: IAddress | None) -> OuchConnection:
+        """A connection."""
+        return OuchConnection(self, peer_of(addr))
+
+    @property
+    def clients(self) -> int:
+        """Sessions that may trade."""
+        return sum(self._sessions.values())
+
+    def start(self) -> None:
+        """Call once, before anybody can log in: accounts get the settings of the users file, and the orders of those
+        that want it so are cancelled, since their connections ended with the process that went before."""
+        market = self._exchange.market
+        for user in self._gate.users.values():
+            account = market.account_named(user.account)
+            if account is not None and user.protocol == account.protocol:
+                self._settle(user, account)
+        self._left.update(
+            account.index
+            for account in market.accounts
+            if account is not None and account.name.startswith(_PREFIX) and account.orders
+        )
+        self._flush()
+
+    # -- logins --------------------------------------------------------------------------------------------------
+
+    def log_in(self, connection: SoupConnection, login: LoginRequest) -> None:
+        """Let a user in at its position of its account's stream."""
+        host = connection.peer.rpartition(":")[0]
+
+        def then(user: User | None, reason: str) -> None:
+            if connection.reader.is_closed:
+                return
+            if user is None:
+                connection.reject("A", reason)
+            else:
+                self._admit(connection, login, user)
+
+        self._gate.check(login.username, login.password, host, then)
+
+    def _admit(self, connection: SoupConnection, login: LoginRequest, user: User) -> None:
+        assert isinstance(connection, OuchConnection)
+        if user.protocol == "itch":
+            connection.reject("A", "this user may listen to the feed and not trade")
+            return
+        account = self._exchange.market.account_named(user.account)
+        if account is None or user.protocol == account.protocol:
+            account = self._settle(user, account)
+        if account is None:
+            return  # the journal has failed: the exchange ends
+        if user.protocol != account.protocol:
+            connection.reject("A", f"expected {account.protocol}, which the account began the session with")
+            return
+        stream = self._exchange.stream(account)
+        number = self.position(connection, login, self._exchange.session, stream.records)
+        if number is None:
+            return
+        connection.account, connection.index = account.name, account.index
+        self._sessions[account.index] = self._sessions.get(account.index, 0) + 1
+        self.follow(connection, stream, self._exchange.session, number)
+
+    def _settle(self, user: User, account: Account | None) -> Account | None:
+        """The user's account with the settings of the users file; None if the journal fails."""
+        wanted = (user.broker_id, user.limits, user.self_trade, user.cancel_on_disconnect)
+        if account is not None and wanted == (
+            account.broker_id,
+            account.limits,
+            account.self_trade,
+            account.cancel_on_disconnect,
+        ):
+            return account
+        time_ns = self._exchange.next_time_ns()
+        self._submit([OpenAccount(time_ns, user.account, user.protocol, *wanted)])
+        return self._exchange.market.account_named(user.account)
+
+    def left(self, connection: SoupConnection) -> None:
+        """With its last session an account's orders may end."""
+        assert isinstance(connection, OuchConnection)
+        index = connection.index
+        self._sessions[index] -= 1
+        if not self._sessions[index]:
+            del self._sessions[index]
+            self._left.add(index)
+            self._flush_soon()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def take(self, connection: SoupConnection, data: bytes) -> None:
+        """Cut into packets; runs of requests go on in one piece. Raises `WireError`."""
+        assert isinstance(connection, OuchConnection)
+        if connection.held:
+            data = connection.held + data
+        at = begin = count = 0
+        size = len(data)
+        while size - at >= _HEAD_BYTES:
+            end = at + 2 + (data[at] << 8 | data[at + 1])
+            if end > size:
+                break
+            if data[at + 2] == _UNSEQUENCED:
+                count += 1
+            else:
+                if count:
+                    self._carry_out(connection, data[begin:at], count)
+                _take_other(connection, data[at + 2 : at + 3], end - at)
+                if connection.reader.is_closed:
+                    return
+                begin, count = end, 0
+            at = end
+        connection.held = data[at:]
+        if count:
+            self._carry_out(connection, data[begin:at], count)
+        if size - at >= 2 and 2 + (data[at] << 8 | data[at + 1]) > CLIENT_PACKET_LIMIT_BYTES:
+            raise WireError(
+                f"expected packets of {CLIENT_PACKET_LIMIT_BYTES} bytes or less, was {data[at : at + 16]!r}"
+            )
+
+    def _carry_out(self, connection: OuchConnection, requests: bytes, count: int) -> None:
+        exchange = self._exchange
+        if exchange.is_group_commit:
+            self._pending.append((connection, requests, count))
+            self._pending_bytes += len(requests)
+            if self._pending_bytes >= self._pending_limit_bytes:
+                self._flush()
+            else:
+                self._flush_soon()
+            return
+        results = self._submit([Wire(exchange.next_time_ns(0, count), connection.index, requests)])
+        self.deliver()
+        if results and results[0]:
+            connection.cut(str(results[0]), flush=True)
+
+    def _flush_soon(self) -> None:
+        if self._flush_call is None and not self._is_closing:
+            self._flush_call = self.clock.callLater(0, self._flush)
+
+    def _flush(self) -> None:
+        """Carry out what was collected, then cancel for those who have left and not come back."""
+        if self._flush_call is not None and self._flush_call.active():
+            self._flush_call.cancel()
+        self._flush_call = None
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        next_time_ns = self._exchange.next_time_ns
+        batch: list[AnyInput] = [Wire(next_time_ns(0, count), c.index, data) for c, data, count in pending]
+        left, self._left = self._left, set()
+        batch += [
+            MassCancel(next_time_ns(), index, "", CancelReason.DISCONNECT)
+            for index in sorted(left - self._sessions.keys())
+            if self._is_to_cancel(index)
+        ]
+        if not batch:
+            return
+        results = self._submit(batch)
+        self.deliver()
+        for (connection, _, _), reason in zip(pending, results, strict=False):
+            if reason:
+                connection.cut(str(reason), flush=True)
+
+    def _is_to_cancel(self, index: int) -> bool:
+        account = self._exchange.market.accounts[index]
+        return account is not None and account.cancel_on_disconnect
+
+    def _submit(self, batch: list[AnyInput]) -> list[int | str]:
+        """What the exchange says of each; nothing if it must end."""
+        try:
+            return self._exchange.submit(batch)
+        except ExchangeError as error:
+            self._stop(str(error))
+            return []
+
+    def close(self) -> None:
+        """Carry out and send what is there, then close every connection; what is to be cancelled for that is cancelled
+        by the next `start`."""
+        self._flush()
+        self._is_closing = True
+        super().close()
+
+
+def _take_other(connection: OuchConnection, type_: bytes, length: int) -> None:
+    """A packet that is no request."""
+    if type_ == LOGOUT:
+        connection.cut("logged out", flush=True)
+    elif type_ not in {CLIENT_HEARTBEAT, DEBUG} or length < _HEAD_BYTES:
+        words = "a second login" if type_ == LOGIN else f"a packet {type_!r}"
+        raise WireError(f"expected heartbeats, messages or a logout, was {words}")
