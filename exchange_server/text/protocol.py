@@ -66,12 +66,30 @@ class TextTeller(Teller):
         self._touched = touched
         self._lines: list[str] = []
 
+    # The lines that most orders have are written down in place, all others by `_tell`.
+
     def accepted(self, order: Order) -> None:
-        self._tell(order, "A", order.volume + order.reserve, order.price_ticks, order.ref, order.side)
+        account, lines = self.account, self._lines
+        number = account.next_message
+        account.next_message = number + 1
+        if not lines:
+            self._touched.append(self)
+        lines.append(
+            f"{number},{self._now.time_ns},{order.order_id},{self._broker_id},A,{order.volume + order.reserve},"
+            f"{order.price_ticks},{self._symbols[order.locate]},{order.ref!s},{order.side}\n"
+        )
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
-        action = "E" if order.volume + order.reserve else "F"
-        self._tell(order, action, volume, price_ticks, order.ref, _LIQUIDITY[liquidity])
+        account, lines = self.account, self._lines
+        number = account.next_message
+        account.next_message = number + 1
+        if not lines:
+            self._touched.append(self)
+        lines.append(
+            f"{number},{self._now.time_ns},{order.order_id},{self._broker_id},"
+            f"{'E' if order.volume or order.reserve else 'F'},{volume},{price_ticks},{self._symbols[order.locate]},"
+            f"{order.ref!s},{_LIQUIDITY[liquidity]}\n"
+        )
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
         """Without lots: a replacement that changes nothing."""
