@@ -73,22 +73,23 @@ class Journal:
         """How far the streams had come at the last snapshot."""
 
     def _take_lock(self) -> int:
-        path = self.directory / "lock"
         try:
             self._disk.make_directory(self.directory)
-            descriptor = self._disk.open(path, create=True)
+            descriptor = self._disk.open(self.directory / "lock", create=True)
+            try:
+                self._disk.lock(descriptor)
+            except BlockingIOError:
+                owner = self._disk.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                self._disk.close(descriptor)
+                raise DirectoryInUseError(
+                    f"expected {self.directory} to be free, was in use by another exchange (process {owner})"
+                ) from None
+            self._disk.truncate(descriptor, 0)
+            self._disk.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        except JournalError:
+            raise
         except OSError as error:
             raise JournalError(f"expected a directory at {self.directory}, was {error.strerror}") from error
-        try:
-            self._disk.lock(descriptor)
-        except BlockingIOError:
-            owner = self._disk.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            self._disk.close(descriptor)
-            raise DirectoryInUseError(
-                f"expected {self.directory} to be free, was in use by another exchange (process {owner or 'unknown'})"
-            ) from None
-        self._disk.truncate(descriptor, 0)
-        self._disk.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
         return descriptor
 
     def _open(self, rules: MarketRules, new_session: Callable[[], str]) -> JournalReader:

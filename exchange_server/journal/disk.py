@@ -26,13 +26,17 @@ class Disk:
         flags = os.O_RDONLY if read_only else os.O_RDWR
         return os.open(path, flags | (os.O_CREAT if create else 0) | (os.O_TRUNC if empty else 0), 0o644)
 
-    pread = staticmethod(os.pread)
-    """Bytes at an offset, fewer at the end of the file."""
+    def pread(self, descriptor: int, length: int, offset: int) -> bytes:
+        """So many bytes from an offset on, fewer at the end of the file."""
+        return os.pread(descriptor, length, offset)
 
-    pwrite = staticmethod(os.pwrite)
-    """Write at an offset; gives how many bytes were written."""
+    def pwrite(self, descriptor: int, data: bytes | memoryview, offset: int) -> int:
+        """Write at an offset; gives how many bytes were written."""
+        return os.pwrite(descriptor, data, offset)
 
-    close = staticmethod(os.close)
+    def close(self, descriptor: int) -> None:
+        """Give a descriptor back."""
+        os.close(descriptor)
 
     def size(self, descriptor: int) -> int:
         """Bytes of a file."""

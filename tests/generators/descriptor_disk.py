@@ -126,10 +126,10 @@ class DescriptorDisk(Disk):
         self._open[self._next] = file, path
         return self._next
 
-    def pread(self, descriptor: int, length: int, offset: int) -> bytes:  # type: ignore[override]
+    def pread(self, descriptor: int, length: int, offset: int) -> bytes:
         return bytes(self._open[descriptor][0].data[offset : offset + length])
 
-    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:  # type: ignore[override]
+    def pwrite(self, descriptor: int, data: bytes | memoryview, offset: int) -> int:
         file, path = self._open[descriptor]
         data = bytes(data)
         try:
@@ -140,7 +140,7 @@ class DescriptorDisk(Disk):
         self._write(file, offset, data)
         return len(data)
 
-    def close(self, descriptor: int) -> None:  # type: ignore[override]
+    def close(self, descriptor: int) -> None:
         _, path = self._open.pop(descriptor, (None, Path()))
         if self._held.get(path) == descriptor:
             del self._held[path]

@@ -15,10 +15,9 @@ from exchange_server.matching.inputs import AnyInput, MarketRules
 from tests.generators.journals import account, enter, open_exchange
 
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
-BATCHES: list[list[AnyInput]] = [
-    [account()],
-    *([enter(3 * n, "B", 95 + n), enter(3 * n + 1, "S", 98 + n), enter(3 * n + 2, "B", 99)] for n in range(1, 6)),
-]
+BATCHES: list[list[AnyInput]] = [[account()]]
+for n in range(1, 6):
+    BATCHES.append([enter(3 * n, "B", 95 + n), enter(3 * n + 1, "S", 98 + n), enter(3 * n + 2, "B", 99)])
 FIRST = "inputs/000000000000001.inputs"
 
 
