@@ -34,6 +34,8 @@ class ModelBook:
         self.last_trade_ticks = 0
         self.fresh: list[int] = []
         """Prices of trades that the stops have not looked at yet."""
+        self.replacing: Order | None = None
+        """A displayed order that another replaces, of which the feed does not know yet."""
 
     def live(self) -> Iterator[Order]:
         """Every order of this symbol."""

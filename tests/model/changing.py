@@ -10,50 +10,55 @@ from exchange_server.matching.inputs import Cancel, Reduce, Replace
 from exchange_server.matching.order import HIDDEN, MARKET, Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from tests.model.book import ModelBook, left_of
-from tests.model.entering import admit, refusal_of_attributes, refusal_of_limits, refusal_of_phase
+from tests.model.entering import admit
 
 if TYPE_CHECKING:
     from tests.model.market import ModelMarket
 
 __all__ = ["change_order", "in_mass_order", "replace", "take_off"]
 
-_INT64_MAX = 2**63 - 1
-
 
 def change_order(market: ModelMarket, item: Reduce | Cancel | Replace) -> int:
-    """A request about one order; the id of the order that a replacement leaves."""
+    """A request about one order; its id, or that of what replaces it."""
     order = next((order for order in market.live() if order.order_id == item.order_id), None)
-    if order is None:
-        return market.refuse(item.account, item.ref, RefuseReason.UNKNOWN_ORDER, item)
-    if order.account != item.account or (not item.account and order.broker_id != item.broker_id):
-        return market.refuse(item.account, item.ref, RefuseReason.FOREIGN_ORDER, item)
+    refusal = _refusal(market, order, item)
+    if refusal is not None or order is None:
+        return market.refuse(item.account, item.ref, refusal or RefuseReason.OTHER, item)
     if isinstance(item, Cancel):
         take_off(market, order, left_of(order), CancelReason.USER, item.ref)
         return 0
-    if not 1 <= item.volume <= _INT64_MAX:
-        return market.refuse(item.account, item.ref, RefuseReason.BAD_VOLUME, item)
     if isinstance(item, Reduce):
+        if item.volume < 1:
+            return market.refuse(item.account, item.ref, RefuseReason.BAD_VOLUME, item)
         take_off(market, order, item.volume, CancelReason.USER, item.ref)
-        return 0
-    if item.price_ticks < 0 or bool(order.flags & MARKET) != (item.price_ticks == 0):
-        return market.refuse(item.account, item.ref, RefuseReason.BAD_PRICE, item)
-    if item.price_ticks == order.price_ticks and item.volume <= left_of(order):
+        return order.order_id
+    if item.price_ticks == order.price_ticks and 1 <= item.volume <= left_of(order):
         take_off(market, order, left_of(order) - item.volume, CancelReason.USER, item.ref)
         return order.order_id
     new = copy.copy(order)
     new.volume, new.reserve, new.price_ticks, new.ref = item.volume, 0, item.price_ticks, item.ref
+    new.minimum = 0
     return replace(market, order, new, item)
 
 
+def _refusal(market: ModelMarket, order: Order | None, item: Reduce | Cancel | Replace) -> RefuseReason | None:
+    book = market.book_of(item.symbol) if order is None else market.book_at(order.locate)
+    if order is None and item.symbol and book is None:
+        return RefuseReason.UNKNOWN_SYMBOL
+    if book is not None and market.is_played(book):
+        return RefuseReason.REPLAYED
+    if order is None:
+        return RefuseReason.UNKNOWN_ORDER
+    if (order.account, order.broker_id) != (item.account, item.broker_id):
+        return RefuseReason.FOREIGN_ORDER
+    return None
+
+
 def replace(market: ModelMarket, old: Order, new: Order, item: object) -> int:
-    """One order ends and another is there: its id, if it rests or waits."""
+    """One order ends and another is there: its id."""
     book = market.book_at(new.locate)
-    refusal = (
-        (RefuseReason.KILLED if new.account and market.account(new.account).killed else None)
-        or refusal_of_phase(book, new)
-        or refusal_of_attributes(new, market.now.time_ns)
-        or refusal_of_limits(market, book, new, old)
-    )
+    new.flags = new.flags & ~MARKET if new.price_ticks else new.flags | MARKET
+    refusal = market.refusal(book, new, old)
     if refusal is not None:
         return market.refuse(new.account, new.ref, refusal, item)
     is_displayed = any(other is old for other in book.resting) and not old.flags & HIDDEN
@@ -61,7 +66,8 @@ def replace(market: ModelMarket, old: Order, new: Order, item: object) -> int:
     new.order_id = new.feed_id = market.take_order_id()
     new.executed = old.executed
     market.tell(new).replaced(old, new)
-    admit(market, book, new, old if is_displayed else None)
+    book.replacing = old if is_displayed else None
+    admit(market, book, new)
     return new.order_id
 
 

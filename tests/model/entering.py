@@ -22,7 +22,17 @@ from tests.model.book import FOR_AUCTION, ModelBook, best, left_of
 if TYPE_CHECKING:
     from tests.model.market import ModelMarket
 
-__all__ = ["admit", "refresh", "refusal_of_attributes", "refusal_of_limits", "refusal_of_phase", "run_stops", "trade"]
+__all__ = [
+    "admit",
+    "refresh",
+    "refusal_of_attributes",
+    "refusal_of_limits",
+    "refusal_of_phase",
+    "rest",
+    "run_stops",
+    "say_replaced_is_gone",
+    "trade",
+]
 
 _INT64_MAX = 2**63 - 1
 
@@ -51,7 +61,7 @@ def refusal_of_attributes(order: Order, now_ns: int) -> RefuseReason | None:
         return RefuseReason.BAD_PRICE
     if flags & MINIMUM and not (flags & IOC and 1 <= order.minimum <= order.volume):
         return RefuseReason.BAD_MINIMUM
-    if flags & ICEBERG and order.display < 1:
+    if flags & ICEBERG and (order.display < 1 or order.display * 1_000 < order.volume):
         return RefuseReason.BAD_DISPLAY
     if flags & EXPIRES and order.expire_ns <= now_ns:
         return RefuseReason.BAD_TIME
@@ -73,7 +83,7 @@ def refusal_of_limits(market: ModelMarket, book: ModelBook, order: Order, old: O
     if order.account:
         limits = market.account(order.account).limits
         mine = [other for other in others if other.account == order.account]
-        if limits.open_orders and len(mine) >= limits.open_orders:
+        if limits.open_orders and old is None and len(mine) >= limits.open_orders:
             return RefuseReason.OPEN_ORDERS
         worth = (book.reference_ticks() if order.flags & MARKET else order.price_ticks) * order.volume
         if limits.order_notional and worth > limits.order_notional:
@@ -81,37 +91,41 @@ def refusal_of_limits(market: ModelMarket, book: ModelBook, order: Order, old: O
         held = sum(other.price_ticks * left_of(other) for other in mine)
         if limits.open_notional and held + worth > limits.open_notional:
             return RefuseReason.NOTIONAL
-    return RefuseReason.MARKET_FULL if len(others) >= market.rules.max_live_orders else None
+    return RefuseReason.MARKET_FULL if old is None and len(others) >= market.rules.max_live_orders else None
 
 
-def admit(market: ModelMarket, book: ModelBook, order: Order, old: Order | None = None) -> None:
-    """An accepted order does what it can and rests, waits or ends; ``old`` is what it replaces on the feed.
-
-    ``old`` has left the book, and the feed does not know it yet.
-    """
-    if old is not None and (order.flags & HIDDEN or order.flags & (STOP | FOR_AUCTION) or _meets(book, order)):
-        market.feed.deleted(old, old.volume)
-        old = None
+def admit(market: ModelMarket, book: ModelBook, order: Order) -> None:
+    """An accepted order does what it can and rests, waits or ends."""
     if order.flags & (STOP | FOR_AUCTION):
         book.waiting.append(order)
-        return
-    if book.phase == "continuous":
-        _execute(market, book, order)
-    if not left_of(order):
-        return
-    if order.flags & (MARKET | IOC):
-        market.end(book, order, CancelReason.MARKET if order.flags & MARKET else CancelReason.IMMEDIATE)
-        return
+    else:
+        if book.phase == "continuous":
+            execute(market, book, order)
+        if left_of(order) and order.flags & (MARKET | IOC):
+            market.end(book, order, CancelReason.MARKET if order.flags & MARKET else CancelReason.IMMEDIATE)
+        if left_of(order):
+            rest(market, book, order)
+    say_replaced_is_gone(market, book)
+
+
+def rest(market: ModelMarket, book: ModelBook, order: Order) -> None:
+    """An order, or what is left of it, comes to its place."""
     book.resting.append(order)
     _display(order)
-    if old is not None:
-        market.feed.replaced(old, order)
-    elif not order.flags & HIDDEN:
+    if order.flags & HIDDEN:
+        return
+    if book.replacing is not None:
+        market.feed.replaced(book.replacing, order)
+        book.replacing = None
+    else:
         market.feed.added(order)
 
 
-def _meets(book: ModelBook, order: Order) -> bool:
-    return book.phase == "continuous" and book.opposite(order) is not None
+def say_replaced_is_gone(market: ModelMarket, book: ModelBook) -> None:
+    """The feed hears that an order which another replaces is no more, if it has not heard."""
+    if book.replacing is not None:
+        old, book.replacing = book.replacing, None
+        market.feed.deleted(old, old.volume)
 
 
 def _display(order: Order) -> None:
@@ -143,7 +157,8 @@ def _are_prevented(order: Order, other: Order) -> bool:
     return bool(order.account and other.account) and order.broker_id == other.broker_id
 
 
-def _execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
+def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
+    """Trade as far as the order's limit, its account and the collar let it."""
     low, high = _collar(market, book)
     first = book.opposite(order)
     if order.flags & POST_ONLY and first is not None:
@@ -164,6 +179,7 @@ def _execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
 
 def trade(market: ModelMarket, book: ModelBook, order: Order, other: Order, volume: int) -> None:
     """Two orders trade at the resting one's price."""
+    say_replaced_is_gone(market, book)
     price, match_id = other.price_ticks, market.take_match_id()
     is_hidden = bool(other.flags & HIDDEN)
     for one in (order, other):

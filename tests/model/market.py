@@ -198,9 +198,8 @@ class ModelMarket:
             self.tellers.append(self._protocols[item.protocol].teller(account, self.now, Touched()))
             self.tellers[-1].system("S")
             return
-        if known.limits.requests_per_s != item.limits.requests_per_s:
-            known.bucket, known.bucket_ns = full, item.time_ns
-        known.protocol, known.broker_id = item.protocol, item.broker_id
+        known.bucket, known.bucket_ns = full, item.time_ns
+        known.broker_id = item.broker_id
         known.limits, known.self_trade = item.limits, item.self_trade
         known.cancel_on_disconnect = item.cancel_on_disconnect
 
@@ -235,7 +234,7 @@ class ModelMarket:
             0, 0, book.locate if book else 0, item.side, item.price_ticks, item.volume, item.broker_id,  # type: ignore[arg-type]
             item.account, item.ref, flags, 0, item.display, item.minimum, item.stop_ticks, item.expire_ns,
         )  # fmt: skip
-        refusal = self._refusal(book, order)
+        refusal = self.refusal(book, order, None)
         if refusal is not None:
             return self.refuse(item.account, item.ref, refusal, item)
         assert book is not None
@@ -244,7 +243,8 @@ class ModelMarket:
         admit(self, book, order)
         return self._finish(book, order.order_id)
 
-    def _refusal(self, book: ModelBook | None, order: Order) -> RefuseReason | None:
+    def refusal(self, book: ModelBook | None, order: Order, old: Order | None) -> RefuseReason | None:
+        """Why an order, which is to take the place of ``old``, is not taken."""
         if self._is_too_fast(order.account):
             return RefuseReason.RATE
         if order.account and self.account(order.account).killed:
@@ -256,7 +256,7 @@ class ModelMarket:
         return (
             refusal_of_phase(book, order)
             or refusal_of_attributes(order, self.now.time_ns)
-            or refusal_of_limits(self, book, order, None)
+            or refusal_of_limits(self, book, order, old)
         )
 
     def _finish(self, book: ModelBook, order_id: int) -> int:
@@ -267,8 +267,6 @@ class ModelMarket:
     def _change(self, item: Reduce | Cancel | Replace) -> int:
         if self._is_again(item.account, item.ref):
             return 0
-        if isinstance(item, Replace) and self._is_too_fast(item.account):
-            return self.refuse(item.account, item.ref, RefuseReason.RATE, item)
         order_id = change_order(self, item)
         book = next((b for b in self.books if any(o.order_id == order_id for o in b.live())), None)
         for other in self.books:
@@ -306,9 +304,10 @@ class ModelMarket:
         self._look_at_session()
 
     def _bring(self, book: ModelBook, item: Phase) -> None:
-        is_played = self.is_played(book)
+        if book.phase in {item.phase, "closed"}:
+            return
         leaves_auction = book.phase in AUCTIONS and item.phase in {"continuous", "closed"}
-        if not is_played and (leaves_auction or (item.phase == "continuous" and book.is_crossed())):
+        if not self.is_played(book) and (leaves_auction or (item.phase == "continuous" and book.is_crossed())):
             uncross(self, book)
         book.phase = item.phase
         self.feed.trading(book.locate, _STATES.get(item.phase, "Q"), item.reason)
