@@ -1,0 +1,119 @@
+"""Commands that read an exchange's files: the journal in a directory, which may be in use, and passwords."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from deltabook.cli._admin import print_json
+from deltabook.cli._tables import print_table
+from deltabook.wire import admin
+
+__all__ = ["export_itch", "hash_of", "passwd", "verify"]
+
+_directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_json = click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+_ITCH: Final = "itch"
+
+
+def hash_of(directory: Path, at: int | None, message: int | None, feed: str) -> admin.StateHash:
+    """The hash after so many requests of a journal, or after a message of a feed; after all if neither is said."""
+    from exchange_server.journal.history import History
+    from exchange_server.outputs import all_outputs
+
+    history = History(directory, all_outputs)
+    if message is not None:
+        moment = history.at_message(message, feed)
+    else:
+        moment = history.now() if at is None else history.at_input(at)
+    return admin.StateHash(moment.inputs, moment.time_ns, moment.state_hash)
+
+
+@click.command()
+@_directory
+@_json
+def verify(directory: Path, as_json: bool) -> None:
+    """Check the journal in DIR: every checksum, and that snapshots, feeds and private streams follow from the requests.
+
+    Exits with 1 if something is not as it should be.
+    """
+    from exchange_server.journal.verification import verify as verify_journal
+    from exchange_server.outputs import all_outputs
+
+    found = verify_journal(directory, all_outputs)
+    if as_json:
+        print_json(found)
+    else:
+        rows = [
+            ("session", found.session),
+            ("requests", f"{found.first} to {found.inputs}"),
+            ("hash", found.state_hash),
+            *((f"messages as {form}", count) for form, count in found.messages.items()),
+            *((f"bytes of {name}", size) for name, size in sorted(found.compared_bytes.items())),
+            ("good snapshots", ", ".join(map(str, found.snapshots)) or "none"),
+            ("torn bytes at the end", found.torn_bytes),
+        ]
+        print_table(f"journal in {directory}", ("", "value"), rows, left=("", "value"))
+        for problem in found.problems:
+            click.echo(problem, err=True)
+    if found.problems:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("export-itch")
+@_directory
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@_json
+def export_itch(directory: Path, file: Path, as_json: bool) -> None:
+    """Write the feed of the journal in DIR as a daily file of ITCH 5.0: each message behind its length.
+
+    The journal need not have been written with an ITCH port: the messages follow from its requests.
+    """
+    from exchange_server.journal.history import History
+    from exchange_server.journal.streams import feed_name
+    from exchange_server.nasdaq.itch.binary_file import framed_messages
+    from exchange_server.outputs import all_outputs
+
+    walk = History(directory, all_outputs).walk(lambda _: False)
+    with file.open("wb") as out:
+
+        def write(name: str, data: bytes) -> None:
+            if name == feed_name(_ITCH):
+                out.write(b"".join(framed_messages(data)))
+
+        walk.on_output = write
+        for _ in walk.each():
+            pass
+    messages = walk.messages[_ITCH]
+    if as_json:
+        print_json({"file": str(file), "messages": messages, "inputs": walk.inputs})
+    else:
+        click.echo(f"{messages} messages of {walk.inputs} requests in {file}")
+
+
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@click.option("--stdin", "from_stdin", is_flag=True, help="Take the first line of standard input as the password.")
+@click.option("--broker", type=click.IntRange(1), default=1, help="Whose orders NAME's are on the feed.")
+@click.option("--protocol", type=click.Choice(["ouch5", "ouch42", "itch"]), default="ouch5", help="What NAME speaks.")
+@_json
+def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_json: bool) -> None:
+    """Hash a password for the file of users; with NAME print the whole entry."""
+    from exchange_server.logins import check_name, hash_password
+
+    known = check_name(name) if name else ""
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\r\n")
+    else:
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    hashed = hash_password(password)
+    if as_json:
+        entry = {"name": known, "password": hashed, "broker": broker, "protocol": protocol}
+        print_json(entry if known else {"password": hashed})
+    elif known:
+        click.echo(f'[[user]]\nname = "{known}"\npassword = "{hashed}"\nbroker = {broker}\nprotocol = "{protocol}"')
+    else:
+        click.echo(hashed)

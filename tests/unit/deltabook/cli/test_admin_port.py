@@ -1,0 +1,63 @@
+"""Where a command finds the exchange that it asks, and what it says if there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deltabook.cli._admin import AdminPort
+from deltabook.cli._errors import ConfigurationError
+from deltabook.wire import admin
+
+
+def written(directory: Path, ports: dict[str, int], interface: str = "127.0.0.1") -> Path:
+    listening = admin.Listening(7, "0.0.0.0", interface, ports)
+    (directory / admin.PORTS_FILE).write_bytes(msgspec.json.encode(listening))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("interface", "host"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("10.0.0.7", "10.0.0.7")]
+)
+def test_an_exchange_is_found_by_its_directory(tmp_path: Path, interface: str, host: str) -> None:
+    port = AdminPort(None, written(tmp_path, {"text": 4711, "admin": 4712}, interface), None)
+    assert port.where == f"{host}:4712"
+
+
+def test_an_address_is_taken_before_a_directory(tmp_path: Path) -> None:
+    assert AdminPort("10.0.0.7:99", written(tmp_path, {"admin": 1}), None).where == "10.0.0.7:99"
+
+
+@pytest.mark.parametrize(
+    ("where", "content", "words"),
+    [
+        (None, None, "expected an exchange that runs on"),
+        (None, b"{", "expected the ports of an exchange in"),
+        (None, b'{"pid":1,"interface":"","admin_interface":"","ports":{}}', "was one without --admin-port"),
+        ("nonsense", None, "expected HOST:PORT for --admin, was 'nonsense'"),
+    ],
+)
+def test_an_exchange_that_cannot_be_found_is_one_line(
+    tmp_path: Path, where: str | None, content: bytes | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / admin.PORTS_FILE).write_bytes(content)
+    with pytest.raises(ConfigurationError, match=words):
+        AdminPort(where, tmp_path, None)
+
+
+def test_neither_an_address_nor_a_directory_is_one_line() -> None:
+    with pytest.raises(ConfigurationError, match="expected --admin HOST:PORT or --dir DIRECTORY"):
+        AdminPort(None, None, None)
+
+
+def test_a_port_where_nobody_is_is_one_line() -> None:
+    with pytest.raises(ConfigurationError, match=r"expected an exchange's admin port at 127.0.0.1:1, was: .*refused"):
+        AdminPort("127.0.0.1:1", None, None).get(admin.STATUS_PATH, admin.Status)
+
+
+def test_a_token_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="expected a token in"):
+        AdminPort("127.0.0.1:1", None, tmp_path / "nothing")
