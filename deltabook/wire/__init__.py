@@ -6,26 +6,12 @@ algo_engine ──────requests──────────────
 algo_engine ◀─────OUCH messages──────────▶ exchange_server           ouch5.py, ouch42.py in packets of soupbin.py
 exchange_server ──ITCH messages──────────▶ runtime                    itch.py in packets of soupbin.py, attribution.py
 exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
+an exchange's operator ◀──JSON──────────▶ exchange_server            admin.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
 ```
 
-The only package of `deltabook` that the other packages may import; it imports none of them.
+The only package of `deltabook` that the other packages may import; it imports none of them. Nothing is imported here, so
+that a process loads the messages that it speaks and no others.
 """
-
-from deltabook.wire import attribution, itch, mold, ouch5, ouch42, process, results, soupbin, status, symbols, text
-
-__all__ = [
-    "attribution",
-    "itch",
-    "mold",
-    "ouch5",
-    "ouch42",
-    "process",
-    "results",
-    "soupbin",
-    "status",
-    "symbols",
-    "text",
-]
