@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from twisted.internet.error import CannotListenError
 
@@ -19,6 +19,9 @@ from exchange_server.nasdaq.ouch import OuchServer
 from exchange_server.text import TextServer
 
 __all__ = ["Faces"]
+
+_SENDER: Final = "mold"
+"""The port that datagrams come from; nobody sends there."""
 
 
 class Faces:
@@ -84,7 +87,7 @@ class Faces:
             self._listen("mold-requests", self._config.mold_port or 0, where, reactor.listenUDP, self._requests)
         if self._sender is not None:
             # Only a multicast port can be told which address of this machine sends; it can send to anybody.
-            self._listen("mold", 0, where, reactor.listenMulticast, self._sender)
+            self._listen(_SENDER, 0, where, reactor.listenMulticast, self._sender)
         return self.ports
 
     def listen(self, purpose: str, port: int, server: Any, interface: str) -> None:
@@ -99,8 +102,8 @@ class Faces:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Those that are open, by the purpose."""
-        return {purpose: port.getHost().port for purpose, port in self._ports.items()}
+        """Those that somebody may connect or send to, by the purpose."""
+        return {purpose: port.getHost().port for purpose, port in self._ports.items() if purpose != _SENDER}
 
     @property
     def listeners(self) -> int:

@@ -12,6 +12,6 @@ every process ────ready, status, stopped─▶ its supervisor           
 instruments and their scale, the same for all                        symbols.py
 ```
 
-The only package of `deltabook` that the other packages may import; it imports none of them. Nothing is imported here, so
-that a process loads the messages that it speaks and no others.
+The only package of `deltabook` that the other packages may import; it imports none of them. Nothing is imported here,
+so that a process loads the messages that it speaks and no others.
 """

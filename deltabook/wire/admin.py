@@ -237,7 +237,7 @@ class Replay(msgspec.Struct, frozen=True):
     position: int
     """Of the last record that was played."""
     time_ns: int
-    """When that was recorded."""
+    """Market time, which is the recording's."""
     speed: float | None
     """Recorded seconds a real second; None: as fast as possible."""
     paused: bool

@@ -61,10 +61,6 @@ class Playing(Protocol):
         """Recorded seconds a real second; None: as fast as possible."""
 
     @property
-    def time_ns(self) -> int:
-        """When that was recorded."""
-
-    @property
     def is_seeking(self) -> bool:
         """Whether it plays as fast as possible to where a seek wants it."""
 
@@ -260,7 +256,7 @@ class Reports:
             file=playing.file,
             symbol=playing.symbol,
             position=playing.position,
-            time_ns=playing.time_ns,
+            time_ns=self.exchange.clock.now_ns(),
             speed=playing.speed,
             paused=playing.is_paused,
             seeking=playing.is_seeking,
