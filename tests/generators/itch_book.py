@@ -27,7 +27,11 @@ class ItchBook:
         self.orders: dict[int, dict[str, Any]] = {}
         """Reference number → stock, side, shares, price, attribution."""
         self.trades: list[tuple[int, str, int, int, int]] = []
-        """Match number, stock, order, shares, price."""
+        """Match number, stock, order, shares, price; a cross is one, of order 0, and its parts are none."""
+        self.states: dict[str, str] = {}
+        """Stock → trading state."""
+        self.imbalances: list[dict[str, Any]] = []
+        self.busted: list[int] = []
         self.last_timestamp = 0
 
     def take(self, messages: Iterable[bytes]) -> ItchBook:
@@ -62,16 +66,40 @@ class ItchBook:
             self._reduce(letter, number, f)
         elif letter == "D":
             del self.orders[number]
+        elif letter == "U":
+            new = f["new_order_reference_number"]
+            assert new not in self.orders
+            self.orders[new] = self.orders.pop(number) | {"shares": f["shares"], "price": f["price"]}
         elif letter == "P":
             self.trades.append((f["match_number"], f["stock"], number, f["shares"], f["price"]))
+        elif letter == "Q":
+            self.trades.append((f["match_number"], f["stock"], 0, f["cross_shares"], f["cross_price"]))
+        elif letter == "I":
+            self.imbalances.append(f)
+        elif letter == "B":
+            self.busted.append(f["match_number"])
         else:
             assert letter == "H", letter
+            self.states[f["stock"]] = f["trading_state"]
+
+    @property
+    def stocks_by_name(self) -> dict[str, int]:
+        """Stock → locate."""
+        return {stock: locate for locate, stock in self.stocks.items()}
+
+    def touch(self, stock: str) -> tuple[int | None, int | None]:
+        """Best prices."""
+        prices: dict[str, list[int]] = {"B": [], "S": []}
+        for order in self.orders.values():
+            if order["stock"] == stock:
+                prices[order["side"]].append(order["price"])
+        return max(prices["B"], default=None), min(prices["S"], default=None)
 
     def _reduce(self, letter: str, number: int, f: dict[str, Any]) -> None:
         order = self.orders[number]
         shares = f["canceled_shares"] if letter == "X" else f["executed_shares"]
         assert 0 < shares <= order["shares"], "more than there is"
-        if letter != "X":
+        if letter != "X" and f.get("printable") != "N":
             price = f.get("execution_price", order["price"])
             self.trades.append((f["match_number"], order["stock"], number, shares, price))
         order["shares"] -= shares

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 from deltabook.wire.glimpse import encode_snapshot_end
@@ -21,9 +22,11 @@ from exchange_server.nasdaq.itch.packets import (
 
 __all__ = ["Snapshot"]
 
-_SLICE_ORDERS: Final = 2_000
-"""Written down in one turn of the reactor: about a millisecond and 86 kB."""
+_SLICE_ORDERS: Final = 1_000
+"""Written down in one turn of the reactor: about a millisecond and 43 kB."""
 
+_FEED_ID: Final[Callable[[Order], int]] = attrgetter("feed_id")
+_VOLUME: Final[Callable[[Order], int]] = attrgetter("volume")
 _STATES: Final = {"continuous": "T", "paused": "P", "halted": "H", "closed": "H"}
 
 
@@ -31,7 +34,7 @@ class Snapshot:
     """Directory and trading state of every listing, one add for each displayed order (bids from the best one, then
     asks, each price by time), and the number of the feed's message at which to join.
 
-    All of it is of the moment of construction, which only takes notes, in some 60 ns an order. What the feed knows an
+    All of it is of the moment of construction, which only takes notes, in some 0.15 µs an order. What the feed knows an
     order by, and how much of it is displayed, may change afterwards, so these are noted; the rest never does. The
     packets are made slice by slice, so that a large book holds up nobody.
     """
@@ -64,8 +67,8 @@ class Snapshot:
         if encoder.undisplayed_ids:
             orders = [order for order in orders if order.feed_id not in encoder.undisplayed_ids]
         self._orders = orders
-        self._feed_ids = [order.feed_id for order in orders]
-        self._volumes = [order.volume for order in orders]
+        self._feed_ids = list(map(_FEED_ID, orders))
+        self._volumes = list(map(_VOLUME, orders))
 
     def _list(self, market: Market) -> None:
         packets: list[bytes] = []

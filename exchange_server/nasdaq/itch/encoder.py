@@ -171,11 +171,10 @@ class ItchEncoder(FeedEncoder):
             self._packets.append(pack_executed(stock.executed, timestamp, order.feed_id, shares, match_id))
             return
         units = price_ticks * stock.tick_units
-        printable = b"Y" if units <= LARGEST_PRICE else b"N"
+        room = min(max(units, 0), LARGEST_PRICE)
+        printable = b"Y" if units == room else b"N"
         self._packets.append(
-            pack_executed_at(
-                stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, min(units, LARGEST_PRICE)
-            )
+            pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, room)
         )
 
     def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
@@ -190,7 +189,7 @@ class ItchEncoder(FeedEncoder):
         if time_ns > self._until_ns and self._is_late():
             return
         timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
-        units = min(price_ticks * stock.tick_units, LARGEST_PRICE)
+        units = min(max(price_ticks * stock.tick_units, 0), LARGEST_PRICE)
         self._packets.append(
             pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, b"N", units)
         )
@@ -264,7 +263,7 @@ class ItchEncoder(FeedEncoder):
         if timestamp is None:
             return
         shares, units = volume * stock.lot_shares, price_ticks * stock.tick_units
-        if shares > LARGEST_SHARES or units > LARGEST_PRICE:
+        if shares > LARGEST_SHARES or not 0 <= units <= LARGEST_PRICE:
             self.undisplayed += 1
             return
         letter = b"B" if side == "B" else b"S"
@@ -278,7 +277,7 @@ class ItchEncoder(FeedEncoder):
         if stock is None or timestamp is None:
             return
         units = price_ticks * stock.tick_units
-        if units > LARGEST_PRICE:
+        if not 0 <= units <= LARGEST_PRICE:
             self.undisplayed += 1
             return
         self._packets.append(
@@ -310,7 +309,7 @@ class ItchEncoder(FeedEncoder):
         if stock is None or timestamp is None:
             return
         far, near, reference = (
-            units if (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
+            units if 0 <= (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
             for ticks in (far_ticks, near_ticks, reference_ticks)
         )
         self._packets.append(

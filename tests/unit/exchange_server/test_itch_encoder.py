@@ -197,8 +197,7 @@ def test_each_message_says_what_the_market_says(kind: str) -> None:
     assert fields.pop("stock_locate") == (
         0 if kind == "S" else GLOBEX if kind in {"F", "E", "X", "U", "P", "Q", "B", "R"} else ACME
     )
-    renamed = {"original_order_reference_number": "order_reference_number"}
-    assert {renamed.get(name, name): value for name, value in fields.items()} == KINDS[kind][1]
+    assert fields == KINDS[kind][1]
     assert said.encoder.take() == (b"", 0)
 
 
@@ -307,6 +306,23 @@ def test_a_replacement_between_what_is_displayed_and_what_is_not_is_an_end_or_a_
     said.encoder.replaced(order(3, volume=2**33), order(4))
     assert said.letters() == "F"
     assert said.encoder.undisplayed_ids == set()
+
+
+def test_what_a_recording_may_hold_and_no_field_can_is_left_out() -> None:
+    said = Said()
+    it = said.encoder
+    it.added(order(2, price=-1))
+    it.added(order(-3))
+    it.printed(ACME, 7, 5, -1, 9)
+    it.cross(ACME, 5, -1, 9, "O")
+    assert said.letters() == ""
+    assert (it.undisplayed, it.undisplayed_ids) == (4, {2, -3})
+    it.executed(order(1), 1, -1, 9)
+    fields = said.fields()
+    assert (fields["printable"], fields["execution_price"]) == ("N", 0)
+    it.imbalance(ACME, 1, 1, "B", -1, -1, -1, "O")
+    fields = said.fields()
+    assert (fields["far_price"], fields["near_price"], fields["current_reference_price"]) == (0, 0, 0)
 
 
 def test_the_largest_numbers_that_fit_are_displayed() -> None:

@@ -102,7 +102,8 @@ def some(count: int, seed: int = 0) -> list[bytes]:
 def test_datagrams_are_as_full_as_they_may_be(sizes: list[int], most: int) -> None:
     messages = [bytes([size % 251]) * size for size in sizes]
     packets = b"".join(soup_packet(SEQUENCED, message) for message in messages)
-    number, at, told = 5, 0, []
+    number, at = 5, 0
+    told: list[bytes] = []
     packed = list(datagrams(packets, "S1", 5, most))
     for datagram, count, size in packed:
         packet = parse_packet(datagram)

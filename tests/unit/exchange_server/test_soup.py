@@ -237,7 +237,7 @@ def test_a_gap_is_filled_chunk_by_chunk_as_the_transport_takes_them(floor: SoupF
 
 
 @pytest.mark.parametrize("limit", [{"lag_bytes": 4000}, {"stall_s": 3.0}])
-def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Path, limit: dict[str, float]) -> None:
+def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Path, limit: dict[str, Any]) -> None:
     floor = SoupFloor(tmp_path, **limit)
     slow, wire = floor.connect(LoginRequest())
     other, quick = floor.connect(LoginRequest())
