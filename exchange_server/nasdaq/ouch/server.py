@@ -85,9 +85,7 @@ class OuchServer(SoupServer):
             if account is not None and user.protocol == account.protocol:
                 self._settle(user, account)
         self._left.update(
-            account.index
-            for account in market.accounts
-            if account is not None and account.name.startswith(_PREFIX) and account.orders
+            account.index for account in market.accounts if account.name.startswith(_PREFIX) and account.orders
         )
         self._flush()
 
@@ -178,10 +176,8 @@ class OuchServer(SoupServer):
         connection.held = data[at:]
         if count:
             self._carry_out(connection, data[begin:at], count)
-        if size - at >= 2 and 2 + (data[at] << 8 | data[at + 1]) > CLIENT_PACKET_LIMIT_BYTES:
-            raise WireError(
-                f"expected packets of {CLIENT_PACKET_LIMIT_BYTES} bytes or less, was {data[at : at + 16]!r}"
-            )
+        if size - at >= 2 and not 1 <= (length := data[at] << 8 | data[at + 1]) <= CLIENT_PACKET_LIMIT_BYTES - 2:
+            raise WireError(f"expected packets of 3 to {CLIENT_PACKET_LIMIT_BYTES} bytes, was {length + 2}")
 
     def _carry_out(self, connection: OuchConnection, requests: bytes, count: int) -> None:
         exchange = self._exchange
@@ -214,7 +210,7 @@ class OuchServer(SoupServer):
         batch += [
             MassCancel(next_time_ns(), index, "", CancelReason.DISCONNECT)
             for index in sorted(left - self._sessions.keys())
-            if self._is_to_cancel(index)
+            if self._exchange.market.accounts[index].cancel_on_disconnect
         ]
         if not batch:
             return
@@ -223,10 +219,6 @@ class OuchServer(SoupServer):
         for (connection, _, _), reason in zip(pending, results, strict=False):
             if reason:
                 connection.cut(str(reason), flush=True)
-
-    def _is_to_cancel(self, index: int) -> bool:
-        account = self._exchange.market.accounts[index]
-        return account is not None and account.cancel_on_disconnect
 
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
         """What the exchange says of each; nothing if it must end."""

@@ -1,0 +1,302 @@
+"""The OUCH port over in-memory transports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from deltabook.wire.ouch5 import encode_request
+from deltabook.wire.soupbin import UNSEQUENCED, LoginAccepted, LoginRejected, PacketSplitter, encode_packet
+from exchange_server.errors import JournalError
+from exchange_server.matching.inputs import AnyInput
+from tests.generators.ouch_desk import enter, enter_42
+from tests.generators.ouch_floor import Client, OuchFloor, user
+from tests.generators.soup_lab import messages
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> Iterator[OuchFloor]:
+    floor = OuchFloor(tmp_path, user("ALPHA"), user("BRAVO", 8, protocol="ouch42"), user("EAR", protocol="itch"))
+    yield floor
+    floor.close()
+
+
+def stream(floor: OuchFloor, name: str) -> list[bytes]:
+    """All that an account was ever told."""
+    account = floor.exchange.market.account_named(f"ouch:{name}")
+    assert account is not None
+    records = floor.exchange.stream(account).records
+    return messages(PacketSplitter().split(records.read(0, 1 << 30)))
+
+
+# -- logins ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_answered_in_the_packets_of_the_users_protocol(floor: OuchFloor) -> None:
+    alpha, bravo = floor.connect("ALPHA"), floor.connect("BRAVO")
+    alpha.send(enter(1))
+    assert [told.type for told in alpha.told()] == ["A"]
+    bravo.send(enter_42("T", "S", 30))
+    assert [told.type for told in bravo.told_42()] == ["A", "E"]
+    floor.turn()
+    assert [told.fields["quantity"] for told in alpha.told()] == [30]
+
+
+def test_a_login_says_the_session_and_the_number_of_the_first_message(floor: OuchFloor) -> None:
+    client = floor.knock("alpha", "SECRET")
+    assert client.reply() == LoginAccepted("SESSION1", 1)
+    assert client.types(client.rest) == "SH"
+    client.send(enter(1))
+    assert floor.knock(sequence=0).reply() == LoginAccepted("SESSION1", 3)
+    assert floor.knock(sequence=2, session="SESSION1").reply() == LoginAccepted("SESSION1", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "session", "sequence", "code", "words"),
+    [
+        ("ALPHA", "wrong", "", 1, "A", "expected a user and its password"),
+        ("NOBODY", "secret", "", 1, "A", "expected a user and its password"),
+        ("EAR", "secret", "", 1, "A", "may listen to the feed and not trade"),
+        ("ALPHA", "secret", "OTHER", 1, "S", "expected session SESSION1, was OTHER"),
+        ("ALPHA", "secret", "", 99, "S", "expected a sequence up to 2, was 99"),
+    ],
+)
+def test_logins_that_cannot_be_are_rejected_with_a_reason(
+    floor: OuchFloor, name: str, password: str, session: str, sequence: int, code: str, words: str
+) -> None:
+    client = floor.knock(name, password, session, sequence)
+    first, second = client.take()
+    assert (first.type, first.payload) == (b"J", code.encode())
+    assert words in second.payload.decode()
+    assert client.wire.disconnecting
+    assert floor.server.clients == 0
+
+
+def test_a_session_that_comes_again_misses_and_doubles_nothing(floor: OuchFloor) -> None:
+    client = floor.connect(sequence=1)
+    heard = messages(client.rest)
+    for ref in range(1, 40, 2):
+        client.send(enter(ref))
+        heard += messages(client.take())
+        client.lose()
+        floor.rest("S", 60, 1_000)
+        client = floor.connect(sequence=len(heard) + 1)
+        heard += messages(client.rest)
+    assert heard == stream(floor, "ALPHA")
+    assert {message[:1] for message in heard} == {b"S", b"A", b"E"}
+
+
+def test_several_sessions_of_an_account_are_told_the_same(floor: OuchFloor) -> None:
+    one, two = floor.connect(), floor.connect()
+    one.send(enter(1))
+    two.send(enter(2))
+    floor.turn()
+    assert messages(one.take()) == messages(two.take()) == stream(floor, "ALPHA")[1:]
+    assert floor.server.clients == 2
+    one.lose()
+    assert floor.server.clients == 1
+
+
+def test_what_is_sent_behind_a_login_waits_until_the_password_was_compared(floor: OuchFloor) -> None:
+    floor.slow_gate = []
+    client = floor.knock()
+    client.send(enter(1))
+    assert client.take() == []
+    assert floor.live == 0
+    floor.finish_comparisons()
+    assert client.types(client.take()) == "ASHSH"
+    assert floor.live == 1
+
+
+def test_a_client_that_is_gone_before_its_password_was_compared_is_no_session(floor: OuchFloor) -> None:
+    floor.slow_gate = []
+    client = floor.knock()
+    client.lose()
+    floor.finish_comparisons()
+    assert floor.server.clients == 0
+    assert client.take() == []
+
+
+def test_an_account_keeps_the_protocol_that_it_began_with(floor: OuchFloor) -> None:
+    floor.connect()
+    floor.users["ALPHA"] = user("ALPHA", protocol="ouch42")
+    client = floor.knock()
+    assert client.reply() == LoginRejected("A")
+    assert "expected ouch5, which the account began the session with" in client.rest[0].payload.decode()
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+def test_requests_may_come_cut_anywhere(floor: OuchFloor) -> None:
+    client = floor.connect()
+    data = b"".join(encode_packet(UNSEQUENCED, enter(ref)) for ref in range(1, 6))
+    for byte in data:
+        client.connection.dataReceived(bytes([byte]))
+    assert client.letters() == "AAAAA"
+    for cut in range(1, len(data)):
+        client.connection.dataReceived(data[:cut])
+        client.connection.dataReceived(data[cut:])
+    assert client.letters() == ""
+    client.send(enter(6))
+    assert client.letters() == "A"
+
+
+def test_heartbeats_and_debug_packets_between_requests_do_nothing(floor: OuchFloor) -> None:
+    client = floor.connect()
+    request = encode_packet(UNSEQUENCED, enter(1)), encode_packet(UNSEQUENCED, enter(2))
+    client.connection.dataReceived(
+        request[0] + encode_packet(b"R") + request[1] + encode_packet(b"+", b"hm") + encode_packet(b"R")
+    )
+    assert client.letters() == "AA"
+
+
+def test_requests_in_front_of_a_logout_are_carried_out_and_those_behind_it_are_not(floor: OuchFloor) -> None:
+    client = floor.connect()
+    data = [encode_packet(UNSEQUENCED, enter(ref)) for ref in (1, 2)]
+    client.connection.dataReceived(data[0] + encode_packet(b"O") + data[1])
+    assert client.end() == "logged out"
+    assert floor.live == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x00\x00", "packets of 3 to 1026 bytes, was 2"),
+        (b"\x00\x00\x00", "a packet"),
+        (b"\x00\x00U\x00", "expected whole packets"),
+        (b"\x00\x01U", "expected whole packets"),
+        (b"\xff\xff", "packets of 3 to 1026 bytes, was 65537"),
+        (b"\x00\x02U?", "expected a message O U X M or Q"),
+        (b"\x00\x03UQQ", "was b'QQ' of 2 bytes"),
+        (encode_packet(UNSEQUENCED, enter(9)[:-1] + b"\x01"), "an appendage of 0 bytes"),
+        (encode_packet(UNSEQUENCED, enter(9) + b"\x07"), "an appendage of 1 bytes"),
+        (encode_packet(b"L"), "a second login"),
+        (encode_packet(b"S", enter(9)), "a packet b'S'"),
+        (b"GET / HTTP/1.1\r\n\r\n", "packets of 3 to 1026 bytes"),
+    ],
+)
+def test_bytes_that_are_no_messages_end_that_session_and_nobody_else_notices(
+    floor: OuchFloor, data: bytes, words: str
+) -> None:
+    client, other, same = floor.connect(), floor.connect("BRAVO"), floor.connect()
+    client.send(enter(1))
+    client.connection.dataReceived(data)
+    assert words in client.end()
+    client.send(enter(2))
+    other.send(enter_42("T"))
+    same.send(enter(3))
+    floor.turn()
+    assert other.letters() == "A"
+    assert not other.wire.disconnecting
+    assert not same.wire.disconnecting
+    assert floor.live == 3
+
+
+def test_what_came_before_an_offending_message_has_been_carried_out(floor: OuchFloor) -> None:
+    client = floor.connect()
+    client.send(enter(1), b"?", enter(2))
+    told = client.take()
+    assert client.types(told) == "SH+"
+    assert floor.live == 1
+
+
+# -- one batch a turn ------------------------------------------------------------------------------------------------
+
+
+def test_with_a_journal_that_is_synced_each_time_a_turns_requests_are_one_batch(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path, fsync="always")
+    one, two = floor.connect("ALPHA"), floor.connect("BRAVO")
+    batches: list[int] = []
+    submit = floor.exchange.submit
+
+    def counted(batch: Sequence[AnyInput]) -> list[int | str]:
+        batches.append(len(batch))
+        return submit(batch)
+
+    floor.exchange.submit = counted  # type: ignore[method-assign]
+    one.send(enter(1), enter(2))
+    two.send(enter(1))
+    one.send(b"?")
+    assert floor.live == 0
+    floor.turn()
+    assert batches == [3]
+    assert floor.live == 3
+    assert "expected a message" in one.end()
+    assert two.letters() == "A"
+    floor.close()
+
+
+def test_requests_that_are_too_many_to_wait_are_carried_out_at_once(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path, fsync="always", pending_bytes=150)
+    client = floor.connect()
+    client.send(enter(1), enter(2))
+    assert floor.live == 0
+    client.send(enter(3))
+    assert floor.live == 3
+    floor.close()
+
+
+@pytest.mark.parametrize("fsync", ["always", "never"])
+def test_an_exchange_whose_journal_fails_answers_nothing_and_ends(tmp_path: Path, fsync: str) -> None:
+    floor = OuchFloor(tmp_path, fsync=fsync)  # type: ignore[arg-type]
+    client = floor.connect()
+
+    def fail(_: object) -> list[int | str]:
+        raise JournalError("no room")
+
+    floor.exchange.submit = fail  # type: ignore[method-assign, assignment]
+    client.send(enter(1))
+    floor.turn()
+    assert floor.failures == ["no room"]
+    assert client.letters() == ""
+    floor.exchange.close()
+
+
+# -- who is cut ------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_says_nothing_is_cut_and_one_that_beats_is_not(floor: OuchFloor) -> None:
+    silent, other = floor.connect(), floor.connect("BRAVO")
+    for _ in range(64):
+        floor.clock.advance(0.25)
+        other.beat()
+    assert "idle: said nothing for 15 s" in silent.end()
+    packets = other.take()
+    assert set(other.types(packets)) == {"H"}
+    assert len(packets) >= 12
+    assert not other.wire.disconnecting
+
+
+def test_a_connection_without_a_login_is_cut(floor: OuchFloor) -> None:
+    client = Client(floor.server.buildProtocol(None))
+    floor.clock.advance(10)
+    assert client.end() == "no login within 10 s"
+
+
+def test_a_client_that_does_not_read_is_cut_at_a_bound_and_holds_up_nobody(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path, lag_bytes=5_000)
+    slow, other = floor.connect("ALPHA"), floor.connect("BRAVO")
+    slow.connection.pauseProducing()
+    for ref in range(1, 200):
+        slow.send(enter(ref))
+        floor.turn()
+    assert slow.wire.aborting
+    assert slow.take() == []
+    other.send(enter(1))
+    assert other.letters() == "A"
+    again = floor.knock(sequence=1)
+    again.reply()
+    assert len(messages(again.rest)) == len(stream(floor, "ALPHA")) == floor.live
+    floor.close()
+
+
+def test_the_end_of_the_exchange_is_said(floor: OuchFloor) -> None:
+    client = floor.connect()
+    client.send(encode_request("Q"))
+    floor.server.close()
+    packets = client.take()
+    assert client.types(packets)[0] == "S"
+    assert packets[-1].payload == b"the exchange stops"
