@@ -5,7 +5,7 @@ Works beside an exchange that has the directory, too: the journal then ends wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,7 +35,7 @@ class Moment(msgspec.Struct, frozen=True):
     time_ns: int
     """Market time of the last one."""
     messages: dict[str, int]
-    """Number of the last message of each form of the feed."""
+    """Number of the last message of each form of the feed that was asked for."""
     state_hash: str
     """Of the market."""
     market: Market
@@ -55,7 +55,7 @@ class History:
 
     def at_input(self, inputs: int) -> Moment:
         """The market after so many inputs; raises `OperationError` if there are fewer, `JournalError` for damage."""
-        walk = self.walk(lambda snapshot: snapshot.inputs <= inputs)
+        walk = self.walk(lambda snapshot: snapshot.inputs <= inputs, forms=())
         if walk.inputs < inputs:
             for number in walk.each():
                 if number == inputs:
@@ -70,9 +70,9 @@ class History:
         Raises `OperationError` if there is no such message, `JournalError` for damage.
         """
         name = feed_name(form)
-        walk = self.walk(lambda found: name in found.streams and found.streams[name].next_number <= number)
-        if form not in walk.messages:
-            raise OperationError(f"expected a form of the feed ({', '.join(walk.messages)}), was {form}")
+        walk = self.walk(
+            lambda found: name in found.streams and found.streams[name].next_number <= number, forms=(form,)
+        )
         for _ in walk.each():
             if walk.messages[form] >= number:
                 break
@@ -82,16 +82,25 @@ class History:
 
     def now(self) -> Moment:
         """The market after the last input."""
-        walk = self.walk()
+        walk = self.walk(forms=())
         for _ in walk.each():
             pass
         return walk.moment()
 
-    def walk(self, is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True) -> Walk:
-        """From the newest good snapshot that is wanted on, or from the first input."""
+    def walk(
+        self, is_wanted: Callable[[Snapshot], bool] = lambda snapshot: True, *, forms: Collection[str] | None = None
+    ) -> Walk:
+        """From the newest good snapshot that is wanted on, or from the first input.
+
+        ``forms`` are those of the feed that are written, None for all; a snapshot without one of them is not taken.
+        Raises `OperationError` for a form that there is none of.
+        """
         head = self.reader.head
         now = Now()
-        encoders, protocols = self._make_outputs(head.rules, now)
+        made, protocols = self._make_outputs(head.rules, now)
+        if unknown := sorted(set(forms or ()) - set(made)):
+            raise OperationError(f"expected a form of the feed ({', '.join(made)}), was {unknown[0]}")
+        encoders = {form: encoder for form, encoder in made.items() if forms is None or form in forms}
         snapshots = SnapshotDirectory(self.directory / SNAPSHOTS, self._disk)
         starts = MarketStarts(head.rules, encoders, protocols, now)
         market, begin = starts.nearest(head, snapshots, is_wanted)

@@ -13,7 +13,8 @@ from exchange_server.journal.directory import INPUTS, SNAPSHOTS
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.history import History, MakeOutputs, Walk
 from exchange_server.journal.snapshots import Snapshot, SnapshotDirectory
-from exchange_server.journal.streams import PRIVATE
+from exchange_server.journal.streams import feed_name
+from exchange_server.matching.outputs import Now
 
 __all__ = ["Verified", "verify"]
 
@@ -53,13 +54,17 @@ def verify(directory: Path, make_outputs: MakeOutputs, disk: Disk = LOCAL_DISK) 
     """
     history = History(directory, make_outputs, disk)
     head = history.reader.head
+    made, _ = make_outputs(head.rules, Now())
+    forms = {form for form in made if disk.is_file(directory / feed_name(form))}
     snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
     waiting = set(snapshots.inputs())
     # From the beginning; where that is gone, what the oldest good snapshot holds is taken on trust.
-    usable = (number for number in sorted(waiting) if number + 1 >= head.first and snapshots.read(number))
-    oldest = next(usable, 0) if head.first > 1 else 0
-    walk = history.walk(lambda snapshot: snapshot.inputs == oldest)
-    waiting.discard(oldest)
+    usable = (number for number in sorted(waiting) if number + 1 >= head.first)
+    oldest = next(filter(None, map(snapshots.read, usable)), None) if head.first > 1 else None
+    if oldest is not None:
+        forms &= set(oldest.encoders)
+        waiting.discard(oldest.inputs)
+    walk = history.walk(lambda snapshot: oldest is not None and snapshot.inputs == oldest.inputs, forms=forms)
     comparison = _Comparison(directory, disk, walk.begin)
     walk.on_output = comparison.take
     size = _size(directory, disk)
@@ -107,16 +112,17 @@ def _difference(history: History, snapshot: Snapshot | None, walk: Walk) -> str:
     """What of a snapshot is not as the walk is now; empty if nothing."""
     if snapshot is None:
         return "expected a snapshot, was none"
-    again = history.walk(lambda found: found.inputs == snapshot.inputs)
+    forms = set(walk.encoders) & set(snapshot.encoders)
+    again = history.walk(lambda found: found.inputs == snapshot.inputs, forms=forms)
     if again.begin is None:
         return "; ".join(again.passed_over)
     if again.market.state_hash() != walk.market.state_hash():
         return "expected the market that follows from the inputs, was another"
-    for form, encoder in walk.encoders.items():
-        if msgspec.msgpack.encode(encoder.state()) != msgspec.msgpack.encode(again.encoders[form].state()):
+    for form, encoder in again.encoders.items():
+        if msgspec.msgpack.encode(encoder.state()) != msgspec.msgpack.encode(walk.encoders[form].state()):
             return f"expected the feed {form} that follows from the inputs, was another"
-    if again.messages != walk.messages:
-        return f"expected {walk.messages} messages, were {again.messages}"
+        if again.messages[form] != walk.messages[form]:
+            return f"expected {walk.messages[form]} messages of the feed {form}, were {again.messages[form]}"
     return ""
 
 
@@ -165,9 +171,6 @@ class _Comparison:
     def finish(self, *, is_growing: bool) -> Sequence[str]:
         """Compare the rest; gives what is wrong."""
         for name in sorted(self._said):
-            if not name.startswith(PRIVATE) and not self._disk.is_file(self._directory / name):
-                del self.sizes[name]
-                continue
             rest = self._compare(name)
             if rest and not is_growing and name not in self._problems:
                 words = f"{rest} bytes more" if rest > 0 else f"{-rest} bytes less"

@@ -49,7 +49,7 @@ def random_inputs(seed: int, count: int, *, plays: bool = True) -> tuple[MarketR
     for item in accounts:
         market.apply(item)
     while len(inputs) < count:
-        inputs.append(flow.next(list(market.live.values())))
+        inputs.append(flow.next([order for book in market.books.values() for order in book.orders.values()]))
         market.apply(inputs[-1])
     return rules, inputs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def files(path: Path, pattern: str = "feed.*") -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in [*path.glob(pattern), *path.glob("private/*")]}
 
 
-def run(path: Path, begin: int = 0, end: int = len(INPUTS), snapshots: tuple[int, ...] = STOPS, **journal: int) -> str:
+def run(path: Path, begin: int = 0, end: int = len(INPUTS), snapshots: tuple[int, ...] = STOPS, **journal: Any) -> str:
     """Submit some of the inputs, in batches of ten; the state hash afterwards."""
     exchange = open_exchange(path, RULES, **journal)
     assert exchange.inputs == begin
@@ -139,7 +140,7 @@ def test_a_journal_that_ends_before_its_snapshot_is_refused(tmp_path: Path) -> N
     run(tmp_path, 0, 450)
     (tmp_path / "inputs" / f"{451:015d}.inputs").unlink()
     (tmp_path / "inputs" / f"{301:015d}.inputs").unlink()
-    with pytest.raises(JournalError, match="expected input 450 in .*, was a journal that ends at 300"):
+    with pytest.raises(JournalError, match=r"expected input 450 in .*, was a journal that ends at 300"):
         open_exchange(tmp_path, RULES)
 
 
