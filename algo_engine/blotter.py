@@ -134,13 +134,16 @@ class Blotter:
             return []
         if told.action == "A":
             return self._accepted(told)
+        if told.action == "U":
+            return self._replaced(told)
         order = self._open.get(self._by_order_id.get(told.order_id, told.client_id))
         if order is None:
             self.unmatched += 1
             return []
         if told.action in ("E", "F"):
             return self._executed(order, told)
-        return self._taken_away(order, told)
+        # What an iceberg displays, and that a stop was reached, changes nothing that is kept here.
+        return self._taken_away(order, told) if told.action in ("X", "D") else []
 
     def _accepted(self, told: Told) -> list[OrderEvent]:
         self._pending.pop(told.client_id, None)
@@ -157,6 +160,17 @@ class Blotter:
         self._by_order_id[told.order_id] = order.client_id
         kind = EventKind.RECONCILED if is_news else EventKind.ACCEPTED
         return [OrderEvent(kind, order, told.time_ns, sequence=told.sequence)]
+
+    def _replaced(self, told: Told) -> list[OrderEvent]:
+        """Another connection of this broker replaced an order: it is ours under another number."""
+        client_id = self._by_order_id.pop(int(told.detail), None) if told.detail.isdigit() else None
+        if client_id is None:
+            self.unmatched += 1
+            return []
+        after = self._open[client_id].replaced(told.order_id, told.volume_lots, told.price_ticks)
+        self._by_order_id[told.order_id] = client_id
+        self._keep(after)
+        return [OrderEvent(EventKind.RECONCILED, after, told.time_ns, sequence=told.sequence)]
 
     def _executed(self, order: Order, told: Told) -> list[OrderEvent]:
         after = order.executed(told.volume_lots, last=told.action == "F")

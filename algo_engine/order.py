@@ -107,6 +107,11 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         status = OrderStatus.CANCELLED if gone else self.status
         return msgspec.structs.replace(self, status=status, removed_lots=removed_lots)
 
+    def replaced(self, order_id: int, open_lots: int, price_ticks: int) -> Order:
+        """The exchange has another in its place, with so many lots still open."""
+        volume_lots = self.filled_lots + self.removed_lots + open_lots
+        return msgspec.structs.replace(self, order_id=order_id, volume_lots=volume_lots, price_ticks=price_ticks)
+
     def cancelled(self) -> Order:
         """The exchange took the rest away."""
         removed_lots = self.volume_lots - self.filled_lots

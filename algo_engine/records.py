@@ -44,7 +44,7 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     order_id: int
     """The exchange's order."""
     action: str
-    """A, E, F, X, D or R."""
+    """A, E, F, X, D, U, N, T or R."""
     volume_lots: int
     """See `deltabook.wire.text.Response`."""
     price_ticks: int
@@ -54,7 +54,7 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     client_id: int
     """The request answered, or that made the order."""
     detail: str
-    """Side, maker or taker, or a reason."""
+    """See `deltabook.wire.text.Response`."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):

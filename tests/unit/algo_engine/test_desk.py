@@ -95,6 +95,30 @@ def test_a_cancellation_that_comes_too_late_is_refused_and_not_repeated(lab: Ord
     lab.check_settled()
 
 
+def test_an_order_that_another_connection_of_the_broker_replaced_is_still_ours(lab: OrderLab) -> None:
+    client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    number = itertools.count(lab.desk.blotter.sequence + 1)
+
+    def told(order_id: int, action: str, volume: int, price: int, detail: str) -> None:
+        lab.desk.told(Response(next(number), 1, order_id, BROKER, action, volume, price, "ACME", 999, detail))
+
+    told(1, "E", 2, 100, "maker")
+    told(77, "U", 20, 101, "1")
+    told(77, "N", 5, 101, "78")
+    told(77, "T", 20, 101, "99")
+    told(78, "U", 20, 101, "76")
+    told(79, "U", 20, 101, "?")
+    order = lab.desk.blotter.order(client_id)
+    assert order is not None
+    assert (order.order_id, order.price_ticks, order.filled_lots, order.remaining_lots) == (77, 101, 2, 20)
+    assert lab.desk.blotter.unmatched == 2
+    told(77, "F", 20, 101, "maker")
+    assert kinds(lab)[2:] == ["partially_filled", "reconciled", "filled"]
+    assert lab.desk.portfolio.holding("ACME").position_lots == 22
+    lab.desk.blotter._check()
+
+
 def test_nothing_is_sent_before_it_is_durable(lab: OrderLab) -> None:
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     assert not lab.requests
