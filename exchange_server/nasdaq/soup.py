@@ -148,9 +148,9 @@ class SoupServer(Factory, ABC):
     # -- who is there --------------------------------------------------------------------------------------------
 
     @property
-    def streams(self) -> int:
-        """Streams that somebody follows."""
-        return len(self._audiences)
+    def followed(self) -> tuple[SequencedStream, ...]:
+        """Streams that somebody follows, those that were followed first first."""
+        return tuple(self._audiences)
 
     @property
     def listeners(self) -> int:

@@ -87,6 +87,13 @@ class ItchBook:
         """Stock → locate."""
         return {stock: locate for locate, stock in self.stocks.items()}
 
+    def queues(self) -> dict[tuple[str, str, int], list[int]]:
+        """Stock, side and price → the orders there by time."""
+        found: dict[tuple[str, str, int], list[int]] = {}
+        for number, order in self.orders.items():
+            found.setdefault((order["stock"], order["side"], order["price"]), []).append(number)
+        return found
+
     def touch(self, stock: str) -> tuple[int | None, int | None]:
         """Best prices."""
         prices: dict[str, list[int]] = {"B": [], "S": []}

@@ -65,15 +65,14 @@ class GlimpseServer(ListeningServer):
         return isinstance(stream, Snapshot) and stream.is_complete
 
     def _snapshot(self) -> Snapshot:
-        newest, now_s = self._newest, self.clock.seconds()
-        is_held = newest is not None and self.streams >= self._limits.snapshots
-        if newest is not None and (is_held or now_s - newest.taken_s < self._limits.fresh_s):
-            return newest
+        if self._newest is not None:
+            return self._newest
+        followed = self.followed
+        if len(followed) >= self._limits.snapshots and isinstance(followed[-1], Snapshot):
+            return followed[-1]
         feed = self.exchange.feeds["itch"].records
-        newest = self._newest = Snapshot(self.exchange.market, self._encoder, feed.next_number, now_s)
+        newest = self._newest = Snapshot(self.exchange.market, self._encoder, feed.next_number)
         self._fill_calls[newest] = self.clock.callLater(0, self._fill, newest)
-        if self._drop_call is not None and self._drop_call.active():
-            self._drop_call.cancel()
         self._drop_call = self.clock.callLater(self._limits.fresh_s, self._drop)
         return newest
 
@@ -84,7 +83,7 @@ class GlimpseServer(ListeningServer):
             del self._fill_calls[snapshot]
 
     def _drop(self) -> None:
-        """Nobody shares it any more; it goes with its last reader."""
+        """It is no longer fresh; it goes with its last reader."""
         self._newest = None
 
     def close(self) -> None:

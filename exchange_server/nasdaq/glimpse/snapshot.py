@@ -39,10 +39,8 @@ class Snapshot:
     packets are made slice by slice, so that a large book holds up nobody.
     """
 
-    def __init__(self, market: Market, encoder: ItchEncoder, join_at: int, taken_s: float) -> None:
-        """``join_at``: number of the feed's next message; ``taken_s``: monotonic seconds."""
-        self.taken_s = taken_s
-        """When it was taken."""
+    def __init__(self, market: Market, encoder: ItchEncoder, join_at: int) -> None:
+        """``join_at``: number of the feed's next message."""
         self.join_at = join_at
         """The first message that it does not contain."""
         self.on_append: list[Callable[[bytes], None]] = []
