@@ -153,7 +153,7 @@ def session(chance: random.Random, requests: int) -> tuple[Feeds, Counter[str]]:
     for account in accounts:
         market.apply(account)
     for _ in range(requests):
-        market.apply(flow.next(list(market.live.values())))
+        market.apply(flow.next([order for book in market.books.values() for order in book.orders.values()]))
         lines += encoders[0].take()[0]
         packets += encoders[1].take()[0]
         for teller in market.touched:
