@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 from twisted.internet.interfaces import IAddress
+from twisted.logger import Logger
 from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
@@ -80,6 +81,7 @@ class _BoundedSite(Site):
 class _Root(Resource):
     """Every path of the port."""
 
+    _log = Logger()
     isLeaf = True
 
     def __init__(self, reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> None:
@@ -114,6 +116,9 @@ class _Root(Resource):
             return _refuse(request, 404, str(error))
         except OperationError as error:
             return _refuse(request, 409, str(error))
+        except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
+            self._log.failure("admin: {path}", path=path)
+            return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the exchange's log")
         request.setHeader("allow", "GET, HEAD, POST")
         return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")
 

@@ -13,10 +13,11 @@ from twisted.internet.testing import StringTransport
 
 from deltabook.wire import admin
 from exchange_server.admin import Access, Changes, Durations, ExchangeMetrics, JournalFigures, Reports, admin_site
+from exchange_server.errors import OperationError
 from exchange_server.matching.inputs import MarketRules
 from tests.generators.text_floor import RULES, Floor
 
-__all__ = ["Answer", "Operated"]
+__all__ = ["Answer", "Operated", "Playing"]
 
 T = TypeVar("T")
 _PATHS = {kind: path for path, kind in admin.CHANGES.items()}
@@ -37,11 +38,42 @@ class Answer(msgspec.Struct, frozen=True):
         return self.body.decode().rstrip("\n")
 
 
+class Playing:
+    """Stands for a recording that is played, at record 12."""
+
+    def __init__(self) -> None:
+        self.file, self.symbol, self.finished = "day.csv", "REPLAY", False
+        self.position, self.time_ns, self.is_paused, self.is_seeking = 12, 99, False, False
+        self.speed: float | None = 1.0
+
+    def pause(self) -> None:
+        """Stand still."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on."""
+        self.is_paused = False
+
+    def set_speed(self, speed: float | None) -> None:
+        """Go on at another speed."""
+        self.speed = speed
+
+    def seek(self, position: int) -> None:
+        """Skip forward."""
+        if position <= self.position:
+            raise OperationError(f"expected a record behind {self.position}, was {position}")
+        self.position = position
+
+    def seek_time(self, time_ns: int) -> None:
+        """Skip forward."""
+        self.time_ns = time_ns
+
+
 class Operated(Floor):
     """The market with its text face, and the port through which it is operated."""
 
     def __init__(
-        self, path: Path, *, token: str = "", playing: Any = None, rules: MarketRules = RULES, **limits: Any
+        self, path: Path, *, token: str = "", playing: Playing | None = None, rules: MarketRules = RULES, **limits: Any
     ) -> None:
         """``playing`` stands for a recording that is played."""
         super().__init__(path, rules=rules, **limits)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from deltabook.wire import admin
-from exchange_server.errors import JournalError, OperationError
+from exchange_server.errors import JournalError
 from exchange_server.matching.inputs import Kill, MassCancel, Phase
 from exchange_server.matching.reasons import CancelReason
-from tests.generators.operated import Operated
+from tests.generators.operated import Operated, Playing
 from tests.generators.text_floor import fields
 
 
@@ -154,32 +154,6 @@ def test_a_journal_that_cannot_be_written_ends_the_exchange(operated: Operated) 
     operated.exchange.submit = submit  # type: ignore[method-assign]
     assert operated.refused(admin.SetPhase("ACME", "halted")) == (409, "expected to write inputs, was a full disk")
     assert operated.failures == ["expected to write inputs, was a full disk"]
-
-
-class Playing:
-    """Stands for a recording that is played."""
-
-    def __init__(self) -> None:
-        self.file, self.symbol, self.finished = "day.csv", "REPLAY", False
-        self.position, self.time_ns, self.is_paused, self.is_seeking = 12, 99, False, False
-        self.speed: float | None = 1.0
-
-    def pause(self) -> None:
-        self.is_paused = True
-
-    def resume(self) -> None:
-        self.is_paused = False
-
-    def set_speed(self, speed: float | None) -> None:
-        self.speed = speed
-
-    def seek(self, position: int) -> None:
-        if position <= self.position:
-            raise OperationError(f"expected a record behind {self.position}, was {position}")
-        self.position = position
-
-    def seek_time(self, time_ns: int) -> None:
-        self.time_ns = time_ns
 
 
 def test_a_recording_is_paused_resumed_quickened_and_skipped(tmp_path: Path) -> None:

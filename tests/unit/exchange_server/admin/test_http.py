@@ -125,3 +125,12 @@ def test_so_many_connections_and_no_more(operated: Operated) -> None:
     connection, _ = dialled[0]
     connection.connectionLost(Failure(ConnectionDone()))
     assert operated.dial()[0] is not None
+
+
+def test_what_nobody_expected_is_a_line_too_and_in_the_log(
+    operated: Operated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(operated.exchange.market, "accounts")
+    answer = operated.ask(admin.ACCOUNTS_PATH)
+    assert (answer.status, answer.text) == (500, "expected an answer, was AttributeError: see the exchange's log")
+    assert "Traceback" in capsys.readouterr().err

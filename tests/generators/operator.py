@@ -1,0 +1,49 @@
+"""Whoever runs an exchange, at the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from click.testing import CliRunner, Result
+
+from deltabook.cli import main
+from deltabook.cli._admin import AdminPort
+from deltabook.cli._errors import ConfigurationError
+from tests.generators.operated import Operated
+
+__all__ = ["Operator"]
+
+_FRAMES = str.maketrans(dict.fromkeys("│┃┏┓┗┛━─┳┻┡┩╇┴└┘┼╋┄", " "))
+
+
+class Operator:
+    """Runs `deltabook exchange` against the admin port of an exchange in memory."""
+
+    def __init__(self, operated: Operated) -> None:
+        self._operated = operated
+
+    def run(self, *arguments: str) -> Result:
+        """A command line, and what came of it."""
+        with self._connected(), patch.object(sys, "argv", ["deltabook", *arguments]):
+            return CliRunner().invoke(main, ["exchange", *arguments, "--admin", "127.0.0.1:1"])
+
+    def says(self, *arguments: str) -> str:
+        """The output of a command that goes well, as words, without the lines of its tables."""
+        result = self.run(*arguments)
+        assert result.exit_code == 0, result.output
+        return " ".join(result.stdout.translate(_FRAMES).split())
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        def ask(port: AdminPort, path: str, body: bytes | None) -> bytes:
+            del port
+            answer = self._operated.ask(path, "GET" if body is None else "POST", body or b"")
+            if answer.status != 200:
+                raise ConfigurationError(answer.text)
+            return answer.body
+
+        with patch.object(AdminPort, "_ask", ask):
+            yield
