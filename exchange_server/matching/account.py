@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from exchange_server.matching.order import Order
+
 __all__ = ["Account", "AccountLimits", "SelfTrade"]
 
 SelfTrade = Literal["allow", "newest", "oldest", "both", "decrement"]
@@ -49,8 +51,8 @@ class Account(msgspec.Struct):
     """The highest numeric reference that was used: lower ones are retransmissions."""
     open_notional: int = 0
     """Of its live orders, ticks times lots."""
-    orders: dict[int | bytes, int] = msgspec.field(default_factory=dict)
-    """Its live orders: reference → order id."""
+    orders: dict[int | bytes, Order] = msgspec.field(default_factory=dict)
+    """Its live orders: by reference."""
     next_message: int = 1
     """Number of the next message that it is told."""
     bucket: int = 0

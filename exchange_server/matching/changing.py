@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from exchange_server.matching.entering import refusal_of
-from exchange_server.matching.order import CLOSING, HALTED_ONLY, HIDDEN, MARKET, OPENING, STOP, Order
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.entering import Refusal, refusal_of
+from exchange_server.matching.levels import NOTHING
+from exchange_server.matching.order import HIDDEN, MARKET, OUTSIDE, STOP, Order
+from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.taking import enter_specially
 
 if TYPE_CHECKING:
@@ -17,14 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["in_order", "replace", "replace_or_reduce", "trigger"]
 
-_OUTSIDE: Final = STOP | OPENING | CLOSING | HALTED_ONLY
-
 
 def replace_or_reduce(market: Market, order: Order, item: Replace) -> int:
     """Carry out a replacement of the text protocol: a reduction, if that is all; the id of the order that is live."""
     volume, price = item.volume, item.price_ticks
     held = order.volume + order.reserve
-    if price == order.price_ticks and 0 < volume <= held:
+    refusal: Refusal | None = None
+    if volume < 1:
+        refusal = RefuseReason.BAD_VOLUME, f"expected a volume of 1 or more was {volume}"
+    elif price < 0 or (price == 0) != (order.flags & MARKET > 0):
+        refusal = RefuseReason.BAD_PRICE, f"expected a price as the order has one was {price}"
+    if refusal is not None:
+        market.tellers[order.account].refused(item.ref, *refusal, item)
+        return order.order_id
+    if price == order.price_ticks and volume <= held:
         if volume < held:
             market.cancel(order, held - volume, CancelReason.USER, item.ref)
         else:
@@ -52,13 +59,24 @@ def replace(market: Market, old: Order, new: Order, item: object) -> None:
     new.executed = old.executed
     market.tellers[new.account].replaced(old, new)
     old.reserve = 0
-    if old.flags & (_OUTSIDE | HIDDEN):
+    if old.flags & (OUTSIDE | HIDDEN):
         old.volume = 0
     else:
         book.replacing = old
+        if _meets_another(book, new):
+            book.settle_replaced()
     enter_specially(book, new)
     if book.stops:
         market.trigger(book)
+
+
+def _meets_another(book: Book, order: Order) -> bool:
+    """Whether there is an order within the limit of one that enters now."""
+    if book.phase != "continuous" or order.flags & OUTSIDE:
+        return False
+    if order.side == "B":
+        return book.ask_edge < -NOTHING and (order.flags & MARKET > 0 or book.ask_edge <= order.price_ticks)
+    return book.bid_edge > NOTHING and (order.flags & MARKET > 0 or book.bid_edge >= order.price_ticks)
 
 
 def trigger(market: Market, book: Book, order: Order) -> None:
@@ -77,8 +95,7 @@ def in_order(market: Market, account: int, symbol: str) -> list[Order]:
         taken = (book for book in books if not book.is_followed)
         return [order for book in taken for order in (*book.resting(), *book.waiting.values())]
     by_locate: dict[int, list[Order]] = {}
-    for order_id in market.accounts[account].orders.values():
-        order = market.live[order_id]
+    for order in market.accounts[account].orders.values():
         by_locate.setdefault(order.locate, []).append(order)
     return [
         order
@@ -92,7 +109,7 @@ def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Orde
     """An account's orders in a book: only the queues that they are in are looked at."""
     queues: dict[tuple[bool, int, bool], dict[int, Order]] = {}
     for order in orders:
-        if not order.flags & _OUTSIDE:
+        if not order.flags & OUTSIDE:
             levels, price = book.levels_of(order), order.price_ticks
             queues[order.side == "S", -levels.sign * price, order.flags & HIDDEN > 0] = levels[price]
     found = [order for key in sorted(queues) for order in queues[key].values() if order.account == account]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from exchange_server.matching.levels import ranks_of
 from exchange_server.matching.order import CLOSING, HALTED_ONLY, MARKET, OPENING, Order, Side
 from exchange_server.matching.reasons import CancelReason
 from exchange_server.matching.taking import refresh
@@ -20,7 +19,6 @@ CrossKind = Literal["O", "C", "H"]
 """Opening, closing, after a halt."""
 
 _FLAGS: Final = {"O": OPENING, "C": CLOSING, "H": HALTED_ONLY}
-_DISPLAYED, _RESERVE, _UNSEEN = 0, 1, 2
 
 
 class _Lots(NamedTuple):
@@ -28,8 +26,8 @@ class _Lots(NamedTuple):
 
     order: Order
     lots: int
-    where: int
-    """Displayed, an iceberg's reserve, or of an order that is in no feed."""
+    displayed: int
+    """So many of them are on display."""
 
 
 class _Balance(NamedTuple):
@@ -45,13 +43,16 @@ class _Balance(NamedTuple):
         return min(self.demand, self.supply)
 
 
-def uncross(market: Market, book: Book, kind: CrossKind) -> None:
-    """End an auction: execute what executes, cancel what is left of the orders that are for this auction alone."""
-    flag = _FLAGS[kind]
+def uncross(market: Market, book: Book, kind: CrossKind, *, is_auction: bool = True) -> None:
+    """End an auction: execute what executes, cancel what is left of the orders that are for this auction alone.
+
+    Of a book that is crossed without an auction, those do not take part.
+    """
+    flag = _FLAGS[kind] if is_auction else 0
     buys, sells = list(_interest(book, "B", flag)), list(_interest(book, "S", flag))
     best = _equilibrium(buys, sells, book.reference())
     if best is not None:
-        _execute(market, book, _reaching(buys, best), _reaching(sells, best), best, kind)
+        _execute(market, book, [*_reaching(buys, best), *_reaching(sells, best)], best, kind)
     for order in [order for order in book.waiting.values() if order.flags & flag]:
         market.cancel(order, order.volume, CancelReason.CROSS)
 
@@ -85,27 +86,31 @@ def _alone(side: list[_Lots], flag: int) -> list[_Lots]:
 def _interest(book: Book, side: Side, flag: int) -> Iterator[_Lots]:
     """All lots of a side that take part, in priority.
 
-    Market orders, then by price; at a price what is displayed, what icebergs hold back, hidden orders, orders for this
-    auction; in each of these who came first.
+    Market orders, then by price; at a price what is displayed, then what icebergs hold back, in the same order, then
+    hidden orders and orders for this auction, in the order of their ids.
     """
     shown, hidden = (book.bids, book.hidden_bids) if side == "B" else (book.asks, book.hidden_asks)
     sign = shown.sign
-    alone: dict[int, list[Order]] = {}
+    unseen: dict[int, list[Order]] = {rank: list(hidden[rank * sign].values()) for rank in hidden.ranks}
     for order in book.waiting.values():
         if order.flags & flag and order.side == side:
             if order.flags & MARKET:
-                yield _Lots(order, order.volume, _UNSEEN)
+                yield _Lots(order, order.volume, 0)
             else:
-                alone.setdefault(order.price_ticks * sign, []).append(order)
-    for rank in sorted({*ranks_of(shown, hidden), *alone}, reverse=True):
+                unseen.setdefault(order.price_ticks * sign, []).append(order)
+    for rank in sorted({*shown.ranks, *unseen}, reverse=True):
         queue = shown.get(rank * sign, {}).values()
         for order in queue:
-            yield _Lots(order, order.volume, _DISPLAYED)
+            yield _Lots(order, order.volume, order.volume)
         for order in queue:
             if order.reserve:
-                yield _Lots(order, order.reserve, _RESERVE)
-        for order in (*hidden.get(rank * sign, {}).values(), *alone.get(rank, ())):
-            yield _Lots(order, order.volume, _UNSEEN)
+                yield _Lots(order, order.reserve, 0)
+        for order in sorted(unseen.get(rank, ()), key=_id):
+            yield _Lots(order, order.volume, 0)
+
+
+def _id(order: Order) -> int:
+    return order.order_id
 
 
 def _equilibrium(buys: Iterable[_Lots], sells: Iterable[_Lots], reference: int) -> _Balance | None:
@@ -138,61 +143,45 @@ def _merit(balance: _Balance, reference: int) -> tuple[int, int, int]:
 
 
 def _reaching(side: list[_Lots], balance: _Balance) -> list[_Lots]:
-    """Those that execute, in priority, as many lots as there are for them."""
+    """What executes of each order, in priority."""
     left = balance.paired
-    found: list[_Lots] = []
-    for each in side:
+    found: dict[int, _Lots] = {}
+    for order, lots, displayed in side:
         if not left:
             break
-        found.append(each if each.lots <= left else each._replace(lots=left))
-        left -= found[-1].lots
-    return found
+        done = min(lots, left)
+        left -= done
+        before = found.get(order.order_id)
+        if before is None:
+            found[order.order_id] = _Lots(order, done, min(displayed, done))
+        else:
+            found[order.order_id] = before._replace(lots=before.lots + done)
+    return list(found.values())
 
 
-def _execute(  # noqa: PLR0917 - one call
-    market: Market, book: Book, buys: list[_Lots], sells: list[_Lots], balance: _Balance, kind: CrossKind
-) -> None:
+def _execute(market: Market, book: Book, sides: list[_Lots], balance: _Balance, kind: CrossKind) -> None:
+    """One trade: everybody's part of it, then the whole."""
     price = balance.price
-    buy, sell = buys[0], sells[0]
-    next_buy, next_sell = 1, 1
-    while True:
-        done = min(buy.lots, sell.lots)
-        match_id = market.next_match_id
-        market.next_match_id += 1
-        for each in (buy, sell):
-            _execute_lots(market, book, each, done, price, kind, match_id)
-        buy, sell = buy._replace(lots=buy.lots - done), sell._replace(lots=sell.lots - done)
-        if not buy.lots:
-            if next_buy == len(buys):
-                break
-            buy, next_buy = buys[next_buy], next_buy + 1
-        if not sell.lots:
-            sell, next_sell = sells[next_sell], next_sell + 1
-    book.feed.cross(book.locate, balance.paired, price, market.next_match_id, kind)
-    market.next_match_id += 1
+    match_id = market.next_match_id
+    market.next_match_id = match_id + 1
+    for order, lots, displayed in sides:
+        held_back = lots - displayed if displayed else 0
+        order.volume -= lots - held_back
+        order.reserve -= held_back
+        order.executed += lots
+        if displayed:
+            book.feed.crossed(order, displayed, price, match_id)
+        if order.account:
+            account = market.accounts[order.account]
+            if account.open_notional:
+                account.open_notional -= lots * order.price_ticks
+            market.tellers[order.account].executed(order, lots, price, kind, match_id)
+    book.feed.cross(book.locate, balance.paired, price, match_id, kind)
     book.last_trade_ticks = price
     if book.stops:
         book.stops.traded(price)
-    for order in {each.order.order_id: each.order for each in (*buys, *sells)}.values():
+    for order, _, _ in sides:
         if not order.volume and order.reserve:
             refresh(book, order)
         elif not order.volume:
             book.remove(order)
-
-
-def _execute_lots(  # noqa: PLR0917 - one call
-    market: Market, book: Book, each: _Lots, done: int, price: int, kind: CrossKind, match_id: int
-) -> None:
-    order = each.order
-    if each.where == _RESERVE:
-        order.reserve -= done
-    else:
-        order.volume -= done
-    order.executed += done
-    if each.where == _DISPLAYED:
-        book.feed.crossed(order, done, price, match_id)
-    if order.account:
-        account = market.accounts[order.account]
-        if account.open_notional:
-            account.open_notional -= done * order.price_ticks
-        market.tellers[order.account].executed(order, done, price, kind, match_id)

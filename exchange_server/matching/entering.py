@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.order import (
+    AUCTIONS,
     CLOSING,
     EXPIRES,
     HALTED_ONLY,
@@ -35,13 +36,12 @@ MOST_PARTS: Final = 1_000
 """An iceberg displays at least so small a part of its volume: one order that executes it all is that many matches."""
 
 _BILLION: Final = 1_000_000_000
-_AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
 _EXCLUDING: Final = (
     (MARKET, POST_ONLY | HIDDEN | ICEBERG | EXPIRES),
     (IOC, POST_ONLY | HIDDEN | ICEBERG | EXPIRES),
     (POST_ONLY, HIDDEN),
     (HIDDEN, ICEBERG),
-    (STOP, POST_ONLY | MINIMUM | _AUCTIONS),
+    (STOP, POST_ONLY | MINIMUM | AUCTIONS),
     (OPENING, ~(OPENING | MARKET)),
     (CLOSING, ~(CLOSING | MARKET)),
     (HALTED_ONLY, ~(HALTED_ONLY | MARKET)),
@@ -87,7 +87,7 @@ def _phase(book: Book, order: Order) -> Refusal | None:
         return RefuseReason.CLOSED, "closed"
     if phase == "halted":
         return RefuseReason.HALTED, "halted"
-    if order.flags & (MARKET | IOC) and not order.flags & (STOP | _AUCTIONS):
+    if order.flags & (MARKET | IOC) and not order.flags & (STOP | AUCTIONS):
         return RefuseReason.HALTED, f"no execution now: {phase}"
     return None
 
@@ -134,6 +134,6 @@ def _limits(market: Market, book: Book, account: Account, order: Order, old: Ord
                 RefuseReason.NOTIONAL,
                 f"expected open orders worth {limits.open_notional} or less were {held + worth}",
             )
-    if old is None and len(market.live) >= market.rules.max_live_orders:
-        return RefuseReason.MARKET_FULL, f"the market holds {len(market.live)} live orders and takes no more"
+    if old is None and not market.has_room():
+        return RefuseReason.MARKET_FULL, f"the market holds {market.live_orders} live orders and takes no more"
     return None

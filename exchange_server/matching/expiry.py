@@ -10,7 +10,7 @@ from exchange_server.matching.order import EXPIRES, Order
 if TYPE_CHECKING:
     from exchange_server.matching.floor import Floor
 
-__all__ = ["next_expired", "will_expire"]
+__all__ = ["next_expired", "restore_expiries", "will_expire"]
 
 _NEVER: Final = 2**63 - 1
 _SPARE: Final = 64
@@ -22,10 +22,10 @@ def will_expire(floor: Floor, order: Order) -> None:
     Orders that are gone stay in the heap until their time comes, or until they are more than the live ones.
     """
     heap = floor.expiries
-    if len(heap) > 2 * len(floor.live) + _SPARE:
-        live = floor.live
-        heap[:] = sorted({(live[each].expire_ns, each) for _, each in heap if each in live and live[each] is not order})
-    heappush(heap, (order.expire_ns, order.order_id))
+    if len(heap) >= floor.most_expiries:
+        restore_expiries(floor)
+        floor.most_expiries = 2 * len(heap) + _SPARE
+    heappush(heap, (order.expire_ns, order.order_id, order.locate))
     floor.next_due_ns = heap[0][0]
 
 
@@ -33,15 +33,19 @@ def next_expired(floor: Floor, time_ns: int) -> Order | None:
     """The live order whose time came first, None if there is none; it must end before the next is asked for."""
     heap = floor.expiries
     while heap and heap[0][0] <= time_ns:
-        order = floor.live.get(heappop(heap)[1])
-        if order is not None and order.flags & EXPIRES:
+        _, order_id, locate = heappop(heap)
+        book = floor.book_at[locate]
+        order = None if book is None else book.orders.get(order_id)
+        if order is not None:
             return order
     floor.next_due_ns = heap[0][0] if heap else _NEVER
     return None
 
 
 def restore_expiries(floor: Floor) -> None:
-    """Find out anew what expires when."""
-    floor.expiries = [(order.expire_ns, order.order_id) for order in floor.live.values() if order.flags & EXPIRES]
+    """Find out anew what expires when, from the orders themselves."""
+    books = (book for book in floor.book_at if book is not None)
+    live = (order for book in books for order in book.orders.values() if order.flags & EXPIRES)
+    floor.expiries[:] = [(order.expire_ns, order.order_id, order.locate) for order in live]
     heapify(floor.expiries)
     floor.next_due_ns = floor.expiries[0][0] if floor.expiries else _NEVER

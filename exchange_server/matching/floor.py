@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from exchange_server.matching.account import Account
-from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Now, Teller
 from exchange_server.matching.silence import SilentTeller
+
+if TYPE_CHECKING:
+    from exchange_server.matching.book import Book
 
 __all__ = ["INT64_MAX", "Floor"]
 
@@ -25,20 +27,23 @@ class Floor:
         """By index; 0 is nobody: of agents and recordings."""
         self.tellers: list[Teller] = [SilentTeller(nobody)]
         """By index of the account."""
-        self.live: dict[int, Order] = {}
-        """By id: all orders that rest or wait."""
+        self.book_at: list[Book | None] = [None]
+        """By locate."""
         self.next_order_id = 1
         self.next_match_id = 1
         self.collar_bps = 0
         self.next_due_ns = INT64_MAX
         """No live order expires before."""
-        self.expiries: list[tuple[int, int]] = []
-        """A heap of times and ids; of orders that are gone too."""
+        self.expiries: list[tuple[int, int, int]] = []
+        """A heap of times, ids and locates; of orders that are gone too."""
+
+        self.most_expiries = 64
+        """With so many entries those of orders that are gone are thrown out."""
 
     @property
     def live_orders(self) -> int:
         """Orders that rest or wait."""
-        return len(self.live)
+        return sum(len(book.orders) for book in self.book_at if book is not None)
 
     @property
     def trades(self) -> int:

@@ -7,41 +7,25 @@ tellers of its accounts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from exchange_server.matching import changing, phases, state
 from exchange_server.matching.account import Account
+from exchange_server.matching.applying import VERBS
 from exchange_server.matching.book import Book
 from exchange_server.matching.entering import refusal_of
 from exchange_server.matching.expiry import next_expired
 from exchange_server.matching.fan import feed_of
 from exchange_server.matching.floor import INT64_MAX, Floor
-from exchange_server.matching.inputs import (
-    AnyInput,
-    Bust,
-    Cancel,
-    Enter,
-    Kill,
-    MarketRules,
-    MassCancel,
-    OpenAccount,
-    Phase,
-    Recorded,
-    Reduce,
-    Replace,
-    Tick,
-    Wire,
-)
-from exchange_server.matching.order import MARKET, Order, Side
+from exchange_server.matching.inputs import AnyInput, Enter, MarketRules
+from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
-from exchange_server.matching.recording import apply_recorded
 from exchange_server.matching.silence import SilentTeller
 from exchange_server.matching.taking import enter_specially
 
 __all__ = ["Market"]
 
-_NO_ID: Final = 0
 _SIDES: Final = frozenset({"B", "S"})
 
 
@@ -76,8 +60,6 @@ class Market(Floor):
         """Tellers with something to hand out; whoever hands it out clears it."""
         self.collar_bps = rules.collar_bps
         self.next_order_id = rules.first_order_id
-        self.book_at: list[Book | None] = [None]
-        """By locate."""
         self.books: dict[str, Book] = {}
         for locate, instrument in enumerate(rules.instruments, 1):
             book = Book(locate, instrument.symbol, self.feed, self, instrument.reference_price_ticks)
@@ -90,6 +72,8 @@ class Market(Floor):
         self.inputs = 0
         self.orders = 0
         """Orders taken so far."""
+        self.room = rules.max_live_orders
+        """So many more orders may be live at least, see `has_room`."""
         self.has_begun = False
         """Whether the session's beginning was said: before the first input is applied."""
         self.has_opened = False
@@ -102,23 +86,7 @@ class Market(Floor):
         """As orders: id in the file → the market's order id and the volume that the file says remains."""
         self._is_plain: list[bool] = [True]
         """By index of the account: nothing is to be looked at before its orders are matched."""
-        self._named: dict[str, Account] = {}
-        self._verbs: dict[type, Any] = {
-            OpenAccount: self._open_account,
-            Enter: self._enter,
-            Reduce: self._reduce,
-            Cancel: self._cancel,
-            Replace: self._replace,
-            MassCancel: self._mass_cancel,
-            Kill: self._kill,
-            Phase: self._phase,
-            Tick: self._tick,
-            Bust: self._bust,
-            Recorded: self._recorded,
-            Wire: self._wire,
-        }
-
-    # --- inputs -----------------------------------------------------------------------------------------------------
+        self.named: dict[str, Account] = {}
 
     def apply(self, item: AnyInput) -> int | str:
         """Apply one input; the id of the order that it left in the book or waiting, 0 if none.
@@ -131,7 +99,7 @@ class Market(Floor):
             phases.begin(self)
         if item.time_ns >= self.next_due_ns:
             self.expire()
-        return cast("int | str", self._verbs[item.__class__](item))
+        return VERBS[item.__class__](self, item)
 
     @property
     def last_time_ns(self) -> int:
@@ -140,22 +108,7 @@ class Market(Floor):
 
     def account_named(self, name: str) -> Account | None:
         """The account of this name."""
-        return self._named.get(name)
-
-    def _open_account(self, item: OpenAccount) -> int:
-        account = self._named.get(item.name)
-        if account is None:
-            account = Account(len(self.accounts), item.name, item.protocol, item.broker_id)
-            self.add_account(account)
-            self.tellers[account.index].system("S")
-        account.broker_id, account.limits = item.broker_id, item.limits
-        account.self_trade, account.cancel_on_disconnect = item.self_trade, item.cancel_on_disconnect
-        live = (self.live[order_id] for order_id in account.orders.values())
-        tracked = account.limits.open_notional > 0
-        account.open_notional = sum((o.volume + o.reserve) * o.price_ticks for o in live) if tracked else 0
-        account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
-        self.look_at(account)
-        return 0
+        return self.named.get(name)
 
     def add_account(self, account: Account) -> None:
         """Know an account, the next by index, and have a teller for it."""
@@ -163,7 +116,7 @@ class Market(Floor):
         teller = SilentTeller(account) if protocol is None else protocol.teller(account, self.now, self.touched)
         self.accounts.append(account)
         self.tellers.append(teller)
-        self._named[account.name] = account
+        self.named[account.name] = account
         self._is_plain.append(True)
 
     def look_at(self, account: Account) -> None:
@@ -172,62 +125,7 @@ class Market(Floor):
         is_limited = limits.requests_per_s or limits.open_orders or limits.order_notional or limits.open_notional
         self._is_plain[account.index] = not (is_limited or account.killed or account.self_trade != "allow")
 
-    def _enter(self, item: Enter) -> int:
-        book = self.books.get(item.symbol)
-        price = item.price_ticks
-        order = Order(
-            0, 0, 0 if book is None else book.locate, cast("Side", item.side), price, item.volume, item.broker_id,
-            item.account, item.ref, item.flags if price else item.flags | MARKET, 0, item.display, item.minimum,
-            item.stop_ticks, item.expire_ns,
-        )  # fmt: skip
-        self.enter(order, item)
-        return order.order_id if order.order_id and order.volume > 0 else 0
-
-    def _reduce(self, item: Reduce) -> int:
-        order = self._order_to_change(item)
-        if order is None:
-            return 0
-        if item.volume <= 0:
-            detail = f"expected a volume of 1 or more was {item.volume}"
-            self.tellers[item.account].refused(item.ref, RefuseReason.BAD_VOLUME, detail, item)
-            return 0
-        self.cancel(order, item.volume, CancelReason.USER, item.ref)
-        return order.order_id if order.volume else 0
-
-    def _cancel(self, item: Cancel) -> int:
-        order = self._order_to_change(item)
-        if order is not None:
-            self.cancel(order, order.volume + order.reserve, CancelReason.USER, item.ref)
-        return 0
-
-    def _replace(self, item: Replace) -> int:
-        order = self._order_to_change(item)
-        return 0 if order is None else changing.replace_or_reduce(self, order, item)
-
-    def _order_to_change(self, item: Reduce | Cancel | Replace) -> Order | None:
-        """The order of a request, None if it is refused or a retransmission."""
-        account = item.account
-        if account and not self._is_new(account, item.ref):
-            return None
-        order = self.live.get(item.order_id)
-        if order is not None and order.account == account and order.broker_id == item.broker_id:
-            return order
-        if order is None:
-            book = self.books.get(item.symbol) if item.symbol else None
-            if item.symbol and book is None:
-                reason, detail = RefuseReason.UNKNOWN_SYMBOL, f"unknown symbol {item.symbol}"
-            elif book is not None and book.is_followed:
-                reason, detail = RefuseReason.REPLAYED, "replayed"
-            else:
-                reason, detail = RefuseReason.UNKNOWN_ORDER, f"unknown order {item.order_id}"
-        elif (book := self.book_at[order.locate]) is not None and book.is_followed:
-            reason, detail = RefuseReason.REPLAYED, "replayed"
-        else:
-            reason, detail = RefuseReason.FOREIGN_ORDER, f"order {item.order_id} belongs to another broker"
-        self.tellers[account].refused(item.ref, reason, detail, item)
-        return None
-
-    def _is_new(self, index: int, ref: int | bytes) -> bool:
+    def is_new(self, index: int, ref: int | bytes) -> bool:
         """Whether a request is none that was carried out before; its reference is used up."""
         account = self.accounts[index]
         if ref.__class__ is bytes:
@@ -237,50 +135,15 @@ class Market(Floor):
         account.last_ref = cast("int", ref)
         return True
 
-    def _mass_cancel(self, item: MassCancel) -> int:
-        if item.account and item.ref and not self._is_new(item.account, item.ref):
-            return 0
-        if item.symbol and item.symbol not in self.books:
-            detail = f"unknown symbol {item.symbol}"
-            self.tellers[item.account].refused(item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
-            return 0
-        self.mass_cancel(item.account, item.symbol, CancelReason(item.reason), item.ref)
-        return 0
-
-    def _kill(self, item: Kill) -> int:
-        if not item.account:
-            return 0
-        account = self.accounts[item.account]
-        account.killed = item.killed
-        self.look_at(account)
-        if item.killed:
-            self.mass_cancel(item.account, "", CancelReason.SUPERVISORY)
-        return 0
-
-    def _phase(self, item: Phase) -> int:
-        phases.change(self, item)
-        return 0
-
-    def _tick(self, item: Tick) -> int:
-        phases.tick(self)
-        return 0
-
-    def _bust(self, item: Bust) -> int:
-        book = self.books.get(item.symbol)
-        if book is not None:
-            self.feed.busted(book.locate, item.match_id)
-        return 0
-
-    def _recorded(self, item: Recorded) -> int:
-        apply_recorded(self, item)
-        return 0
-
-    def _wire(self, item: Wire) -> str:
-        account = self.accounts[item.account]
-        protocol = self.protocols.get(account.protocol)
-        if protocol is None:
-            return f"nobody here speaks {account.protocol}"
-        return protocol.apply(self, account, item)
+    def order_by_id(self, order_id: int, symbol: str) -> Order | None:
+        """A live order, whatever its symbol is; `symbol` is where it most likely is."""
+        likely = self.books.get(symbol)
+        if likely is not None and order_id in likely.orders:
+            return likely.orders[order_id]
+        for book in self.books.values():
+            if order_id in book.orders:
+                return book.orders[order_id]
+        return None
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -292,7 +155,7 @@ class Market(Floor):
         if self.now.time_ns >= self.next_due_ns:
             self.expire()
         index = order.account
-        if index and not self._is_new(index, order.ref):
+        if index and not self.is_new(index, order.ref):
             return
         book = self.book_at[order.locate]
         if (
@@ -302,7 +165,7 @@ class Market(Floor):
             or not self._is_plain[index]
             or not 0 < order.volume <= INT64_MAX
             or not 0 < order.price_ticks <= INT64_MAX
-            or len(self.live) >= self.rules.max_live_orders
+            or self.room <= 0
             or order.side not in _SIDES
         ):
             self._enter_carefully(order, item)
@@ -311,6 +174,7 @@ class Market(Floor):
         order.order_id = order.feed_id = order_id
         self.next_order_id = order_id + 1
         self.orders += 1
+        self.room -= 1
         if index:
             self.tellers[index].accepted(order)
         book.enter(order)
@@ -337,6 +201,13 @@ class Market(Floor):
         order.order_id = order.feed_id = self.next_order_id
         self.next_order_id += 1
         self.orders += 1
+        self.room -= 1
+
+    def has_room(self) -> bool:
+        """Whether one more order may be live. They are counted only when as many were taken as there was room for."""
+        if self.room <= 0:
+            self.room = max(0, self.rules.max_live_orders - self.live_orders)
+        return self.room > 0
 
     def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
         """Tell an order's owner that it is not taken; `item` is the request, if it is more than the order."""
@@ -349,7 +220,7 @@ class Market(Floor):
         """
         if self.now.time_ns >= self.next_due_ns:
             self.expire()
-        if new.account and not self._is_new(new.account, new.ref):
+        if new.account and not self.is_new(new.account, new.ref):
             return
         changing.replace(self, old, new, item)
 
@@ -360,6 +231,7 @@ class Market(Floor):
         book = cast("Book", self.book_at[order.locate])
         if volume_off >= order.volume + order.reserve:
             volume_off = book.cancel(order.order_id)
+            order.volume = 0
         elif volume_off > 0:
             book.reduce(order, volume_off)
         else:
@@ -381,7 +253,7 @@ class Market(Floor):
         """An account's live order by its reference."""
         if self.now.time_ns >= self.next_due_ns:
             self.expire()
-        return self.live.get(account.orders.get(ref, _NO_ID))
+        return account.orders.get(ref)
 
     def mass_cancel(self, account: int, symbol: str, reason: CancelReason, ref: int = 0) -> None:
         """End all orders of an account (0: of everybody), of one symbol or (empty) of all."""

@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 __all__ = [
+    "AUCTIONS",
     "CLOSING",
     "EXPIRES",
     "HALTED_ONLY",
@@ -16,6 +17,7 @@ __all__ = [
     "MARKET",
     "MINIMUM",
     "OPENING",
+    "OUTSIDE",
     "POST_ONLY",
     "STOP",
     "Order",
@@ -46,6 +48,11 @@ CLOSING: Final = 1 << 9
 """Takes part in the closing auction alone."""
 HALTED_ONLY: Final = 1 << 10
 """Takes part in the auction that ends a halt alone."""
+
+AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
+"""Takes part in one kind of auction alone."""
+OUTSIDE: Final = STOP | AUCTIONS
+"""Not in the book: it waits."""
 
 
 class Order(msgspec.Struct, gc=False):

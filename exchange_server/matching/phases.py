@@ -50,7 +50,7 @@ def change(market: Market, item: Phase) -> None:
     else:
         return
     for book in books:
-        if book.phase not in {item.phase, "closed"}:
+        if book.phase != "closed":
             _enter_phase(market, book, item.phase, item.reason)
     _say_hours(market)
 
@@ -67,7 +67,7 @@ def _enter_phase(market: Market, book: Book, phase: PhaseName, reason: str) -> N
         if book.phase in _KINDS and phase in {"continuous", "closed"}:
             uncross(market, book, _KINDS[book.phase])
         elif phase == "continuous" and book.bid_edge >= book.ask_edge:
-            uncross(market, book, "H")
+            uncross(market, book, "H", is_auction=False)
     book.phase = phase
     book.is_special = book.is_followed or phase != "continuous"
     market.feed.trading(book.locate, STATES[phase], reason)

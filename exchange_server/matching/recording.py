@@ -73,6 +73,7 @@ def _as_recorded(market: Market, book: Book, item: Recorded) -> None:
     if action in {"B", "S"}:
         if _may_follow(market, book, item, order_id):
             market.orders += 1
+            market.room -= 1
             book.rest(_order(item, book, _side(item), order_id))
         return
     if action == "T":

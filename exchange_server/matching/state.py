@@ -56,12 +56,13 @@ _DECODER: Final = msgspec.msgpack.Decoder(_MarketState)
 
 def encode(market: Market) -> bytes:
     """All that the market is, its encoders apart."""
-    return msgspec.msgpack.encode(_taken(market, market.accounts[1:]))
+    accounts = [msgspec.structs.replace(account, orders={}) for account in market.accounts[1:]]
+    return msgspec.msgpack.encode(_taken(market, accounts))
 
 
 def fingerprint(market: Market) -> str:
     """Blake2b, 32 bytes as hex, over what `encode` writes; how much each account was told does not count."""
-    accounts = [msgspec.structs.replace(account, next_message=1) for account in market.accounts[1:]]
+    accounts = [msgspec.structs.replace(account, orders={}, next_message=1) for account in market.accounts[1:]]
     return blake2b(msgspec.msgpack.encode(_taken(market, accounts)), digest_size=32).hexdigest()
 
 
@@ -88,6 +89,7 @@ def decode(market: Market, data: bytes) -> None:
     for book, kept in zip(market.books.values(), state.books, strict=True):
         _restore_book(market, book, kept)
     restore_expiries(market)
+    market.room = 0
 
 
 def _taken(market: Market, accounts: list[Account]) -> _MarketState:
@@ -118,15 +120,22 @@ def _restore_book(market: Market, book: Book, kept: _BookState) -> None:
     book.phase, book.last_trade_ticks = kept.phase, kept.last_trade_ticks
     book.is_special = book.is_followed or kept.phase != "continuous"
     for fields in kept.resting:
-        order = Order(*fields)  # type: ignore[arg-type]
+        order = _restore_order(market, book, fields)
         book.place(order)
-        book.orders[order.order_id] = market.live[order.order_id] = order
     for fields in kept.waiting:
-        order = Order(*fields)  # type: ignore[arg-type]
-        book.waiting[order.order_id] = book.orders[order.order_id] = market.live[order.order_id] = order
+        order = _restore_order(market, book, fields)
+        book.waiting[order.order_id] = order
         if order.flags & STOP:
             book.stops.add(order)
             book.unusual += 1
+
+
+def _restore_order(market: Market, book: Book, fields: _OrderState) -> Order:
+    order = Order(*fields)  # type: ignore[arg-type]
+    book.orders[order.order_id] = order
+    if order.account:
+        market.accounts[order.account].orders[order.ref] = order
+    return order
 
 
 def check(market: Market) -> None:
@@ -134,17 +143,18 @@ def check(market: Market) -> None:
     for book in market.books.values():
         book._check(crossed=book.is_special)
         assert book.is_special == (book.is_followed or book.phase != "continuous"), f"{book.symbol}: wrong way in"
-    assert len(market.live) == sum(len(book.orders) for book in market.books.values()), "live orders miscounted"
-    expiring = {order_id for _, order_id in market.expiries}
-    owned: dict[int, dict[int | bytes, int]] = {account.index: {} for account in market.accounts}
+    live = {order_id: order for book in market.books.values() for order_id, order in book.orders.items()}
+    assert len(live) == market.live_orders <= market.rules.max_live_orders, "an id twice, or too many orders"
+    expiring = {order_id for _, order_id, _ in market.expiries}
+    owned: dict[int, dict[int | bytes, Order]] = {account.index: {} for account in market.accounts}
     worth = dict.fromkeys(owned, 0)
-    for order_id, order in market.live.items():
+    for order_id, order in live.items():
         assert order_id == order.order_id < market.next_order_id, f"{order} has an id that was not given"
         assert order.expire_ns == 0 or order_id in expiring, f"{order} will not expire"
         assert order.expire_ns == 0 or order.expire_ns >= market.next_due_ns, f"{order} expires unnoticed"
         assert order.flags & HIDDEN == 0 or order.reserve == 0, f"{order} is hidden and an iceberg"
         if order.account:
-            owned[order.account][order.ref] = order_id
+            owned[order.account][order.ref] = order
             worth[order.account] += (order.volume + order.reserve) * order.price_ticks
     for account in market.accounts:
         assert account.orders == owned[account.index], f"account {account.name}: its orders are not those of the books"

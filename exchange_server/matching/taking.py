@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from exchange_server.matching.levels import NOTHING, Levels, ranks_of
-from exchange_server.matching.order import (
-    CLOSING,
-    HALTED_ONLY,
-    HIDDEN,
-    IOC,
-    MARKET,
-    MINIMUM,
-    OPENING,
-    POST_ONLY,
-    STOP,
-    Order,
-)
+from exchange_server.matching.order import HIDDEN, IOC, MARKET, MINIMUM, OUTSIDE, POST_ONLY, Order
 from exchange_server.matching.reasons import CancelReason
 
 if TYPE_CHECKING:
@@ -28,12 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["end", "enter_specially", "meet", "refresh"]
 
-_OUTSIDE: Final = STOP | OPENING | CLOSING | HALTED_ONLY
-
 
 def enter_specially(book: Book, order: Order) -> None:
     """Match, rest, keep outside or end an order that may be anything, in a phase that takes it."""
-    if order.flags & _OUTSIDE:
+    if order.flags & OUTSIDE:
         book.wait(order)
     elif book.phase == "continuous":
         meet(book, order, book.floor.collar_bps)
@@ -51,12 +38,13 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
     shown, hidden = (book.asks, book.hidden_asks) if is_buy else (book.bids, book.hidden_bids)
     sign = shown.sign
     bound = NOTHING if flags & MARKET else sign * order.price_ticks
+    edge = max(shown.top(), hidden.top())
     reach = bound
     if collar_bps:
-        reference = book.reference()
-        width = reference * collar_bps // 10_000
-        reach = max(bound, -(reference + width) if is_buy else reference - width)
-    edge = max(shown.top(), hidden.top())
+        reference = book.reference() * sign
+        width = abs(reference) * collar_bps // 10_000
+        # An order that executes does so from the best price on: if that is outside on the near side, nothing does.
+        reach = max(bound, reference - width) if edge <= reference + width else edge + 1
     if edge >= bound and edge != NOTHING:
         policy = book.floor.accounts[order.account].self_trade if order.account else "allow"
         if flags & POST_ONLY and edge >= reach:
@@ -130,8 +118,6 @@ def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, p
 
 def _execute(book: Book, order: Order, resting: Order, price: int) -> None:
     """One match, told to everybody; the resting order stays where it is."""
-    if book.replacing is not None:
-        book.settle_replaced()
     floor = book.floor
     match_id = floor.next_match_id
     floor.next_match_id = match_id + 1
@@ -176,22 +162,24 @@ def _prevent(book: Book, order: Order, own: Order, policy: SelfTrade) -> None:
     prevented = min(order.volume, own.volume)
     if policy in {"oldest", "both"}:
         volume = book.cancel(own.order_id)
+        own.volume = 0
         floor.tellers[own.account].prevented(own, volume, prevented, price)
     elif policy == "decrement":
         _decrement(book, own, prevented)
         floor.tellers[own.account].prevented(own, prevented, prevented, price)
-        if not own.volume and own.reserve:
-            refresh(book, own)
     taken = order.volume if policy in {"newest", "both"} else prevented if policy == "decrement" else 0
     if taken:
         order.volume -= taken
         floor.tellers[order.account].prevented(order, taken, prevented, price)
+    if not own.volume and own.reserve:
+        refresh(book, own)
 
 
 def _decrement(book: Book, order: Order, volume: int) -> None:
     """Take `volume` lots off the displayed part of a resting order."""
     if volume == order.volume + order.reserve:
         book.cancel(order.order_id)
+        order.volume = 0
         return
     account = book.floor.accounts[order.account]
     if account.open_notional:
