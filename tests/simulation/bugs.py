@@ -26,7 +26,7 @@ import msgspec
 
 from tests.mutations.running import tree_copy
 
-__all__ = ["BUGS", "Bug", "Finding", "find_bugs"]
+__all__ = ["BUGS", "Bug", "Finding", "bug_hunt", "find_bugs", "load_bugs"]
 
 _SECONDS: Final = 1800
 
@@ -55,14 +55,17 @@ class Finding(msgspec.Struct, frozen=True):
     """What the simulation said."""
 
 
-BUGS: Final = msgspec.toml.decode(Path(__file__).with_name("bugs.toml").read_bytes(), type=dict[str, tuple[Bug, ...]])[
-    "bug"
-]
-"""All of them."""
+def load_bugs(path: Path) -> tuple[Bug, ...]:
+    """The bugs of a file."""
+    return msgspec.toml.decode(path.read_bytes(), type=dict[str, tuple[Bug, ...]])["bug"]
 
 
-def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int) -> Iterator[Finding]:
-    """Look for each bug in so many seeds; in order."""
+BUGS: Final = load_bugs(Path(__file__).with_name("bugs.toml"))
+"""All of the runtime's."""
+
+
+def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int, *, simulation: str = "tests.simulation") -> Iterator[Finding]:
+    """Look for each bug in so many seeds of a simulation; in order."""
     with tempfile.TemporaryDirectory(prefix="deltabook-bugs-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
@@ -73,7 +76,7 @@ def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int) -> Iterator[Finding]:
         def look(bug: Bug) -> Finding:
             tree = trees.get()
             try:
-                return _look(tree, bug, seeds)
+                return _look(tree, bug, seeds, simulation)
             finally:
                 trees.put(tree)
 
@@ -81,13 +84,13 @@ def find_bugs(bugs: Sequence[Bug], seeds: int, jobs: int) -> Iterator[Finding]:
             yield from pool.map(look, bugs)
 
 
-def _look(tree: Path, bug: Bug, seeds: int) -> Finding:
+def _look(tree: Path, bug: Bug, seeds: int, simulation: str) -> Finding:
     path = tree / bug.file
     text = path.read_text()
     if (count := text.count(bug.find)) != 1:
         raise ValueError(f"expected the text once in {bug.file}, was {count} times: {bug.find!r}")
     path.write_text(text.replace(bug.find, bug.replacement))
-    command = [sys.executable, "-m", "tests.simulation", "--seeds", str(seeds), "--jobs", "1", "--until-found"]
+    command = [sys.executable, "-m", simulation, "--seeds", str(seeds), "--jobs", "1", "--until-found"]
     try:
         done = subprocess.run(
             command, cwd=tree, capture_output=True, text=True, timeout=_SECONDS, check=False,
@@ -101,21 +104,27 @@ def _look(tree: Path, bug: Bug, seeds: int) -> Finding:
     return Finding(bug, int(found[1]) + 1, found[2])
 
 
-@click.command()
-@click.option("--seeds", default=1000, show_default=True, help="How many seeds each bug has to hide from.")
-@click.option("--jobs", default=2, show_default=True, help="How many bugs at once.")
-@click.option("--only", default="", help="Bugs with these words in their description.")
-def main(seeds: int, jobs: int, only: str) -> None:
-    """Put every bug that is written down into the runtime, and see the simulation find it."""
-    chosen = [bug for bug in BUGS if only in bug.what]
-    missed = 0
-    for finding in find_bugs(chosen, seeds, jobs):
-        missed += finding.seeds is None
-        after = "NOT FOUND" if finding.seeds is None else f"{finding.seeds:5} seeds"
-        click.echo(f"{after:>11}  {finding.bug.what}\n             {finding.said[:160]}")
-    click.echo(f"{len(chosen)} bugs, {len(chosen) - missed} found within {seeds} seeds, {missed} not")
-    sys.exit(1 if missed else 0)
+def bug_hunt(what: str, bugs: Sequence[Bug], simulation: str) -> click.Command:
+    """The command line that puts bugs in and sees a simulation find them."""
+
+    @click.command(help=what)
+    @click.option("--seeds", default=1000, show_default=True, help="How many seeds each bug has to hide from.")
+    @click.option("--jobs", default=2, show_default=True, help="How many bugs at once.")
+    @click.option("--only", default="", help="Bugs with these words in their description.")
+    def run(seeds: int, jobs: int, only: str) -> None:
+        chosen = [bug for bug in bugs if only in bug.what]
+        missed = 0
+        for finding in find_bugs(chosen, seeds, jobs, simulation=simulation):
+            missed += finding.seeds is None
+            after = "NOT FOUND" if finding.seeds is None else f"{finding.seeds:5} seeds"
+            click.echo(f"{after:>11}  {finding.bug.what}\n             {finding.said[:160]}")
+        click.echo(f"{len(chosen)} bugs, {len(chosen) - missed} found within {seeds} seeds, {missed} not")
+        sys.exit(1 if missed else 0)
+
+    return run
 
 
 if __name__ == "__main__":
-    main()
+    bug_hunt(
+        "Put every bug that is written down into the runtime, and see the simulation find it.", BUGS, "tests.simulation"
+    )()

@@ -1,0 +1,200 @@
+"""What must be true of everything that the exchange has ever said, whatever happened to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from deltabook.wire import ouch5, ouch42, text
+from deltabook.wire.soupbin import PacketSplitter
+from exchange_server.matching.inputs import AnyInput, MarketRules
+from exchange_server.matching.market import Market
+from exchange_server.matching.outputs import Now
+from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.ouch.protocol5 import Ouch5
+from exchange_server.nasdaq.ouch.protocol42 import Ouch42
+from exchange_server.text.encoder import TextEncoder
+from exchange_server.text.protocol import TextProtocol
+from tests.simulation.exchange.traders import UNITS_PER_TICK
+
+__all__ = ["AuditError", "Shadow", "check_accounts", "check_feed"]
+
+
+class AuditError(AssertionError):
+    """Something is not as it must be."""
+
+
+def expect(condition: bool, text: str, *values: object) -> None:
+    """Raises `AuditError` with the formatted text unless the condition holds."""
+    if not condition:
+        raise AuditError(text.format(*values))
+
+
+class Shadow:
+    """The same inputs, applied once and without any mishap: what every stream must hold."""
+
+    def __init__(self, rules: MarketRules) -> None:
+        now = Now()
+        self._encoders = {"text": TextEncoder(rules, now), "itch": ItchEncoder(rules, now)}
+        protocols = [TextProtocol(rules), Ouch5(rules), Ouch42(rules)]
+        self.market = Market(rules, tuple(self._encoders.values()), protocols, now)
+        self.feeds = {name: bytearray() for name in self._encoders}
+        self.told: dict[str, bytearray] = defaultdict(bytearray)
+        """Private streams by account."""
+        self.inputs = 0
+
+    def apply(self, history: list[AnyInput]) -> None:
+        """What of the history is new."""
+        for item in history[self.inputs :]:
+            self.market.apply(item)
+            for name, encoder in self._encoders.items():
+                self.feeds[name] += encoder.take()[0]
+            for teller in self.market.touched:
+                self.told[teller.account.name] += teller.take()[0]
+            self.market.touched.clear()
+        self.inputs = len(history)
+
+
+def check_feed(lines: bytes) -> tuple[int, int]:
+    """No trade-through, and first come first served within a price; the lots that traded, and their worth.
+
+    A feed of lines shows what is displayed; a replacement that keeps its place says so by keeping its id.
+    """
+    books: dict[str, dict[str, dict[int, dict[int, int]]]] = defaultdict(lambda: {"B": {}, "S": {}})
+    where: dict[int, tuple[str, str, int]] = {}
+    volume = worth = 0
+    for raw in lines.splitlines():
+        message = text.parse_feed_message(raw)
+        action, order_id = message.action, message.order_id
+        if action in {"E", "F", "T"}:
+            volume += message.volume
+            worth += message.volume * message.price
+        if action == "T":
+            continue
+        if action in {"B", "S"}:
+            expect(order_id not in where, "expected a new order, was {}", raw)
+            books[message.symbol][action].setdefault(message.price, {})[order_id] = message.volume
+            where[order_id] = (message.symbol, action, message.price)
+            continue
+        expect(order_id in where, "expected a displayed order, was {}", raw)
+        symbol, side, price = where[order_id]
+        levels = books[symbol][side]
+        left = levels[price][order_id] - message.volume
+        if action in {"E", "F"}:
+            best = max(levels) if side == "B" else min(levels)
+            expect(price == best, "trade-through: {} while {} is the best {}", raw, best, side)
+            expect(message.price == price, "expected price {}, was {}", price, raw)
+            expect(next(iter(levels[price])) == order_id, "not the first in its queue: {}", raw)
+        expect(left >= 0, "more than there is: {}", raw)
+        expect((left == 0) == (action in {"F", "D"}), "{} lots are left behind {}", left, raw)
+        levels[price][order_id] = left
+        if not left:
+            del levels[price][order_id], where[order_id]
+            if not levels[price]:
+                del levels[price]
+    return volume, worth
+
+
+class _Ledger:
+    """What one account learned about its orders."""
+
+    def __init__(self) -> None:
+        self.open: dict[object, int] = {}
+        """Lots that may still trade, by what the owner calls the order."""
+        self.sides: dict[object, int] = {}
+        self.position = self.bought = self.money = 0
+
+    def accepted(self, key: object, side: str, lots: int) -> None:
+        expect(key not in self.sides, "{} was accepted twice", key)
+        self.open[key] = lots
+        self.sides[key] = 1 if side == "B" else -1
+
+    def replaced(self, old: object, new: object, lots: int) -> None:
+        self.open[old] = 0
+        self.open[new] = lots
+        self.sides[new] = self.sides[old]
+
+    def executed(self, key: object, lots: int, price: int) -> None:
+        sign = self.sides[key]
+        self.position += sign * lots
+        self.bought += lots if sign > 0 else 0
+        self.money -= sign * lots * price
+        self.removed(key, lots)
+
+    def removed(self, key: object, lots: int) -> None:
+        self.open[key] -= lots
+        expect(self.open[key] >= 0, "{} lots more than there are were taken off {}", -self.open[key], key)
+
+    def live(self) -> dict[object, int]:
+        return {key: lots for key, lots in self.open.items() if lots}
+
+
+def _text_ledger(lines: bytes) -> _Ledger:
+    ledger = _Ledger()
+    for number, raw in enumerate(lines.splitlines(), 1):
+        told = text.parse_response(raw)
+        expect(told.sequence == number, "expected number {}, was {}", number, raw)
+        if told.action == "A":
+            ledger.accepted(told.order_id, told.detail, told.volume)
+        elif told.action in {"E", "F"}:
+            ledger.executed(told.order_id, told.volume, told.price)
+        elif told.action in {"X", "D"}:
+            ledger.removed(told.order_id, told.volume)
+        elif told.action == "U" and int(told.detail) != told.order_id:
+            ledger.replaced(int(told.detail), told.order_id, told.volume)
+    return ledger
+
+
+def _messages(packets: bytes) -> Iterator[bytes]:
+    for packet in PacketSplitter().split(packets):
+        yield packet.payload
+
+
+def _ouch_ledger(packets: bytes, *, is_5: bool) -> _Ledger:
+    ledger = _Ledger()
+    decode = ouch5.decode_reply if is_5 else ouch42.decode_reply
+    key, old, new = (
+        ("user_ref_num", "orig_user_ref_num", "user_ref_num")
+        if is_5
+        else ("order_token", "previous_order_token", "replacement_order_token")
+    )
+    side = "side" if is_5 else "buy_sell_indicator"
+    lots = "quantity" if is_5 else "shares"
+    for message in _messages(packets):
+        reply = decode(message)
+        fields = reply.fields
+        if reply.type == "A":
+            ledger.accepted(fields[key], str(fields[side]), int(fields[lots]))
+        elif reply.type == "U":
+            ledger.replaced(fields[old], fields[new], int(fields[lots]))
+        elif reply.type == "E":
+            executed = int(fields["quantity" if is_5 else "executed_shares"])
+            price = int(fields["price" if is_5 else "execution_price"]) // UNITS_PER_TICK
+            ledger.executed(fields[key], executed, price)
+        elif reply.type == "C":
+            ledger.removed(fields[key], int(fields["quantity" if is_5 else "decrement_shares"]))
+        elif reply.type == "D":
+            ledger.removed(fields[key], int(fields["decrement_shares"]))
+    return ledger
+
+
+def check_accounts(shadow: Shadow, traded: tuple[int, int]) -> None:
+    """Nothing is made or lost: lots and money over all accounts, and every open order is as its owner was told."""
+    position = money = bought = 0
+    market = shadow.market
+    for account in market.accounts[1:]:
+        assert account is not None
+        told = bytes(shadow.told[account.name])
+        is_text = account.protocol == "text"
+        ledger = _text_ledger(told) if is_text else _ouch_ledger(told, is_5=account.protocol == "ouch5")
+        position += ledger.position
+        money += ledger.money
+        bought += ledger.bought
+        live = {}
+        for ref, order in account.orders.items():
+            key = order.order_id if is_text else ref.decode().rstrip() if isinstance(ref, bytes) else ref
+            live[key] = order.volume + order.reserve
+        expect(live == ledger.live(), "{} has {}, was told {}", account.name, live, ledger.live())
+    expect(position == 0, "{} lots were made", position)
+    expect(money == 0, "{} ticks times lots were made", money)
+    expect(bought == traded[0], "the accounts bought {} lots, the feed tells of {}", bought, traded[0])

@@ -1,0 +1,181 @@
+"""Clients that come back: each holds what it has received, and expects to miss nothing and to see nothing twice."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from deltabook.wire import text
+from deltabook.wire.soupbin import (
+    ACCEPTED,
+    CLIENT_HEARTBEAT,
+    REJECTED,
+    SEQUENCED,
+    LoginAccepted,
+    LoginRequest,
+    PacketSplitter,
+    encode_login,
+    encode_packet,
+    parse_login_reply,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.exchange.network import Link
+
+__all__ = ["Client", "ClientError", "SoupReader", "TextReader"]
+
+
+class ClientError(AssertionError):
+    """A client was told something that it must not be told."""
+
+
+class Client(ABC):
+    """One end of connections to one port, of which at most one is open at a time."""
+
+    def __init__(self, name: str, port: str) -> None:
+        self.name = name
+        self.port = port
+        """Which face it talks to."""
+        self.link: Link | None = None
+        self.session = ""
+        """Known from the first login on."""
+        self.is_logged_in = False
+        self.stream = bytearray()
+        """All records that it was sent, in order, from the first one on."""
+        self.count = 0
+        """How many they are."""
+        self.logins = 0
+        self.refusals = 0
+
+    @abstractmethod
+    def login(self) -> bytes:
+        """What it says first: it goes on behind its last record."""
+
+    @abstractmethod
+    def received(self, data: bytes) -> None:
+        """Bytes from the exchange; raises `ClientError`."""
+
+    def connected(self, link: Link) -> None:
+        """There is a connection."""
+        self.link = link
+        self.is_logged_in = False
+        link.up += self.login()
+
+    def lost(self) -> None:
+        """It is gone."""
+        self.link = None
+        self.is_logged_in = False
+
+    def say(self, data: bytes) -> None:
+        """Bytes for the exchange."""
+        assert self.link is not None
+        self.link.up += data
+
+    @abstractmethod
+    def alive(self) -> None:
+        """Say that it is there, where that is asked for."""
+
+    def keep(self, record: bytes) -> None:
+        """One record more."""
+        self.stream += record
+        self.count += 1
+
+    def accepted(self, session: str, number: int) -> None:
+        """The login holds, and what comes has this number."""
+        if self.session and session != self.session:
+            raise ClientError(f"{self.name}: expected session {self.session}, was {session}")
+        if number != self.count + 1:
+            raise ClientError(f"{self.name}: expected number {self.count + 1}, was {number}")
+        self.session = session
+        self.is_logged_in = True
+        self.logins += 1
+
+
+class TextReader(Client):
+    """Follows the feed as lines."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "text")
+        self._held = b""
+
+    def login(self) -> bytes:
+        self._held = b""
+        return text.encode_login(text.PassiveLogin(self.session, self.count + 1))
+
+    def alive(self) -> None:
+        """Nobody asks."""
+
+    def received(self, data: bytes) -> None:
+        *lines, self._held = (self._held + data).split(b"\n")
+        for line in lines:
+            if self.link is None:
+                return
+            if not self.is_logged_in:
+                self._answered(line)
+            else:
+                self._line(line)
+
+    def _answered(self, line: bytes) -> None:
+        reply = text.parse_login_reply(line)
+        if isinstance(reply, text.Refused):
+            self.refusals += 1
+        else:
+            self.accepted(reply.session, reply.sequence)
+            self.answered(reply)
+
+    def answered(self, reply: text.Accepted) -> None:
+        """The login holds."""
+
+    def _line(self, line: bytes) -> None:
+        number, _, rest = line.partition(b",")
+        if number == b"0":
+            return
+        if int(number) != self.count + 1:
+            raise ClientError(f"{self.name}: expected number {self.count + 1}, was {line!r}")
+        if rest.split(b",", 4)[3] != b"H":
+            self.keep(line + b"\n")
+            self.told(line)
+
+    def told(self, line: bytes) -> None:
+        """One record of the stream."""
+
+
+class SoupReader(Client):
+    """Follows a stream of packets."""
+
+    def __init__(self, name: str, port: str, user: str = "", password: str = "") -> None:
+        super().__init__(name, port)
+        self._user, self._password = user, password
+        self._splitter = PacketSplitter()
+
+    def login(self) -> bytes:
+        self._splitter = PacketSplitter()
+        return encode_login(LoginRequest(self._user, self._password, self.session, self.count + 1))
+
+    def received(self, data: bytes) -> None:
+        for packet in self._splitter.split(data):
+            type_, payload = packet
+            if self.link is None:
+                return
+            if type_ == SEQUENCED and self.is_logged_in:
+                self.keep(encode_packet(type_, payload))
+                self.told(payload)
+            elif type_ == ACCEPTED:
+                reply = parse_login_reply(packet)
+                assert isinstance(reply, LoginAccepted)
+                self.accepted(reply.session, reply.sequence)
+                self.answered()
+            elif type_ == REJECTED:
+                self.refusals += 1
+            elif type_ == SEQUENCED:
+                raise ClientError(f"{self.name}: expected an answer to the login, was {payload!r}")
+
+    def alive(self) -> None:
+        if self.is_logged_in:
+            self.say(encode_packet(CLIENT_HEARTBEAT))
+
+    def answered(self) -> None:
+        """The login holds."""
+
+    def told(self, message: bytes) -> None:
+        """One record of the stream."""

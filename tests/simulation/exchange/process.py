@@ -1,0 +1,104 @@
+"""One process of the exchange: everything from the journal to the ports, on a simulated disk and clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from twisted.internet import defer
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.journal import Journal
+from exchange_server.logins import Gate, User
+from exchange_server.matching.inputs import AnyInput
+from exchange_server.matching.outputs import Now
+from exchange_server.nasdaq.itch.encoder import ItchEncoder
+from exchange_server.nasdaq.itch.server import ItchServer
+from exchange_server.nasdaq.ouch import Ouch5, Ouch42, OuchLimits, OuchServer
+from exchange_server.nasdaq.soup import SoupLimits
+from exchange_server.text.encoder import TextEncoder
+from exchange_server.text.protocol import TextProtocol
+from exchange_server.text.server import Limits, TextServer
+from tests.simulation.exchange.disk import SimulatedDisk
+from tests.simulation.exchange.shape import Shape
+
+__all__ = ["DIRECTORY", "Process"]
+
+DIRECTORY: Final = Path("/exchange")
+SESSION: Final = "SIM0000001"
+
+
+class _Exchange(Exchange):
+    """Says which inputs are about to be journalled, and that they were applied."""
+
+    before: Callable[[Sequence[AnyInput]], None]
+    behind: Callable[[], None]
+
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        self.before(batch)
+        results = super().submit(batch)
+        self.behind()
+        return results
+
+
+class Process:
+    """From a start to a crash or a stop. Raises what the start of an exchange raises."""
+
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        shape: Shape,
+        users: dict[str, User],
+        now_s: float,
+        before: Callable[[Sequence[AnyInput]], None],
+        behind: Callable[[], None],
+        recovered: Callable[[Process], None],
+    ) -> None:
+        self.clock = Clock()
+        self.clock.rightNow = now_s
+        self.failure = ""
+        """Why it stopped by itself, empty if it did not."""
+        now, rules = Now(), shape.rules
+        self.itch = ItchEncoder(rules, now)
+        encoders = {"text": TextEncoder(rules, now), "itch": self.itch}
+        protocols = [TextProtocol(rules), Ouch5(rules), Ouch42(rules)]
+        journal = Journal(DIRECTORY, rules, lambda: SESSION, shape.fsync, keep=shape.keep, disk=disk)
+        try:
+            market_clock = MarketClock(self.clock.seconds, shape.start_ns)
+            self.exchange = _Exchange(journal, market_clock, encoders, protocols, now)
+        except BaseException:
+            journal.close()
+            raise
+        self.exchange.before, self.exchange.behind = before, behind
+        recovered(self)
+        gate = Gate(users, self.clock, in_thread=lambda call: defer.succeed(call()))
+        timers: Any = self.clock
+        text = TextServer(
+            self.exchange,
+            timers,
+            shape.limits(Limits, account=shape.account_limits, self_trade=shape.self_trade),
+            self.fail,
+        )
+        ouch = OuchServer(self.exchange, gate, timers, shape.limits(OuchLimits), self.fail)
+        itch = ItchServer(self.exchange, self.itch, timers, shape.limits(SoupLimits))
+        self.faces: dict[str, Any] = {"text": text, "itch": itch, "ouch": ouch}
+        text.startFactory()
+        ouch.start()
+
+    def connect(self, face: str, port: int) -> Any:
+        """The exchange's end of a new connection."""
+        return self.faces[face].buildProtocol(IPv4Address("TCP", "127.0.0.1", port))
+
+    def fail(self, reason: str) -> None:
+        """The journal cannot be written: the process must end."""
+        self.failure = self.failure or reason
+
+    def stop(self) -> None:
+        """An orderly end."""
+        for face in self.faces.values():
+            face.close()
+        self.exchange.close()

@@ -1,0 +1,83 @@
+"""What kind of market and what kind of luck a seed has."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from deltabook.wire.symbols import Instrument
+from exchange_server.journal import FsyncPolicy
+from exchange_server.matching.account import AccountLimits, SelfTrade
+from exchange_server.matching.inputs import MarketRules
+from exchange_server.readers import ReaderLimits
+
+__all__ = ["Shape"]
+
+L = TypeVar("L", bound=ReaderLimits)
+
+_POLICIES: Final[tuple[FsyncPolicy, ...]] = ("always", "always", "interval", "never")
+_START_NS: Final = 1_700_000_000_000_000_000
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Drawn once, before anything happens."""
+
+    rules: MarketRules
+    fsync: FsyncPolicy
+    keep: int | None
+    lag_bytes: int
+    stall_s: float
+    connections: int
+    account_limits: AccountLimits
+    self_trade: SelfTrade
+    brokers: int
+    """Brokers of the text protocol."""
+    duplicates: int
+    """Clients more than one for a broker or user."""
+    steps: int
+    power_share: float
+    """Of the crashes, those that stop the whole machine."""
+    weights: dict[str, int]
+    """How often what happens."""
+    start_ns: int = _START_NS
+
+    @staticmethod
+    def of(chance: random.Random) -> Shape:
+        """A seed's."""
+        symbols = ("ACME", "GLOBEX")[: chance.choice((1, 1, 2))]
+        rules = MarketRules(
+            instruments=tuple(Instrument(symbol, reference_price_ticks=100) for symbol in symbols),
+            collar_bps=chance.choice((0, 0, 0, 1_000)),
+            opens_with_auction=chance.random() < 0.2,
+            max_live_orders=chance.choice((1_000_000, 1_000_000, 30)),
+        )
+        fsync = chance.choice(_POLICIES)
+        calm = chance.random() < 0.2
+        weights = {
+            "trade": 300, "move": 450, "time": 120, "connect": 60, "snapshot": chance.choice((0, 4, 15)), "phase": 6,
+            "sync": 10, "tick": 8, "cut": 0 if calm else 12, "heal": 12, "stall": 0 if calm else 8,
+            "hang_up": 0 if calm else 12, "crash": 0 if calm else chance.choice((2, 6, 15)),
+            "crash_later": 0 if calm else chance.choice((0, 5, 15)), "disk": 0,
+            "vandal": chance.choice((0, 10, 30)), "stop": 2,
+        }  # fmt: skip
+        return Shape(
+            rules=rules,
+            fsync=fsync,
+            keep=chance.choice((None, None, 2)),
+            lag_bytes=chance.choice((64 << 20, 4_000)),
+            stall_s=chance.choice((30.0, 3.0)),
+            connections=chance.choice((256, 256, 9)),
+            account_limits=AccountLimits(open_orders=chance.choice((0, 0, 10))),
+            self_trade=chance.choice(("allow", "newest", "oldest", "both", "decrement")),
+            brokers=chance.choice((1, 2, 3)),
+            duplicates=chance.choice((0, 1, 2)),
+            steps=chance.choice((80, 150, 250)),
+            power_share=chance.choice((0.0, 0.5)) if fsync == "always" else 0.0,
+            weights=weights,
+        )  # fmt: skip
+
+    def limits(self, kind: type[L], **more: Any) -> L:
+        """What the servers put up with."""
+        return kind(lag_bytes=self.lag_bytes, stall_s=self.stall_s, connections=self.connections, **more)

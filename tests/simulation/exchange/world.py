@@ -1,0 +1,503 @@
+"""The world of one seed: clients, connections, one exchange after another, and what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from deltabook.wire import text
+from exchange_server.errors import ExchangeError
+from exchange_server.logins import PasswordHash, User
+from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
+from tests.simulation.exchange.audit import AuditError, Shadow, check_accounts, check_feed, expect
+from tests.simulation.exchange.clients import Client, SoupReader, TextReader
+from tests.simulation.exchange.disk import Platter, SimulatedDisk
+from tests.simulation.exchange.network import Link
+from tests.simulation.exchange.process import Process
+from tests.simulation.exchange.shape import Shape
+from tests.simulation.exchange.traders import Ouch5Trader, Ouch42Trader, OuchTrader, TextTrader
+from tests.simulation.exchange.vandals import Vandal
+from tests.simulation.faults import CrashError, Faults
+from tests.simulation.trace import Trace
+
+__all__ = ["World"]
+
+_CALM_STEPS: Final = 3_000
+_PASSWORD: Final = "SECRET"
+_CHEAP: Final = "scrypt$1$1$1$"
+_PHASES: Final[tuple[PhaseName, ...]] = (
+    "auction-open", "auction-close", "auction-halt", "halted", "paused", "continuous", "continuous", "continuous",
+)  # fmt: skip
+
+
+def _users(shape: Shape) -> dict[str, User]:
+    secret = _cheap_secret()
+    protocols: tuple[Any, ...] = ("ouch5", "ouch42")
+    return {
+        name: User(
+            name=name, secret=secret, broker_id=number, protocol=protocol, limits=AccountLimits(),
+            self_trade=shape.self_trade, cancel_on_disconnect=number == 2,
+        )
+        for number, (name, protocol) in enumerate(zip(("ALPHA", "BETA"), protocols, strict=True), 1)
+    }  # fmt: skip
+
+
+class World:
+    """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
+
+    def __init__(self, seed: int, trace: Trace) -> None:
+        self.chance = random.Random(seed)
+        self.trace = trace
+        self.shape = Shape.of(self.chance)
+        self.faults = Faults(self.chance, trace)
+        self.counts = self.faults.counts
+        self.platter = Platter(self.chance)
+        self.shadow = Shadow(self.shape.rules)
+        self.history: list[AnyInput] = []
+        """What the exchange has carried out."""
+        self.pending: Sequence[AnyInput] = ()
+        """What it was about to."""
+        self._is_refused = False
+        self.process: Process | None = None
+        self.links: list[Link] = []
+        self.now_s = 0.0
+        self.is_calm = False
+        self._users = _users(self.shape)
+        self._port = 1
+        self._phase: PhaseName = "auction-open" if self.shape.rules.opens_with_auction else "continuous"
+        self.clients = self._clients()
+        self._traders = [client for client in self.clients if isinstance(client, TextTrader | OuchTrader)]
+        trace.now_s = lambda: self.process.clock.seconds() if self.process else self.now_s
+        acts: dict[str, Callable[[], bool]] = {name: getattr(self, f"_do_{name}") for name in self.shape.weights}
+        self._acts = list(acts.values())
+        self._weights = list(accumulate(self.shape.weights.values()))
+
+    def _clients(self) -> list[Client]:
+        brokers = range(1, self.shape.brokers + 1)
+        clients: list[Client] = [TextReader("lines"), SoupReader("packets", "itch")]
+        clients += (TextTrader(f"broker {number}", number, cancels=number == 3) for number in brokers)
+        clients.append(Ouch5Trader("ALPHA", "ALPHA", _PASSWORD))
+        clients.append(Ouch42Trader("BETA", "BETA", _PASSWORD))
+        for number in range(self.shape.duplicates):
+            twins = (
+                TextReader(f"lines {number}"),
+                TextTrader("broker 1 again", 1, cancels=False),
+                Ouch5Trader("ALPHA again", "ALPHA", _PASSWORD),
+            )
+            clients.append(self.chance.choice(twins))
+        return clients
+
+    # The course of things
+
+    def run(self) -> None:
+        """From nothing to the end; raises what is wrong."""
+        for _ in range(self.shape.steps):
+            self._step()
+        self._calm_down()
+        for _ in range(_CALM_STEPS):
+            if self._is_settled():
+                break
+            self._calm_step()
+        else:
+            raise AuditError(f"expected all clients to have everything within {_CALM_STEPS} steps: {self._state()}")
+        self._compare("at the end")
+        traded = check_feed(bytes(self.shadow.feeds["text"]))
+        check_accounts(self.shadow, traded)
+        self.shadow.market._check()
+        self.counts["lots traded"] += traded[0]
+
+    def figures(self) -> Counter[str]:
+        """How often what has happened."""
+        seen = {"inputs": len(self.history), "trades": self.shadow.market.trades}
+        seen["logins"] = sum(client.logins for client in self.clients)
+        return self.counts + Counter(seen)
+
+    def _state(self) -> str:
+        return ", ".join(f"{client.name} has {client.count} ({client.is_logged_in})" for client in self.clients)
+
+    def _step(self) -> None:
+        self.trace.step += 1
+        self.counts["events"] += 1
+        if self.process is None and self.chance.random() < 0.5:
+            self._guarded(self._boot)
+            return
+        (act,) = self.chance.choices(self._acts, cum_weights=self._weights)
+        self._guarded(act)
+
+    def _guarded(self, act: Callable[[], object]) -> None:
+        """Something happens; the process may end of it."""
+        with contextlib.suppress(CrashError):
+            act()
+        process = self.process
+        if self.faults.is_dead:
+            self._ended(process)
+        elif process is not None and process.failure:
+            self._expect_a_fault(process.failure)
+            self._ended(process)
+
+    def _expect_a_fault(self, reason: str) -> None:
+        self.counts["failures"] += 1
+        self.trace.say("the exchange gives up: {}", reason)
+        expect(
+            "Input/output error" in reason or "No space left" in reason or "earlier" in reason,
+            "expected no failure but by a fault of the disk, was: {}", reason,
+        )  # fmt: skip
+
+    def _boot(self) -> None:
+        self.faults.reborn()
+        if self.is_calm:
+            self.faults.calm()
+        elif self.chance.random() < 0.1:
+            self.faults.crash_in = self.chance.randint(0, 20)
+        self.counts["starts"] += 1
+        self.trace.say("a process starts")
+        disk = SimulatedDisk(self.platter, self.faults)
+        try:
+            process = Process(disk, self.shape, self._users, self.now_s, self._before, self._behind, self._recovered)
+        except (ExchangeError, OSError) as error:
+            self._expect_a_fault(str(error))
+            self._ended(None)
+            return
+        self.process = process
+
+    def _before(self, batch: Sequence[AnyInput]) -> None:
+        # Behind a batch that could not be written, no other may be.
+        self._is_refused = bool(self.pending)
+        self.pending = self.pending or list(batch)
+
+    def _behind(self) -> None:
+        expect(not self._is_refused, "expected nothing to be carried out behind a failure of the journal")
+        self.history += self.pending
+        self.pending = ()
+
+    def _recovered(self, process: Process) -> None:
+        """What was journalled is there: all that was applied, and the batch at which it ended or not."""
+        inputs = process.exchange.inputs
+        known = len(self.history)
+        if inputs == known + len(self.pending):
+            self.history += self.pending
+        expect(inputs == len(self.history), "expected {} inputs (or {} more), was {}", known, len(self.pending), inputs)
+        self.pending = ()
+        self._compare("after a start", process)
+
+    def _compare(self, when: str, process: Process | None = None) -> None:
+        process = process or self.process
+        assert process is not None
+        shadow, exchange = self.shadow, process.exchange
+        shadow.apply(self.history)
+        ours, theirs = exchange.market.state_hash(), shadow.market.state_hash()
+        expect(ours == theirs, "{}: expected state {}, was {}", when, theirs, ours)
+        for name, stream in exchange.feeds.items():
+            self._expect_stream(f"{when}: feed {name}", stream.records, shadow.feeds[name])
+        for account in exchange.market.accounts[1:]:
+            assert account is not None
+            records = exchange.stream(account).records
+            self._expect_stream(f"{when}: stream of {account.name}", records, shadow.told[account.name])
+        for client in self.clients:
+            whole = self._stream_of(client)
+            expect(whole.startswith(client.stream), "{}: {} was told what is not so", when, client.name)
+        exchange.market._check()
+
+    @staticmethod
+    def _expect_stream(what: str, records: Any, wanted: bytearray) -> None:
+        data = b""
+        while len(data) < records.size_bytes:
+            data += records.read(len(data), 1 << 20)
+        at = next((n for n, (one, other) in enumerate(zip(data, wanted, strict=False)) if one != other), None)
+        expect(data == wanted, "{}: {} bytes, expected {}, differ at {}", what, len(data), len(wanted), at)
+
+    def _stream_of(self, client: Client) -> bytearray:
+        if isinstance(client, TextTrader):
+            return self.shadow.told[f"text:{client.broker_id}"]
+        if isinstance(client, OuchTrader):
+            return self.shadow.told[f"ouch:{client.user}"]
+        return self.shadow.feeds["text" if client.port == "text" else "itch"]
+
+    def _ended(self, process: Process | None) -> None:
+        """The process is dead, and perhaps the machine."""
+        if process is not None:
+            self.now_s = process.clock.seconds()
+        self.process = None
+        for link in self.links:
+            link.die(self.chance.randint(0, len(link.down)))
+        self.links = []
+        if self.chance.random() < self.shape.power_share:
+            self.counts["power cuts"] += 1
+            self.trace.say("the power goes")
+            self.platter.stop_machine()
+        else:
+            self.platter.stop_process()
+        self.faults.reborn()
+
+    def _calm_down(self) -> None:
+        self.is_calm = True
+        self.faults.calm()
+        for link in self.links:
+            link.is_cut = link.is_stalled = False
+
+    def _calm_step(self) -> None:
+        self.trace.step += 1
+        if self.process is None:
+            self._guarded(self._boot)
+            return
+        self.links = [link for link in self.links if not link.is_over]
+        for client in self.clients:
+            if client.link is None:
+                self._guarded(lambda client=client: self._connect(client))  # type: ignore[misc]
+        moved = False
+        for link in list(self.links):
+            if link.can_rise:
+                link.rise(1 << 20)
+                moved = True
+            while link.can_fall:
+                link.fall(1 << 20)
+                moved = True
+        self._guarded(lambda: self._advance(0.0 if moved else 0.3))
+
+    def _is_settled(self) -> bool:
+        if self.process is None or any(link.up or link.down for link in self.links):
+            return False
+        self.shadow.apply(self.history)
+        return all(
+            client.is_logged_in and len(client.stream) == len(self._stream_of(client)) for client in self.clients
+        )
+
+    # What may happen; False: nothing of the kind is possible now
+
+    def _do_trade(self) -> bool:
+        trader = self.chance.choice(self._traders)
+        if not trader.is_logged_in and self.chance.random() < 0.9:
+            return False
+        for _ in range(self.chance.choice((1, 1, 2, 5))):
+            if isinstance(trader, TextTrader):
+                self._trade_text(trader)
+            else:
+                self._trade_ouch(trader)
+        return True
+
+    def _symbol(self) -> str:
+        return self.chance.choice(self.shape.rules.instruments).symbol
+
+    def _price(self, side: str) -> int:
+        return 100 + self.chance.choice((-3, -2, -2, -1, -1, 0, 1, 2)) * (1 if side == "B" else -1)
+
+    def _trade_text(self, trader: TextTrader) -> None:
+        chance = self.chance
+        what = chance.random()
+        if what < 0.3 and trader.live:
+            order_id = chance.choice(trader.live)
+            action = chance.choice("XDDU")
+            price = self._price("B") if action == "U" else 0
+            trader.ask(action, order_id, chance.randint(1, 8), price, self._symbol())
+        elif what < 0.32:
+            trader.ask("M", 0, 0, 0, chance.choice(("", self._symbol())))
+        else:
+            side = chance.choice("BS")
+            options = text.PLAIN
+            if chance.random() < 0.4:
+                options = self._options()
+            market = chance.random() < 0.08 and options == text.PLAIN
+            trader.ask(side, 0, chance.randint(1, 12), 0 if market else self._price(side), self._symbol(), options)
+
+    def _options(self) -> text.OrderOptions:
+        chance = self.chance
+        return chance.choice(
+            (
+                text.OrderOptions(immediate=True),
+                text.OrderOptions(immediate=True, minimum=3),
+                text.OrderOptions(post_only=True),
+                text.OrderOptions(hidden=True),
+                text.OrderOptions(display=2),
+                text.OrderOptions(stop_ticks=chance.randint(98, 102)),
+                text.OrderOptions(expire_ns=self.shape.start_ns + int((self.now_s + chance.random() * 20) * 1e9)),
+                text.OrderOptions(auction=chance.choice(("open", "close", "halt"))),
+                text.OrderOptions(hidden=True, display=2),
+            )
+        )
+
+    def _trade_ouch(self, trader: OuchTrader) -> None:
+        chance = self.chance
+        what = chance.random()
+        if what < 0.2 and trader.live:
+            trader.cancel(chance.choice(trader.live), chance.choice((0, 0, 1, 3)))
+        elif what < 0.35 and trader.live:
+            trader.replace(chance.choice(trader.live), chance.randint(1, 12), self._price("B"))
+        else:
+            side = chance.choice("BS")
+            trader.enter(
+                side, chance.randint(1, 12), self._price(side), self._symbol(), immediate=chance.random() < 0.2,
+                hidden=chance.random() < 0.1,
+            )  # fmt: skip
+
+    def _do_move(self) -> bool:
+        if self.process is None:
+            return False
+        most = self.chance.choice((1, 9, 60, 5_000, 5_000))
+        moves: list[Callable[[], object]] = [lambda: self._advance(0.0)]
+        for link in self.links:
+            if link.can_rise:
+                moves.append(lambda link=link: link.rise(most))  # type: ignore[misc]
+            if link.can_fall:
+                moves.append(lambda link=link: link.fall(most))  # type: ignore[misc]
+        for _ in range(self.chance.choice((1, 4))):
+            self.chance.choice(moves)()
+        self.links = [link for link in self.links if not link.is_over]
+        return True
+
+    def _advance(self, by_s: float) -> None:
+        assert self.process is not None
+        self.process.clock.advance(by_s)
+        if by_s:
+            for client in self.clients:
+                if client.link is not None:
+                    client.alive()
+
+    def _do_time(self) -> bool:
+        if self.process is None:
+            self.now_s += 0.1
+        else:
+            self._advance(self.chance.choice((0.001, 0.01, 0.3, 1.0)))
+        return True
+
+    def _do_connect(self) -> bool:
+        free = [client for client in self.clients if client.link is None]
+        if self.process is None or not free:
+            return False
+        self._connect(self.chance.choice(free))
+        return True
+
+    def _connect(self, client: Client) -> None:
+        assert self.process is not None
+        self._port += 1
+        self.trace.say("{} connects, behind {}", client.name, client.count)
+        link = Link(client, self.process.connect(client.port, self._port), self._port)
+        self.links.append(link)
+        client.connected(link)
+
+    def _do_vandal(self) -> bool:
+        if self.process is None or sum(isinstance(link.client, Vandal) for link in self.links) > 5:
+            return False
+        self.counts["vandals"] += 1
+        self._port += 1
+        face = self.chance.choice(("text", "itch", "ouch"))
+        vandal = Vandal(self.chance, face)
+        link = Link(vandal, self.process.connect(face, self._port), self._port)
+        self.links.append(link)
+        link.up += vandal.says()
+        return True
+
+    def _submit(self, item: AnyInput) -> None:
+        assert self.process is not None
+        try:
+            self.process.exchange.submit([item])
+        except ExchangeError as error:
+            self.process.fail(str(error))
+
+    def _do_phase(self) -> bool:
+        if self.process is None:
+            return False
+        self._phase = self.chance.choice(_PHASES) if self._phase == "continuous" else "continuous"
+        self.trace.say("phase {}", self._phase)
+        symbol = self.chance.choice(("", self._symbol()))
+        self._submit(Phase(self.process.exchange.next_time_ns(), symbol, self._phase))
+        return True
+
+    def _do_tick(self) -> bool:
+        if self.process is not None:
+            self._submit(Tick(self.process.exchange.next_time_ns()))
+        return self.process is not None
+
+    def _do_snapshot(self) -> bool:
+        if self.process is None:
+            return False
+        self.counts["snapshots"] += 1
+        self.trace.say("snapshot")
+        try:
+            self.process.exchange.snapshot()
+        except ExchangeError as error:
+            self._expect_a_fault(str(error))
+        return True
+
+    def _do_sync(self) -> bool:
+        if self.process is None:
+            return False
+        try:
+            self.process.exchange.journal.sync()
+        except ExchangeError as error:
+            self.process.fail(str(error))
+        return True
+
+    # Faults
+
+    def _link(self) -> Link | None:
+        return self.chance.choice(self.links) if self.links else None
+
+    def _do_cut(self) -> bool:
+        link = self._link()
+        if link is not None:
+            self.counts["partitions"] += 1
+            link.is_cut = True
+        return link is not None
+
+    def _do_heal(self) -> bool:
+        for link in self.links:
+            if self.chance.random() < 0.5:
+                link.is_cut = link.is_stalled = False
+        return True
+
+    def _do_stall(self) -> bool:
+        link = self._link()
+        if link is not None:
+            self.counts["slow clients"] += 1
+            link.is_stalled = True
+        return link is not None
+
+    def _do_hang_up(self) -> bool:
+        link = self._link()
+        if link is not None:
+            self.counts["dead clients"] += 1
+            link.end()
+        return link is not None
+
+    def _do_crash(self) -> bool:
+        if self.process is not None:
+            self.faults.kill("a moment between two acts")
+        return False
+
+    def _do_crash_later(self) -> bool:
+        self.faults.crash_in = self.chance.randint(0, 30)
+        return True
+
+    def _do_disk(self) -> bool:
+        self.faults.error_in = self.chance.randint(0, 10)
+        return True
+
+    def _do_stop(self) -> bool:
+        process = self.process
+        if process is None:
+            return False
+        self.counts["stops"] += 1
+        self.trace.say("the exchange is stopped")
+        try:
+            process.stop()
+        except ExchangeError as error:
+            process.fail(str(error))
+            return True
+        for link in self.links:
+            while link.down and not link.is_cut and not link.is_stalled and not link.is_over:
+                link.fall(1 << 20)
+        self._ended(process)
+        return True
+
+
+def _cheap_secret() -> PasswordHash:
+    salt = b"s" * 16
+    digest = hashlib.scrypt(_PASSWORD.encode(), salt=salt, n=2, r=1, p=1, dklen=32)
+    return PasswordHash.parse(_CHEAP + f"{b64encode(salt).decode()}${b64encode(digest).decode()}")
