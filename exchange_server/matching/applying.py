@@ -65,7 +65,7 @@ def _reduce(market: Market, item: Reduce) -> int:
         return 0
     if item.volume <= 0:
         detail = f"expected a volume of 1 or more was {item.volume}"
-        market.tellers[item.account].refused(item.ref, RefuseReason.BAD_VOLUME, detail, item)
+        market.turn_down(item.account, item.ref, RefuseReason.BAD_VOLUME, detail, item)
         return 0
     market.cancel(order, item.volume, CancelReason.USER, item.ref)
     return order.order_id if order.volume else 0
@@ -100,7 +100,7 @@ def _order_to_change(market: Market, item: Reduce | Cancel | Replace) -> Order |
         reason, detail = RefuseReason.UNKNOWN_SYMBOL, f"unknown symbol {item.symbol}"
     else:
         reason, detail = RefuseReason.UNKNOWN_ORDER, f"unknown order {item.order_id}"
-    market.tellers[account].refused(item.ref, reason, detail, item)
+    market.turn_down(account, item.ref, reason, detail, item)
     return None
 
 
@@ -109,7 +109,7 @@ def _mass_cancel(market: Market, item: MassCancel) -> int:
         return 0
     if item.symbol and item.symbol not in market.books:
         detail = f"unknown symbol {item.symbol}"
-        market.tellers[item.account].refused(item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
+        market.turn_down(item.account, item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
         return 0
     market.mass_cancel(item.account, item.symbol, CancelReason(item.reason), item.ref)
     return 0

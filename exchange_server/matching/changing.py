@@ -29,7 +29,7 @@ def replace_or_reduce(market: Market, order: Order, item: Replace) -> int:
     elif price < 0 or (price == 0) != (order.flags & MARKET > 0):
         refusal = RefuseReason.BAD_PRICE, f"expected a price as the order has one was {price}"
     if refusal is not None:
-        market.tellers[order.account].refused(item.ref, *refusal, item)
+        market.turn_down(order.account, item.ref, *refusal, item)
         return order.order_id
     if price == order.price_ticks and volume <= held:
         if volume < held:

@@ -80,6 +80,8 @@ class Market(Floor):
         """Whether market hours were said to have begun."""
         self.has_ended = False
         """Whether every symbol is closed."""
+        self.refused: dict[RefuseReason, int] = {}
+        """Requests that had no effect, since this object was made: a figure, no part of the state."""
         self.replay_position = 0
         self.replay_counts: dict[str, int] = {}
         self.recorded_ids: dict[int, tuple[int, int]] = {}
@@ -211,7 +213,12 @@ class Market(Floor):
 
     def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
         """Tell an order's owner that it is not taken; `item` is the request, if it is more than the order."""
-        self.tellers[order.account].refused(order.ref, reason, detail, order if item is None else item)
+        self.turn_down(order.account, order.ref, reason, detail, order if item is None else item)
+
+    def turn_down(self, account: int, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
+        """Tell an account that its request has no effect, and count it."""
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+        self.tellers[account].refused(ref, reason, detail, item)
 
     def replace(self, old: Order, new: Order, item: object = None) -> None:
         """`old` ends and `new` (its ids not given, its volume the lots still open) takes its place behind all others.
