@@ -7,7 +7,6 @@ import secrets
 import string
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -268,6 +267,8 @@ def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
     """Run an exchange until it is stopped; raises `ExchangeError` with one clear line if it cannot go on."""
     reactor = choose_reactor(config.reactor)
     app = App(config, reactor, stdout or sys.stdout.buffer)
+    # Before anybody is told that the process is there: whoever reads that may stop it at once.
+    stop_on_signals(reactor, app.stop)
     try:
         app.start()
     except ExchangeError:
@@ -275,7 +276,5 @@ def run(config: ExchangeConfig, *, stdout: IO[bytes] | None = None) -> None:
         raise
     if config.exit_with_stdin:
         InputEnd(reactor, 0, lambda: app.stop("standard input ended")).start()
-    stop: Callable[[str], None] = app.stop
-    reactor.callWhenRunning(stop_on_signals, reactor, stop)
     reactor.run(installSignalHandlers=False)
     app.finish()

@@ -100,7 +100,8 @@ class InputEnd:
 
 
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
-    """SIGTERM and SIGINT stop cleanly; called once the reactor runs, whose own way is to stop without a reason."""
+    """SIGTERM and SIGINT stop cleanly. The reactor runs already, or without handlers of its own: its way is to stop
+    without a reason."""
 
     def received(number: int, frame: object) -> None:
         del frame

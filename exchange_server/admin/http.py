@@ -58,6 +58,8 @@ class _BoundedRequest(SiteRequest):
 class _BoundedSite(Site):
     """Takes so many connections at once and no more; each may be silent for so long."""
 
+    noisy = False
+
     def __init__(self, root: Resource) -> None:
         super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
         self.displayTracebacks = False

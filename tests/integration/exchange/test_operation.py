@@ -209,6 +209,7 @@ def test_a_password_is_hashed_for_the_file_of_users(tmp_path: Path) -> None:
     assert "secret" not in result.output
     users = tmp_path / "users.toml"
     users.write_text(result.stdout)
+    users.chmod(0o600)
     with exchange(tmp_path / "exchange", *QUIET, "--ouch-port", "0", "--users", str(users)) as process:
         assert process.ready().ports["ouch"]
         process.stop()
