@@ -55,7 +55,7 @@ OUTSIDE: Final = STOP | AUCTIONS
 """Not in the book: it waits."""
 
 
-class Order(msgspec.Struct, gc=False):
+class Order(msgspec.Struct, gc=False, array_like=True):
     """An order: what its owner asked for, and what of it is still open.
 
     Plain data and no references, so that a snapshot is the orders themselves. A limit order for the day, with nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -21,17 +20,13 @@ __all__ = ["check", "decode", "encode", "fingerprint"]
 
 _VERSION: Final = 1
 
-_OrderState = tuple[  # the fields of Order, in its order
-    int, int, int, str, int, int, int, int, int | bytes, int, int, int, int, int, int, int, bytes
-]  # fmt: skip
-
 
 class _BookState(msgspec.Struct, array_like=True):
     phase: PhaseName
     last_trade_ticks: int
-    resting: list[_OrderState]
+    resting: list[Order]
     """In priority: within a price and kind first come first."""
-    waiting: list[_OrderState]
+    waiting: list[Order]
     """In order of arrival."""
 
 
@@ -103,7 +98,7 @@ def _taken(market: Market, accounts: list[Account]) -> _MarketState:
         (market.has_begun, market.has_opened, market.has_ended),
         accounts,
         [
-            _BookState(book.phase, book.last_trade_ticks, _tuples(book.resting()), _tuples(book.waiting.values()))
+            _BookState(book.phase, book.last_trade_ticks, list(book.resting()), list(book.waiting.values()))
             for book in market.books.values()
         ],
         market.replay_position,
@@ -112,30 +107,24 @@ def _taken(market: Market, accounts: list[Account]) -> _MarketState:
     )
 
 
-def _tuples(orders: Iterable[Order]) -> list[_OrderState]:
-    return [msgspec.structs.astuple(order) for order in orders]
-
-
 def _restore_book(market: Market, book: Book, kept: _BookState) -> None:
     book.phase, book.last_trade_ticks = kept.phase, kept.last_trade_ticks
     book.is_special = book.is_followed or kept.phase != "continuous"
-    for fields in kept.resting:
-        order = _restore_order(market, book, fields)
+    for order in kept.resting:
+        _restore_order(market, book, order)
         book.place(order)
-    for fields in kept.waiting:
-        order = _restore_order(market, book, fields)
+    for order in kept.waiting:
+        _restore_order(market, book, order)
         book.waiting[order.order_id] = order
         if order.flags & STOP:
             book.stops.add(order)
             book.unusual += 1
 
 
-def _restore_order(market: Market, book: Book, fields: _OrderState) -> Order:
-    order = Order(*fields)  # type: ignore[arg-type]
+def _restore_order(market: Market, book: Book, order: Order) -> None:
     book.orders[order.order_id] = order
     if order.account:
         market.accounts[order.account].orders[order.ref] = order
-    return order
 
 
 def check(market: Market) -> None:
