@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 from twisted.logger import Logger
 
 from exchange_server.clock import MarketClock
+from exchange_server.errors import JournalError
 from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream, feed_name, private_name
 from exchange_server.journal.recovery import MarketStarts
 from exchange_server.matching.account import Account
@@ -152,7 +153,12 @@ class Exchange:
         self.inputs += len(batch)
         apply = self._apply
         results = [apply(item) for item in batch]
-        self._tell()
+        try:
+            self._tell()
+        except JournalError as error:
+            # A stream lacks what it should hold: whatever was told behind that would leave a gap.
+            self._append = partial(_refuse, error)
+            raise
         return results
 
     def _tell(self) -> None:
@@ -220,6 +226,11 @@ def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str
     """The positions of the streams that are written now: a form of the feed that is not is left as it is."""
     feeds = {feed_name(form) for form in encoders}
     return {name: at for name, at in snapshot.streams.items() if name in feeds or name.startswith(PRIVATE)}
+
+
+def _refuse(failure: JournalError, batch: Sequence[AnyInput]) -> NoReturn:
+    """Take no inputs any more."""
+    raise JournalError(f"expected an exchange that can write, was one that failed earlier: {failure}")
 
 
 def _nothing() -> None:

@@ -138,8 +138,13 @@ class InputsLog:
             self.force()
 
     def begin_segment(self, first: int) -> None:
-        """What follows, from this input on, goes to a segment of its own, which is durable with its first batch."""
+        """What follows, from this input on, goes to a segment of its own, which is durable with its first batch.
+
+        Nothing if there already is one that no batch has gone to: what began it did not come to its end.
+        """
         path = self._directory / segment_name(first)
+        if path == self._path:
+            return
         head = msgspec.structs.replace(self._head, first=first, start=self._position)
         try:
             descriptor = self._disk.open(path, create=True, empty=True)

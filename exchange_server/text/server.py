@@ -196,7 +196,11 @@ class TextServer(Factory):
         broker_id = account.broker_id
         broker = self._brokers.get(broker_id)
         if broker is None:
-            stream = self.exchange.stream(account)
+            try:
+                stream = self.exchange.stream(account)
+            except ExchangeError as error:
+                self._stop(str(error))
+                return
             audience: Audience[TextConnection] = Audience(stream, self._announce, lambda: self._private_beat(account))
             broker = self._brokers[broker_id] = Broker(account, audience)
         connection.broker = broker

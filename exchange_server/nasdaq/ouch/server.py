@@ -118,7 +118,11 @@ class OuchServer(SoupServer):
         if user.protocol != account.protocol:
             connection.reject("A", f"expected {account.protocol}, which the account began the session with")
             return
-        stream = self._exchange.stream(account)
+        try:
+            stream = self._exchange.stream(account)
+        except ExchangeError as error:
+            self._stop(str(error))
+            return
         number = self.position(connection, login, self._exchange.session, stream.records)
         if number is None:
             return
