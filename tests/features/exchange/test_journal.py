@@ -102,7 +102,7 @@ def test_row_32_a_crash_of_the_machine_loses_nothing_that_was_answered_under_alw
         exchange: Exchange | None = None
         answered, told = 0, bytearray()
         try:
-            exchange = open_exchange(PATH, rules, disk=disk, fsync="always")
+            exchange = open_exchange(PATH, rules, disk=disk, fsync="always", keep=2)
             exchange.feeds["text"].on_append.append(told.extend)
             for at in range(0, 100, 5):
                 exchange.submit(inputs[at : at + 5])
