@@ -17,7 +17,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats simulate lint format bench bench-ingest bench-views bench-engine doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate lint format bench bench-ingest bench-views bench-engine doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -40,6 +40,9 @@ fuzz-views: setup ## compare random queries over random streams with DuckDB: SEE
 
 fuzz-formats: setup ## format random files in random pieces, whole and broken: SECONDS=300 START=0
 	@$(PY) -m tests.conformance.formats.fuzz --seconds $(SECONDS) --start $(START)
+
+fuzz-exchange: setup ## send broken messages to the exchange's sessions: SECONDS=300 START=0
+	@$(PY) -m tests.fuzz.exchange --seconds $(SECONDS) --start $(START)
 
 simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
