@@ -2,9 +2,10 @@
 
 ::
 
-    formats.toml                          formats, tests/features/formatters
-    engine.toml, engine_operators.toml    engine,  tests/features/engine
-    state.toml                            state,   tests/features/state
+    formats.toml                          formats,  tests/features/formatters
+    engine.toml, engine_operators.toml    engine,   tests/features/engine
+    state.toml                            state,    tests/features/state
+    exchange_*.toml                       exchange, tests/features/exchange
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ LISTS: Final[Mapping[str, FeatureList]] = MappingProxyType(
             FeatureList("formats", range(1, 31), "tests/features/formatters"),
             FeatureList("engine", range(1, 40), "tests/features/engine"),
             FeatureList("state", range(1, 11), "tests/features/state"),
+            FeatureList("exchange", range(1, 42), "tests/features/exchange"),
         )
     }
 )
