@@ -28,13 +28,13 @@ from exchange_server.nasdaq.ouch.protocol import SIDES
 from exchange_server.nasdaq.ouch.reasons import Refusal
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS, Scales
 from exchange_server.nasdaq.ouch.teller import DAY_NS
-from exchange_server.nasdaq.ouch.teller5 import BLOCK_BYTES
 
-__all__ = ["BLOCK", "PLAIN", "check_appendage", "order_of"]
+__all__ = ["BLOCK", "PLAIN", "check_appendage", "echo_of", "order_of"]
 
 BLOCK: Final = struct.Struct(">IsI8sQ5s14sH")
-"""`Order.echo` without the options: number, side, quantity, symbol, price, the five letters of `_FLAGS_OF`, the
-client's id, length of the options."""
+"""Enter Order behind its type, without the options: number, side, quantity, symbol, price, the five letters of
+`_FLAGS_OF`, the client's id, length of the options."""
+_STATE_AT: Final = 30
 _AUCTIONS: Final = OPENING | CLOSING | HALTED_ONLY
 
 _CROSSES: Final = {
@@ -92,10 +92,19 @@ _ALLOWED: Final[Mapping[int, tuple[str, RejectReason, str]]] = {
 """Options of which some values ask for nothing special."""
 
 
-def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
-    """The order that an `Order.echo` asks for at a time; raises `Refusal`, and `WireError` if the options are none."""
-    ref, side, quantity, stock, units, letters, _, _ = BLOCK.unpack_from(echo)
-    options = decode_options(echo[BLOCK_BYTES - 2 :]) if len(echo) > BLOCK_BYTES else {}
+def echo_of(block: bytes) -> bytes:
+    """`Order.echo` of what Enter Order has behind its type, options included: with the state that is said of a live
+    order."""
+    return b"%bL%b" % (block[:_STATE_AT], block[_STATE_AT:])
+
+
+def order_of(block: bytes, account: Account, scales: Scales, time_ns: int) -> Order:
+    """The order that Enter Order asks for at a time, by what is behind its type.
+
+    Raises `Refusal`, and `WireError` if the options are none.
+    """
+    ref, side, quantity, stock, units, letters, _, _ = BLOCK.unpack_from(block)
+    options = decode_options(block[BLOCK.size - 2 :]) if len(block) > BLOCK.size else {}
     _check_options(options)
     scale = scales.by_stock.get(stock)
     if scale is None:
@@ -120,7 +129,7 @@ def order_of(echo: bytes, account: Account, scales: Scales, time_ns: int) -> Ord
         raise Refusal(reason, RejectReason.INVALID_QUANTITY, words)
     order = Order(0, 0, locate, SIDES[side], ticks, quantity // lot, account.broker_id, account.index, ref)
     order.flags = flags
-    order.echo = echo
+    order.echo = echo_of(block)
     _apply_options(order, options, lot, time_ns)
     return order
 
@@ -182,7 +191,8 @@ def _bad_letters(letters: str) -> Refusal:
     return Refusal(RefuseReason.OTHER, RejectReason.OTHER, f"expected a capacity A P R O, was {capacity!r}")
 
 
-def check_appendage(echo: bytes) -> None:
+def check_appendage(block: bytes) -> None:
     """Raises `WireError` unless the options' length is that of what follows it."""
-    if int.from_bytes(echo[BLOCK_BYTES - 2 : BLOCK_BYTES]) != len(echo) - BLOCK_BYTES:
-        raise WireError(f"expected an appendage of {len(echo) - BLOCK_BYTES} bytes, was {echo[44:46]!r}")
+    length, follow = block[BLOCK.size - 2 : BLOCK.size], len(block) - BLOCK.size
+    if int.from_bytes(length) != follow:
+        raise WireError(f"expected an appendage of {follow} bytes, was {length!r}")

@@ -12,11 +12,12 @@ from exchange_server.matching.inputs import Wire
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import Now, Touched
 from exchange_server.matching.reasons import RefuseReason
-from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, order_of
+from exchange_server.nasdaq.ouch.orders5 import BLOCK, PLAIN, check_appendage, echo_of, order_of
 from exchange_server.nasdaq.ouch.protocol import HEAD_BYTES, SIDES, OuchProtocol
 from exchange_server.nasdaq.ouch.reasons import Refusal
+from exchange_server.nasdaq.ouch.runs5 import ORDER_BYTES, SHORTEST_RUN, read_run
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS
-from exchange_server.nasdaq.ouch.teller5 import BLOCK_BYTES, Teller5
+from exchange_server.nasdaq.ouch.teller5 import Teller5
 
 if TYPE_CHECKING:
     from exchange_server.matching.market import Market
@@ -26,8 +27,9 @@ __all__ = ["Ouch5"]
 _REPLACE: Final = struct.Struct(">III8s2ss14s")
 _PAIR: Final = struct.Struct(">II").unpack_from
 _MODIFY: Final = struct.Struct(">IsI").unpack_from
-_ORDER_BYTES: Final = HEAD_BYTES + 1 + BLOCK_BYTES
-_REPLACE_BYTES: Final = HEAD_BYTES + 1 + _REPLACE.size + 2
+_ENTER: Final = ord("O")
+_CANCEL: Final = ord("X")
+_CANCEL_BYTES: Final = HEAD_BYTES + 9
 
 
 class Ouch5(OuchProtocol):
@@ -45,16 +47,38 @@ class Ouch5(OuchProtocol):
 
     def apply(self, market: Market, account: Account, item: Wire) -> str:
         """Carry the messages out; returns why the session must be closed."""
-        data, time_ns, size, at = item.data, item.time_ns, len(item.data), 0
-        now, enter, stocks, unpack = market.now, market.enter, self._scales.by_stock, BLOCK.unpack_from
-        broker, index, sides, plain = account.broker_id, account.index, SIDES, PLAIN
+        data, time_ns, at = item.data, item.time_ns, 0
+        end = len(data) - SHORTEST_RUN * ORDER_BYTES
+        while at <= end:
+            count = self._carry_out_run(market, account, data, at, time_ns)
+            at += count * ORDER_BYTES
+            time_ns += count
+            if count < SHORTEST_RUN:
+                break
+        return self._carry_out_each(market, account, data, at, time_ns)
+
+    def _carry_out_run(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> int:
+        """Plain orders one behind the other, and how many they were."""
+        now, enter, broker, index = market.now, market.enter, account.broker_id, account.index
+        count, orders = read_run(data, at, self._scales)
+        for ref, side, locate, ticks, lots, echo in orders:
+            now.time_ns = time_ns
+            time_ns += 1
+            enter(Order(0, 0, locate, side, ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo))
+        return count
+
+    def _carry_out_each(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> str:
+        """Messages of all kinds from a place on; why the session must be closed."""
+        size, now, enter, stocks = len(data), market.now, market.enter, self._scales.by_stock
+        broker, index, sides, plain, unpack = account.broker_id, account.index, SIDES, PLAIN, BLOCK.unpack_from
         while at < size:
             if size - at <= HEAD_BYTES or (end := at + 2 + (data[at] << 8 | data[at + 1])) > size:
                 return f"expected whole packets, was {data[at : at + 16]!r}"
             now.time_ns = time_ns
             time_ns += 1
-            if data[at + 3] == 79 and end - at == _ORDER_BYTES:
-                ref, side, quantity, stock, units, letters, _, appendage = unpack(data, at + 4)
+            letter = data[at + 3]
+            if letter == _ENTER and end - at == ORDER_BYTES:
+                ref, side, quantity, stock, units, letters, _, options = unpack(data, at + 4)
                 scale = stocks.get(stock)
                 if (
                     scale is not None
@@ -62,17 +86,18 @@ class Ouch5(OuchProtocol):
                     and side in sides
                     and 0 < units < MARKET_UNITS
                     and 0 < quantity <= LARGEST_QUANTITY
-                    and not appendage
-                    and ref > account.last_ref
+                    and not options
                 ):
                     locate, tick, lot = scale
                     if not units % tick and not quantity % lot:
-                        ticks, lots, echo = units // tick, quantity // lot, data[at + 4 : end]
-                        enter(
-                            Order(0, 0, locate, sides[side], ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo)
-                        )
-                        at = end
+                        ticks, lots, echo = units // tick, quantity // lot, echo_of(data[at + 4 : end])
+                        at, side = end, sides[side]
+                        enter(Order(0, 0, locate, side, ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo))
                         continue
+            elif letter == _CANCEL and end - at == _CANCEL_BYTES:
+                self._cancel(market, account, *_PAIR(data, at + 4))
+                at = end
+                continue
             reason = self._carry_out(market, account, data[at + HEAD_BYTES : end])
             if reason:
                 return reason
@@ -83,12 +108,10 @@ class Ouch5(OuchProtocol):
         """Any message, not in a hurry."""
         letter, length = message[:1], len(message)
         try:
-            if letter == b"O" and length >= 1 + BLOCK_BYTES:
+            if letter == b"O" and length >= 1 + BLOCK.size:
                 self._enter(market, account, message[1:])
-            elif letter == b"U" and length >= _REPLACE_BYTES - HEAD_BYTES:
+            elif letter == b"U" and length >= 1 + _REPLACE.size + 2:
                 self._replace(market, account, message)
-            elif letter == b"X" and length == 9:
-                self._cancel(market, account, *_PAIR(message, 1))
             elif letter == b"M" and length == 10:
                 self._modify(market, account, *_MODIFY(message, 1))
             elif letter == b"Q" and length == 1:
@@ -105,16 +128,16 @@ class Ouch5(OuchProtocol):
         assert isinstance(teller, Teller5)
         return teller
 
-    def _enter(self, market: Market, account: Account, echo: bytes) -> None:
-        check_appendage(echo)
-        ref = int.from_bytes(echo[:4])
+    def _enter(self, market: Market, account: Account, block: bytes) -> None:
+        check_appendage(block)
+        ref = int.from_bytes(block[:4])
         if ref <= account.last_ref:
             return
         try:
-            order = order_of(echo, account, self._scales, market.now.time_ns)
+            order = order_of(block, account, self._scales, market.now.time_ns)
         except Refusal as refusal:
             account.last_ref = ref
-            self._refuse(market, account, ref, refusal, echo)
+            self._refuse(market, account, ref, refusal, echo_of(block))
         else:
             market.enter(order)
 
@@ -123,28 +146,14 @@ class Ouch5(OuchProtocol):
         old = market.order_of(account, orig)
         if old is None or ref <= account.last_ref:
             return
-        tail = message[1 + _REPLACE.size :]
+        was, tail = old.echo, message[1 + _REPLACE.size :]
         # The number of shares that are still open is what the answer says and what the order now is.
-        still_open = quantity - old.executed * self._lot_of(old)
-        was = old.echo
-        echo = b"".join(
-            (
-                ref.to_bytes(4),
-                was[4:5],
-                max(still_open, 0).to_bytes(4),
-                was[9:17],
-                price,
-                letters,
-                was[27:28],
-                sweep,
-                was[29:30],
-                client_id,
-                tail,
-            )
-        )
-        check_appendage(echo)
+        still_open = max(quantity - old.executed * self._lot_of(old), 0).to_bytes(4)
+        numbers = (ref.to_bytes(4), was[4:5], still_open, was[9:17], price)
+        block = b"".join((*numbers, letters, was[27:28], sweep, was[29:30], client_id, tail))
+        check_appendage(block)
         try:
-            order = order_of(echo, account, self._scales, market.now.time_ns)
+            order = order_of(block, account, self._scales, market.now.time_ns)
             if quantity > LARGEST_QUANTITY:
                 raise Refusal(RefuseReason.BAD_VOLUME, RejectReason.INVALID_QUANTITY, "expected fewer shares")
         except Refusal:

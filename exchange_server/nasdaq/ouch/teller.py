@@ -28,14 +28,21 @@ class OuchTeller(Teller):
     fields of the request already lie as the answer says them again.
     """
 
-    __slots__ = ("_now", "_packets", "_scales", "_touched", "account")
+    __slots__ = ("_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
 
     def __init__(self, account: Account, now: Now, touched: Touched, scales: Scales) -> None:
         self.account = account
         self._now = now
         self._touched = touched
         self._scales = scales.by_locate
+        self._midnight_ns = 0
         self._packets: list[bytes] = []
+
+    def _new_day(self) -> int:
+        """The timestamp of now, when that of the midnight before was too long ago."""
+        stamp = self._now.time_ns % DAY_NS
+        self._midnight_ns = self._now.time_ns - stamp
+        return stamp
 
     def _say(self, packet: bytes) -> None:
         packets = self._packets

@@ -10,20 +10,21 @@ from deltabook.wire.ouch5 import Option
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.reasons import CANCELED_5, REJECTED_5, Rejection
-from exchange_server.nasdaq.ouch.teller import DAY_NS, LIQUIDITY, LIVE, OuchTeller
+from exchange_server.nasdaq.ouch.teller import DAY_NS, LIQUIDITY, OuchTeller
 
-__all__ = ["BLOCK_BYTES", "Teller5"]
+__all__ = ["ECHO_BYTES", "Teller5"]
 
-BLOCK_BYTES: Final = 46
-"""Of an `Order.echo` without options: number, side, quantity, symbol, price, time in force, display | capacity, sweep,
-cross | the client's id, length of the options; as Enter Order has them behind its type byte. The first 27 and what
-follows byte 30 stand in Accepted and Replaced in one piece each."""
+ECHO_BYTES: Final = 47
+"""Of an `Order.echo` without options, which is what Accepted and Replaced say again, in two pieces: 27 bytes in front
+of the order's reference number (number, side, quantity, symbol, price, time in force, display) and 20 behind it
+(capacity, sweep, cross, state, the client's id, length of the options)."""
 
 # Each is a whole packet: its length, its type S, and the message.
 _SYSTEM: Final = struct.Struct(">H2sQB").pack
-_ACCEPTED: Final = struct.Struct(">H2sQ27sQ3sB16s").pack
-_REPLACED: Final = struct.Struct(">H2sQI27sQ3sB16s").pack
-_EXECUTED: Final = struct.Struct(">H2sQIIQBQxx").pack
+_ACCEPTED: Final = struct.Struct(">4sQ27sQ20s").pack
+_ACCEPTED_WITH: Final = struct.Struct(">H2sQ27sQ20s").pack
+_REPLACED: Final = struct.Struct(">H2sQI27sQ20s").pack
+_EXECUTED: Final = struct.Struct(">4sQIIQBQxx").pack
 _CANCELED: Final = struct.Struct(">H2sQIIB").pack
 _PREVENTED: Final = struct.Struct(">H2sQIIcIQcc").pack
 _REJECTED: Final = struct.Struct(">H2sQIH14s").pack
@@ -50,31 +51,38 @@ class Teller5(OuchTeller):
         packets = self._packets
         if not packets:
             self._touched.append(self)
+        stamp = self._now.time_ns - self._midnight_ns
+        if stamp >= DAY_NS:
+            stamp = self._new_day()
         echo = order.echo
-        packet = _ACCEPTED(
-            len(echo) + 19, b"SA", self._now.time_ns % DAY_NS, echo, order.order_id, echo[27:30], LIVE, echo[30:]
-        )
-        packets.append(packet if len(echo) == BLOCK_BYTES else packet + echo[BLOCK_BYTES:])
+        if len(echo) == ECHO_BYTES:
+            packets.append(_ACCEPTED(b"\x00\x41SA", stamp, echo, order.order_id, echo[27:]))
+        else:
+            head = _ACCEPTED_WITH(len(echo) + 18, b"SA", stamp, echo, order.order_id, echo[27:])
+            packets.append(head + echo[ECHO_BYTES:])
 
     def replaced(self, old: Order, order: Order) -> None:
         """U."""
         echo = order.echo
         assert isinstance(old.ref, int)
         stamp = self._now.time_ns % DAY_NS
-        packet = _REPLACED(len(echo) + 23, b"SU", stamp, old.ref, echo, order.order_id, echo[27:30], LIVE, echo[30:])
-        self._say(packet + echo[BLOCK_BYTES:])
+        head = _REPLACED(len(echo) + 22, b"SU", stamp, old.ref, echo, order.order_id, echo[27:])
+        self._say(head + echo[ECHO_BYTES:])
 
     def executed(self, order: Order, volume: int, price_ticks: int, liquidity: str, match_id: int) -> None:
         """E."""
         packets = self._packets
         if not packets:
             self._touched.append(self)
+        stamp = self._now.time_ns - self._midnight_ns
+        if stamp >= DAY_NS:
+            stamp = self._new_day()
         _, tick, lot = self._scales[order.locate]
-        stamp, flag = self._now.time_ns % DAY_NS, LIQUIDITY[liquidity]
+        shares, price, flag = volume * lot, price_ticks * tick, LIQUIDITY[liquidity]
         try:
-            packet = _EXECUTED(37, b"SE", stamp, order.ref, volume * lot, price_ticks * tick, flag, match_id)
+            packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, price, flag, match_id)
         except struct.error:  # a price that the other side's protocol can say and this one cannot
-            packet = _EXECUTED(37, b"SE", stamp, order.ref, volume * lot, _LARGEST_PRICE, flag, match_id)
+            packet = _EXECUTED(b"\x00\x25SE", stamp, order.ref, shares, _LARGEST_PRICE, flag, match_id)
         packets.append(packet)
 
     def canceled(self, order: Order, volume: int, reason: CancelReason, ref: int | bytes) -> None:
@@ -105,7 +113,7 @@ class Teller5(OuchTeller):
             code, echo = item.code, item.echo
         elif isinstance(item, Order):
             echo = item.echo
-        self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[30:44].ljust(14)))
+        self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))
 
     def modified(self, order: Order) -> None:
         """M."""
