@@ -39,6 +39,7 @@ class Faces:
         self._config = config
         self._reactor = reactor
         self._ports: dict[str, Any] = {}
+        self._ouch: OuchServer | None = None
         self._sender: MoldSender | None = None
         self._requests: MoldRequestServer | None = None
         self.tcp: dict[str, tuple[int, Any]] = {}
@@ -49,7 +50,8 @@ class Faces:
         if itch is not None:
             self._make_itch(exchange, itch, gate)
         if config.ouch_port is not None and gate is not None:
-            self.tcp["ouch"] = config.ouch_port, OuchServer(exchange, gate, reactor, config.ouch_limits, stop)
+            self._ouch = OuchServer(exchange, gate, reactor, config.ouch_limits, stop)
+            self.tcp["ouch"] = config.ouch_port, self._ouch
 
     def _make_itch(self, exchange: Exchange, itch: ItchEncoder, gate: Gate | None) -> None:
         config, reactor = self._config, self._reactor
@@ -80,6 +82,8 @@ class Faces:
 
     def open(self) -> dict[str, int]:
         """Open the ports; gives them by the purpose. Raises `ListenError`, and leaves those open that are."""
+        if self._ouch is not None:
+            self._ouch.start()
         for purpose, (port, server) in self.tcp.items():
             self.listen(purpose, port, server, self._config.interface)
         where, reactor = self._config.interface, self._reactor

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from deltabook.cli._groups import DefaultCommand
-from deltabook.cli._options import PORT, SECONDS, parse_speed
+from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
 from deltabook.wire.symbols import Instrument, parse_instruments
 
 if TYPE_CHECKING:
@@ -105,13 +105,11 @@ def _agent_settings(style: str) -> AgentSettings:
 @click.option(
     "--format",
     "replay_format",
-    type=click.Choice(["dbtoaster", "bitstamp", "lobster", "itch"]),
+    type=click.Choice(FORMATS),
     default="dbtoaster",
     help="Of the file.",
 )
-@click.option(
-    "--replay-mode", type=click.Choice(["as-recorded", "as-orders"]), default="as-orders", help="How it is played."
-)
+@click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
 @click.option("--replay-stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")

@@ -6,7 +6,12 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["PORT", "SECONDS", "parse_speed"]
+__all__ = ["FORMATS", "PORT", "REPLAY_MODES", "SECONDS", "parse_speed"]
+
+FORMATS: Final = ("dbtoaster", "bitstamp", "lobster", "itch")
+"""Of recorded files."""
+REPLAY_MODES: Final = ("as-recorded", "as-orders")
+"""How they are played."""
 
 
 def parse_speed(context: click.Context, parameter: click.Parameter, value: str) -> float | None:

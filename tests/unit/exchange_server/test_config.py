@@ -9,6 +9,7 @@ import pytest
 
 from deltabook.wire.symbols import Instrument
 from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
+from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError
 
 
@@ -19,12 +20,16 @@ def replay(**settings: Any) -> ReplayConfig:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"replay": replay(symbol="ACME")}, "a symbol of its own"),
+        (
+            {"instruments": (Instrument("A"),), "replay": replay(stocks=("B", "A"))},
+            "symbols of its own for the replay, was A",
+        ),
+        ({"instruments": (), "replay": replay(stocks=("B", "B"))}, "one or more different symbols"),
+        ({"replay": replay(symbol="ACME")}, "symbols of its own"),
         ({"replay": replay(speed=0.0)}, "a replay speed above 0"),
         ({"replay": replay(symbol="A B")}, "no blanks or commas"),
         ({"instruments": ()}, "one or more different symbols"),
         ({"instruments": (Instrument("A"), Instrument("A"))}, "one or more different symbols"),
-        ({"rate_per_s": 0.0}, "a rate above 0"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -41,3 +46,43 @@ def test_ids_given_beside_a_symbol_that_is_played_as_recorded_lie_above_the_reco
     rules = rules_of(ExchangeConfig(directory="d", replay=replay(mode="as-recorded")))
     assert rules.first_order_id > 2**53
     assert rules_of(ExchangeConfig(directory="d")).first_order_id == 1
+
+
+def test_a_recording_brings_its_symbols_at_their_scale() -> None:
+    rules = rules_of(ExchangeConfig(directory="d", replay=replay(format="itch", stocks=("A", "B"))))
+    assert [(i.symbol, i.tick_size) for i in rules.instruments[-2:]] == [("A", "0.0001"), ("B", "0.0001")]
+    assert rules.replay_symbols == ("A", "B")
+
+
+def test_a_day_with_an_opening_auction_begins_in_it() -> None:
+    rules = rules_of(ExchangeConfig(directory="d", day=DaySchedule(opening_s=5), collar_bps=500, max_live_orders=7))
+    assert (rules.opens_with_auction, rules.collar_bps, rules.max_live_orders) == (True, 500, 7)
+    assert not rules_of(ExchangeConfig(directory="d", day=DaySchedule(trading_s=5))).opens_with_auction
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"ouch_port": 0}, "expected a users file for the OUCH port, was none"),
+        ({"mold_port": 0}, "expected an address that datagrams are sent to"),
+        ({"admin_port": 0, "admin_interface": "0.0.0.0"}, "expected a token for an admin port that is not on loopback"),
+        ({"fsync_interval_s": 0.0}, "expected an fsync interval above 0, was 0"),
+        ({"keep_snapshots": 1}, "expected two snapshots to keep, or 0: all, was 1"),
+        ({"rate_per_s": 0.0}, "expected a rate above 0, was 0"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused_at_once(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ExchangeConfigurationError, match=words):
+        ExchangeConfig(directory="d", **settings)
+
+
+def test_the_feed_is_made_in_the_forms_that_somebody_may_ask_for() -> None:
+    forms: dict[tuple[tuple[str, Any], ...], tuple[str, ...]] = {
+        (): ("text",),
+        (("port", None),): (),
+        (("port", None), ("itch_port", 0)): ("itch",),
+        (("mold_to", "127.0.0.1:1"),): ("text", "itch"),
+        (("glimpse_port", 0),): ("text", "itch"),
+    }
+    for settings, wanted in forms.items():
+        assert ExchangeConfig(directory="d", **dict(settings)).forms == wanted
