@@ -6,12 +6,13 @@ from typing import Final
 
 from deltabook.wire.errors import WireError
 
-__all__ = ["int64", "is_symbol"]
+__all__ = ["SYMBOL_LIMIT", "int64", "is_symbol"]
 
 _LARGEST: Final = str(2**63 - 1)
 _SMALLEST: Final = str(2**63)
 _SAFE_DIGITS: Final = len(_LARGEST)
-_SYMBOL_LIMIT: Final = 16
+SYMBOL_LIMIT: Final = 16
+"""Characters of an instrument's name."""
 
 
 def int64(text: str, name: str, line: bytes) -> int:
@@ -29,4 +30,4 @@ def int64(text: str, name: str, line: bytes) -> int:
 
 def is_symbol(text: str) -> bool:
     """Whether an ASCII field can be an instrument's name, or is empty."""
-    return len(text) <= _SYMBOL_LIMIT and (text.isalnum() or (text.isprintable() and " " not in text))
+    return len(text) <= SYMBOL_LIMIT and (text.isalnum() or (text.isprintable() and " " not in text))

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire._fields import int64, is_symbol
+from deltabook.wire._fields import SYMBOL_LIMIT, int64, is_symbol
 from deltabook.wire.errors import WireError
 from deltabook.wire.options import PLAIN, AuctionName, OrderOptions, encode_options, parse_options
 
@@ -235,16 +235,18 @@ def parse_request(line: bytes) -> Request:
     action = _action(f[4], _REQUEST_ACTIONS, line)
     if options is not PLAIN and action not in "BS":
         raise WireError(f"expected options with B and S only, was {f[8][:40]!r} with {action} in {line[:80]!r}")
+    # By position, and the symbol that most have without a call: of every request there is one of these.
+    symbol = f[7] if f[7].isalnum() and len(f[7]) <= SYMBOL_LIMIT else _symbol(f[7], line)
     return Request(
-        client_id=int64(f[0], "client_id", line),
-        time_ns=int64(f[1], "t", line),
-        order_id=int64(f[2], "order_id", line),
-        broker_id=int64(f[3], "broker_id", line),
-        action=action,
-        volume=int64(f[5], "volume", line),
-        price=int64(f[6], "price", line),
-        symbol=_symbol(f[7], line),
-        options=options,
+        int64(f[0], "client_id", line),
+        int64(f[2], "order_id", line),
+        int64(f[3], "broker_id", line),
+        action,
+        int64(f[5], "volume", line),
+        int64(f[6], "price", line),
+        symbol,
+        int64(f[1], "t", line),
+        options,
     )
 
 
