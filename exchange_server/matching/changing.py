@@ -20,7 +20,8 @@ __all__ = ["in_order", "replace", "replace_or_reduce", "trigger"]
 
 
 def replace_or_reduce(market: Market, order: Order, item: Replace) -> int:
-    """Carry out a replacement of the text protocol: a reduction, if that is all; the id of the order that is live."""
+    """Carry out a replacement of the text protocol: a reduction, if that is all; the id of the order that is live, 0 if
+    the request was refused."""
     volume, price = item.volume, item.price_ticks
     held = order.volume + order.reserve
     refusal: Refusal | None = None
@@ -30,7 +31,7 @@ def replace_or_reduce(market: Market, order: Order, item: Replace) -> int:
         refusal = RefuseReason.BAD_PRICE, f"expected a price as the order has one was {price}"
     if refusal is not None:
         market.turn_down(order.account, item.ref, *refusal, item)
-        return order.order_id
+        return 0
     if price == order.price_ticks and volume <= held:
         if volume < held:
             market.cancel(order, held - volume, CancelReason.USER, item.ref)

@@ -27,12 +27,14 @@ def change_order(market: ModelMarket, item: Reduce | Cancel | Replace) -> int:
     if isinstance(item, Cancel):
         take_off(market, order, left_of(order), CancelReason.USER, item.ref)
         return 0
+    if item.volume < 1:
+        return market.refuse(item.account, item.ref, RefuseReason.BAD_VOLUME, item)
     if isinstance(item, Reduce):
-        if item.volume < 1:
-            return market.refuse(item.account, item.ref, RefuseReason.BAD_VOLUME, item)
         take_off(market, order, item.volume, CancelReason.USER, item.ref)
         return order.order_id
-    if item.price_ticks == order.price_ticks and 1 <= item.volume <= left_of(order):
+    if item.price_ticks < 0 or bool(order.flags & MARKET) != (item.price_ticks == 0):
+        return market.refuse(item.account, item.ref, RefuseReason.BAD_PRICE, item)
+    if item.price_ticks == order.price_ticks and item.volume <= left_of(order):
         take_off(market, order, left_of(order) - item.volume, CancelReason.USER, item.ref)
         return order.order_id
     new = copy.copy(order)

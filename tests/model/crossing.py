@@ -17,8 +17,7 @@ __all__ = ["cross_price", "say_imbalance", "uncross"]
 
 _DISPLAYED: Final = 0
 _UNDISPLAYED: Final = 1
-_HIDDEN: Final = 2
-_FOR_AUCTION: Final = 3
+_UNSEEN: Final = 2
 
 _Part = tuple[Order, int, int]
 """An order, what of it, and how many lots."""
@@ -47,11 +46,10 @@ def _queue(book: ModelBook, orders: list[Order], side: str, price_ticks: int) ->
         if order.side != side or not reaches(order, price_ticks):
             continue
         price = -order.price_ticks if side == "B" else order.price_ticks
-        if book.is_waiting(order):
-            key = (0, 0, 0, place) if order.flags & MARKET else (1, price, _FOR_AUCTION, place)
-            parts.append((key, (order, _FOR_AUCTION, order.volume)))
-        elif order.flags & HIDDEN:
-            parts.append(((1, price, _HIDDEN, place), (order, _HIDDEN, order.volume)))
+        if order.flags & MARKET:
+            parts.append(((0, 0, 0, order.order_id), (order, _UNSEEN, order.volume)))
+        elif order.flags & HIDDEN or book.is_waiting(order):
+            parts.append(((1, price, _UNSEEN, order.order_id), (order, _UNSEEN, order.volume)))
         else:
             parts.append(((1, price, _DISPLAYED, place), (order, _DISPLAYED, order.volume)))
             parts.append(((1, price, _UNDISPLAYED, place), (order, _UNDISPLAYED, order.reserve)))
@@ -60,7 +58,7 @@ def _queue(book: ModelBook, orders: list[Order], side: str, price_ticks: int) ->
 
 def uncross(market: ModelMarket, book: ModelBook) -> None:
     """The auction that the book is in ends; without one, a crossed book is brought in order as behind a halt."""
-    kind, flag = AUCTIONS.get(book.phase, AUCTIONS["auction-halt"])
+    kind, flag = AUCTIONS.get(book.phase, ("H", 0))
     mine = [order for order in book.waiting if order.flags & flag]
     orders = book.resting + mine
     price = cross_price(orders, book.reference_ticks())
@@ -72,31 +70,32 @@ def uncross(market: ModelMarket, book: ModelBook) -> None:
 
 
 def _execute(market: ModelMarket, book: ModelBook, orders: list[Order], price: int, kind: str) -> None:
-    """Lot by lot the first buyer trades with the first seller; what two of them trade in a row is one match."""
+    """The whole is one trade; each order that takes part is told once, buyers first."""
     volume = min(_lots(orders, "B", price), _lots(orders, "S", price))
-    buys, sells = ([part for part in _queue(book, orders, side, price) for _ in range(part[2])] for side in "BS")
-    pairs = list(zip(buys[:volume], sells[:volume], strict=True))
-    executed: dict[str, list[Order]] = {"B": [], "S": []}
-    while pairs:
-        buy, sell = pairs[0]
-        lots = next((n for n, pair in enumerate(pairs) if pair != (buy, sell)), len(pairs))
-        pairs = pairs[lots:]
-        match_id = market.take_match_id()
-        for order, part, _ in (buy, sell):
-            if part == _UNDISPLAYED:
-                order.reserve -= lots
-            else:
-                order.volume -= lots
-            order.executed += lots
-            if part == _DISPLAYED:
-                market.feed.crossed(order, lots, price, match_id)
-            market.tell(order).executed(order, lots, price, kind, match_id)
-            if order not in executed[order.side]:
-                executed[order.side].append(order)
-    market.feed.cross(book.locate, volume, price, market.take_match_id(), kind)
+    match_id = market.take_match_id()
+    executed: list[Order] = []
+    for side in "BS":
+        left = volume
+        fills: dict[int, dict[int, int]] = {}
+        for order, part, lots in _queue(book, orders, side, price):
+            if filled := min(lots, left):
+                left -= filled
+                fills.setdefault(order.order_id, {})[part] = filled
+        assert not left, f"expected {volume} lots on either side, {left} were missing on {side}"
+        for order_id, filled_of in fills.items():
+            order = next(order for order in orders if order.order_id == order_id)
+            executed.append(order)
+            total = sum(filled_of.values())
+            order.reserve -= filled_of.get(_UNDISPLAYED, 0)
+            order.volume -= total - filled_of.get(_UNDISPLAYED, 0)
+            order.executed += total
+            if _DISPLAYED in filled_of:
+                market.feed.crossed(order, filled_of[_DISPLAYED], price, match_id)
+            market.tell(order).executed(order, total, price, kind, match_id)
+    market.feed.cross(book.locate, volume, price, match_id, kind)
     book.last_trade_ticks = price
     book.fresh.append(price)
-    for order in executed["B"] + executed["S"]:
+    for order in executed:
         if not left_of(order):
             book.remove(order)
         elif not order.volume:

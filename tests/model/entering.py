@@ -100,6 +100,8 @@ def admit(market: ModelMarket, book: ModelBook, order: Order) -> None:
         book.waiting.append(order)
     else:
         if book.phase == "continuous":
+            if book.opposite(order) is not None:
+                say_replaced_is_gone(market, book)
             execute(market, book, order)
         if left_of(order) and order.flags & (MARKET | IOC):
             market.end(book, order, CancelReason.MARKET if order.flags & MARKET else CancelReason.IMMEDIATE)
@@ -179,7 +181,6 @@ def execute(market: ModelMarket, book: ModelBook, order: Order) -> None:
 
 def trade(market: ModelMarket, book: ModelBook, order: Order, other: Order, volume: int) -> None:
     """Two orders trade at the resting one's price."""
-    say_replaced_is_gone(market, book)
     price, match_id = other.price_ticks, market.take_match_id()
     is_hidden = bool(other.flags & HIDDEN)
     for one in (order, other):

@@ -52,11 +52,12 @@ class ModelMarket:
         self.rules = rules
         self.feed = feed
         self.now = now
-        phase = "auction-open" if rules.opens_with_auction else "continuous"
         self.books = [
-            ModelBook(locate, instrument, phase)  # type: ignore[arg-type]
-            for locate, instrument in enumerate(rules.instruments, 1)
+            ModelBook(locate, instrument, "continuous") for locate, instrument in enumerate(rules.instruments, 1)
         ]
+        for book in self.books:
+            if rules.opens_with_auction and not self.is_played(book):
+                book.phase = "auction-open"
         self.accounts: list[Account] = []
         self.tellers: list[Teller] = []
         self.inputs = 0
@@ -304,7 +305,7 @@ class ModelMarket:
         self._look_at_session()
 
     def _bring(self, book: ModelBook, item: Phase) -> None:
-        if book.phase in {item.phase, "closed"}:
+        if book.phase == "closed":
             return
         leaves_auction = book.phase in AUCTIONS and item.phase in {"continuous", "closed"}
         if not self.is_played(book) and (leaves_auction or (item.phase == "continuous" and book.is_crossed())):
