@@ -13,7 +13,7 @@ from exchange_server.matching.inputs import AnyInput, Enter, MarketRules, OpenAc
 from exchange_server.matching.market import Market
 from exchange_server.nasdaq.ouch import Ouch5, Ouch42
 
-__all__ = ["MIDNIGHT_NS", "RULES", "START_NS", "Desk", "enter", "enter_42"]
+__all__ = ["MIDNIGHT_NS", "RULES", "START_NS", "Desk", "cancel", "enter", "enter_42", "modify", "replace", "short"]
 
 MIDNIGHT_NS = 20_000 * 86_400 * 10**9
 START_NS = MIDNIGHT_NS + 10 * 3_600 * 10**9
@@ -43,6 +43,36 @@ def enter(ref: int, side: str = "B", quantity: int = 100, price: int = 100_000, 
         "cl_ord_id": f"c{ref}",
     }
     return ouch5.encode_request("O", **(fields | values))
+
+
+def cancel(ref: int, quantity: int = 0) -> bytes:
+    """A Cancel Order of 5.0."""
+    return ouch5.encode_request("X", user_ref_num=ref, quantity=quantity)
+
+
+def modify(ref: int, quantity: int, side: str = "B") -> bytes:
+    """A Modify Order of 5.0."""
+    return ouch5.encode_request("M", user_ref_num=ref, side=side, quantity=quantity)
+
+
+def replace(orig: int, ref: int, quantity: int = 100, price: int = 100_100, **values: Any) -> bytes:
+    """A Replace Order of 5.0."""
+    fields: dict[str, Any] = {
+        "orig_user_ref_num": orig,
+        "user_ref_num": ref,
+        "quantity": quantity,
+        "price": price,
+        "time_in_force": "0",
+        "display": "Y",
+        "inter_market_sweep_eligibility": "N",
+        "cl_ord_id": f"r{ref}",
+    }
+    return ouch5.encode_request("U", **(fields | values))
+
+
+def short(told: list[DecodedOuch], *names: str) -> list[tuple[Any, ...]]:
+    """Letters, and of each message these fields that it has."""
+    return [(each.type, *(each.fields[name] for name in names if name in each.fields)) for each in told]
 
 
 def enter_42(token: str, side: str = "B", shares: int = 100, price: int = 100_000, **values: Any) -> bytes:

@@ -1,0 +1,274 @@
+"""Kinds of orders of OUCH 5.0, what is rejected, and long runs of orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deltabook.wire._ouch import DecodedOuch
+from deltabook.wire.ouch5 import Option, RejectReason
+from exchange_server.matching.account import AccountLimits
+from exchange_server.matching.inputs import Kill, MassCancel, Phase, Tick
+from exchange_server.matching.reasons import CancelReason as MarketReason
+from exchange_server.matching.reasons import RefuseReason
+from exchange_server.nasdaq.ouch.reasons import CANCELED_5, CANCELED_42, REJECTED_5, REJECTED_42
+from tests.generators.ouch_desk import MIDNIGHT_NS, START_NS, Desk, cancel, enter, replace, short
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    desk.open("A")
+    yield desk
+    desk.market._check()
+
+
+def rejected(told: list[DecodedOuch]) -> RejectReason:
+    assert [each.type for each in told] == ["J"], told
+    return RejectReason(int(told[0].fields["reason"]))
+
+
+# -- kinds of orders -------------------------------------------------------------------------------------------------
+
+
+def test_an_immediate_order_executes_and_what_is_left_is_cancelled(desk: Desk) -> None:
+    desk.rest("S", 30, 1_000)
+    told = desk.ask("A", enter(1, time_in_force="3"))
+    assert short(told, "quantity", "liquidity_flag", "reason") == [("A", 100), ("E", 30, "R"), ("C", 70, "I")]
+
+
+def test_an_order_whose_minimum_cannot_be_executed_is_accepted_dead(desk: Desk) -> None:
+    desk.rest("S", 30, 1_000)
+    told = desk.ask("A", enter(1, time_in_force="3", options={Option.MINIMUM_QUANTITY: 31}), enter(2))
+    assert short(told, "user_ref_num", "order_state") == [("A", 1, "D"), ("A", 2, "L"), ("E", 2)]
+    desk.rest("S", 100, 1_010)
+    told = desk.ask("A", enter(3, price=101_000, time_in_force="3", options={Option.MINIMUM_QUANTITY: 100}))
+    assert short(told, "order_state") == [("A", "L"), ("E",)]
+
+
+def test_a_replacement_whose_minimum_cannot_be_executed_is_dead_too(desk: Desk) -> None:
+    told = desk.ask("A", enter(1), replace(1, 2, time_in_force="3", options={Option.MINIMUM_QUANTITY: 50}))
+    assert short(told, "order_state") == [("A", "L"), ("U", "D")]
+
+
+def test_a_market_order_is_one_of_200000_dollars_or_more(desk: Desk) -> None:
+    desk.rest("S", 30, 5_000)
+    for ref, price in ((1, 2_000_000_000), (2, 0x7FFFFFFF), (3, 2**64 - 1)):
+        told = desk.ask("A", enter(ref, quantity=10, price=price))
+        assert short(told, "price") == [("A", price), ("E", 500_000)]
+    assert short(desk.ask("A", enter(4, price=2_000_000_000)), "reason") == [("A",), ("C", "I")]
+
+
+def test_a_post_only_order_is_cancelled_in_place_of_an_execution(desk: Desk) -> None:
+    desk.rest("S", 30, 1_000)
+    told = desk.ask(
+        "A", enter(1, options={Option.POST_ONLY: "P"}), enter(2, price=99_900, options={Option.POST_ONLY: "P"})
+    )
+    assert short(told, "reason") == [("A",), ("C", "G"), ("A",)]
+    assert short(desk.ask("A", enter(3, options={Option.POST_ONLY: "N"}))) == [("A",), ("E",)]
+
+
+def test_a_hidden_order_adds_what_nobody_saw(desk: Desk) -> None:
+    desk.send("A", enter(1, display="N"))
+    assert list(desk.market.books["ACME"].levels("B")) == []
+    desk.take("A")
+    desk.rest("S", 30, 1_000)
+    assert short(desk.take("A"), "liquidity_flag") == [("E", "J")]
+
+
+def test_an_iceberg_displays_its_floor_and_is_restated(desk: Desk) -> None:
+    desk.send("A", enter(1, quantity=100, options={Option.MAX_FLOOR: 40}))
+    assert list(desk.market.books["ACME"].levels("B")) == [(1_000, 40, 1)]
+    desk.take("A")
+    desk.rest("S", 50, 1_000)
+    told = desk.take("A")
+    assert [each.type for each in told] == ["E", "R", "E"] or [each.type for each in told] == ["E", "E", "R"]
+    (restated,) = [each for each in told if each.type == "R"]
+    assert restated.fields["reason"] == "R"
+    order = next(iter(desk.market.books["ACME"].orders.values()))
+    assert restated.options == {Option.DISPLAY_QUANTITY: 40, Option.SECONDARY_ORDER_REFERENCE: order.feed_id}
+    assert short(desk.ask("A", cancel(1, 60)), "quantity") == [("C", 40)]
+
+
+def test_a_floor_of_the_whole_order_is_an_order_like_any_other(desk: Desk) -> None:
+    desk.send("A", enter(1, quantity=40, options={Option.MAX_FLOOR: 40}))
+    assert next(iter(desk.market.books["ACME"].orders.values())).flags == 0
+
+
+def test_a_good_till_time_order_ends_at_its_second_of_the_day(desk: Desk) -> None:
+    seconds = (START_NS - MIDNIGHT_NS) // 10**9 + 5
+    told = desk.ask("A", enter(1, time_in_force="6", options={Option.EXPIRE_TIME: seconds}))
+    assert told[0].options == {Option.EXPIRE_TIME: seconds}
+    desk.time_ns = START_NS + 5 * 10**9 - 2_000
+    desk.apply(Tick(0))
+    assert desk.take("A") == []
+    desk.apply(Tick(0))
+    assert short(desk.take("A"), "reason") == [("C", "T")]
+
+
+def test_orders_for_auctions_take_part_in_theirs_alone(desk: Desk) -> None:
+    letters = {"O": "auction-open", "C": "auction-close", "H": "auction-halt"}
+    for ref, (cross, phase) in enumerate(letters.items(), 1):
+        desk.apply(Phase(0, "ACME", "continuous"))
+        desk.send("A", enter(ref, cross_type=cross, time_in_force="3", display="N"))
+        desk.apply(Phase(0, "ACME", phase))  # type: ignore[arg-type]
+        desk.rest("S", 30, 1_000)
+        desk.apply(Phase(0, "ACME", "continuous"))
+        told = short(desk.take("A"), "liquidity_flag", "quantity", "reason")
+        assert told == [("A", 100), ("E", cross, 30), ("C", 70, "Z")]
+
+
+# -- rejections ------------------------------------------------------------------------------------------------------
+
+WRONG = [
+    ({"symbol": "NOPE"}, RejectReason.INVALID_SYMBOL),
+    ({"symbol": "TOOLONGN"}, RejectReason.INVALID_SYMBOL),
+    ({"side": "X"}, RejectReason.INVALID_SIDE),
+    ({"quantity": 0}, RejectReason.INVALID_QUANTITY),
+    ({"quantity": 1_000_000}, RejectReason.INVALID_QUANTITY),
+    ({"symbol": "LOTS", "quantity": 15}, RejectReason.INVALID_QUANTITY),
+    ({"price": 0}, RejectReason.INVALID_PRICE),
+    ({"price": 100_050}, RejectReason.INVALID_PRICE),
+    ({"symbol": "LOTS", "price": 100_100}, RejectReason.INVALID_PRICE),
+    ({"display": "Q"}, RejectReason.INVALID_DISPLAY),
+    ({"display": "Z"}, RejectReason.INVALID_DISPLAY),
+    ({"capacity": "X"}, RejectReason.OTHER),
+    ({"time_in_force": "9"}, RejectReason.OTHER),
+    ({"time_in_force": "6"}, RejectReason.OTHER),
+    ({"time_in_force": "6", "options": {Option.EXPIRE_TIME: 1}}, RejectReason.OTHER),
+    ({"inter_market_sweep_eligibility": "X"}, RejectReason.ISO_NOT_ALLOWED),
+    ({"cross_type": "R"}, RejectReason.RETAIL_NOT_ALLOWED),
+    ({"cross_type": "S"}, RejectReason.INVALID_CROSS_ORDER),
+    ({"options": {Option.MINIMUM_QUANTITY: 5}}, RejectReason.INVALID_MINIMUM_QUANTITY),
+    ({"options": {Option.MINIMUM_QUANTITY: 500}, "time_in_force": "3"}, RejectReason.INVALID_MINIMUM_QUANTITY),
+    ({"options": {Option.MINIMUM_QUANTITY: 5}, "cross_type": "O"}, RejectReason.INVALID_MINIMUM_QUANTITY),
+    ({"options": {Option.MAX_FLOOR: 5}, "display": "N"}, RejectReason.INVALID_MAX_FLOOR),
+    ({"options": {Option.MAX_FLOOR: 5}, "time_in_force": "3"}, RejectReason.INVALID_MAX_FLOOR),
+    ({"options": {Option.MAX_FLOOR: 15}, "symbol": "LOTS"}, RejectReason.INVALID_MAX_FLOOR),
+    ({"options": {Option.RANDOM_RESERVES: 5}}, RejectReason.INVALID_MAX_FLOOR),
+    ({"options": {Option.PRICE_TYPE: "P"}}, RejectReason.PEGGING_NOT_ALLOWED),
+    ({"options": {Option.PEG_OFFSET: -5}}, RejectReason.PEGGING_NOT_ALLOWED),
+    ({"options": {Option.DISCRETION_PRICE: 5}}, RejectReason.RISK_ORDER_TYPE),
+    ({"options": {Option.DISCRETION_PRICE_TYPE: "L"}}, RejectReason.RISK_ORDER_TYPE),
+    ({"options": {Option.DISCRETION_PEG_OFFSET: 5}}, RejectReason.RISK_ORDER_TYPE),
+    ({"options": {Option.ROUTE: "SCAN"}}, RejectReason.ROUTING_NOT_ALLOWED),
+    ({"options": {Option.HANDLE_INSTRUCTION: "I"}}, RejectReason.OTHER),
+    ({"options": {Option.POST_ONLY: "X"}}, RejectReason.OTHER),
+    ({"options": {Option.POST_ONLY: "P"}, "time_in_force": "3"}, RejectReason.RISK_ORDER_TYPE),
+    ({"options": {Option.BBO_WEIGHT: "1"}}, RejectReason.OTHER),
+    ({"options": {Option.DISPLAY_QUANTITY: 1}}, RejectReason.OTHER),
+]
+
+
+@pytest.mark.parametrize(("values", "reason"), WRONG)
+def test_what_the_market_does_not_have_is_rejected_with_the_reason_for_it(
+    desk: Desk, values: dict[str, Any], reason: RejectReason
+) -> None:
+    assert rejected(desk.ask("A", enter(1, **values))) == reason
+    assert short(desk.ask("A", enter(2)), "cl_ord_id") == [("A", "c2")]
+
+
+HARMLESS = [
+    {"time_in_force": "5"},
+    {"time_in_force": "E"},
+    {"display": "A"},
+    {"inter_market_sweep_eligibility": "Y"},
+    {"options": {Option.PRICE_TYPE: "L", Option.CUSTOMER_TYPE: "R", Option.TRADE_NOW: "Y", Option.GROUP_ID: 5}},
+    {"options": {Option.SHARES_LOCATED: "Y", Option.ROUTE: "", Option.HANDLE_INSTRUCTION: ""}},
+    {"side": "T"},
+    {"side": "E"},
+]
+
+
+@pytest.mark.parametrize("values", HARMLESS)
+def test_what_makes_no_difference_here_is_taken_and_said_again(desk: Desk, values: dict[str, Any]) -> None:
+    (told,) = desk.ask("A", enter(1, **values))
+    assert told.options == values.get("options", {})
+    assert told.fields.items() >= {name: value for name, value in values.items() if name != "options"}.items()
+
+
+def test_options_of_unknown_tags_end_the_session(desk: Desk) -> None:
+    request = enter(1)[:-2] + b"\x00\x03\x02\x63x"
+    assert "was tag 99" in desk.send("A", request)
+    assert desk.take("A") == []
+
+
+def test_the_markets_refusals_have_their_words() -> None:
+    desk = Desk()
+    desk.open("A", limits=AccountLimits(requests_per_s=1))
+    assert rejected(desk.ask("A", enter(1), enter(2))[1:]) == RejectReason.RISK_PORT_RATE
+    desk.open("B", limits=AccountLimits(open_orders=1))
+    assert rejected(desk.ask("B", enter(1), enter(2))[1:]) == RejectReason.RISK_EXPOSURE
+    desk.open("C", limits=AccountLimits(order_notional=1_000 * 99))
+    assert rejected(desk.ask("C", enter(1))) == RejectReason.EXCEEDS_NOTIONAL
+    desk.apply(Phase(0, "ACME", "halted"))
+    assert rejected(desk.ask("C", enter(2))) == RejectReason.HALTED
+    desk.apply(Phase(0, "ACME", "closed"))
+    assert rejected(desk.ask("C", enter(3))) == RejectReason.DESTINATION_CLOSED
+    account = desk.market.account_named("C")
+    assert account is not None
+    desk.apply(Kill(0, account.index, True))
+    told = desk.ask("C", enter(4))
+    assert told[0].fields["cl_ord_id"] == "c4"
+    assert rejected(told) == RejectReason.FIRM_NOT_AUTHORIZED
+
+
+def test_cancels_by_others_have_their_reasons(desk: Desk) -> None:
+    reasons = [(MarketReason.SUPERVISORY, "S"), (MarketReason.DISCONNECT, "Z"), (MarketReason.USER, "U")]
+    for ref, (reason, letter) in enumerate(reasons, 1):
+        desk.send("A", enter(ref))
+        desk.take("A")
+        desk.apply(MassCancel(0, 1, "", reason))
+        assert short(desk.take("A"), "reason") == [("C", letter)]
+
+
+def test_every_reason_of_the_market_has_a_word() -> None:
+    assert REJECTED_5.keys() == REJECTED_42.keys() == set(RefuseReason)
+    assert CANCELED_5.keys() == CANCELED_42.keys() == set(MarketReason)
+
+
+def test_the_days_end_is_said(desk: Desk) -> None:
+    desk.apply(Phase(0, "", "closed"))
+    assert short(desk.take("A"), "event_code") == [("S", "E")]
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------
+
+ODD = [
+    enter(70, "T"),
+    enter(5),
+    enter(70, price=100_050),
+    enter(70, symbol="LOTS", price=100_500, quantity=50),
+    enter(70, display="N"),
+    enter(70, quantity=0),
+    enter(70, quantity=1_000_000),
+    enter(70, price=2_000_000_000),
+    enter(70, side="X"),
+    enter(70, symbol="NOPE"),
+    enter(70, options={Option.POST_ONLY: "P"}),
+    cancel(3),
+    replace(3, 70),
+    b"Q",
+    b"?",
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 65, 199])
+def test_many_orders_in_one_piece_do_what_they_do_one_by_one(odd: bytes, at: int) -> None:
+    orders = [enter(n + 1 + (n >= 69), "BS"[n % 3 == 0], 10 + n % 7, 100_000 + 100 * (n % 5)) for n in range(200)]
+    orders.insert(at, odd)
+    together, single = Desk(), Desk()
+    for desk in (together, single):
+        desk.open("A")
+    reason = together.send("A", *orders)
+    for order in orders:
+        if single.send("A", order):
+            break
+        single.time_ns -= 999
+    assert bool(reason) == (odd == b"?")
+    assert together.raw("A") == single.raw("A")
+    single.market.inputs = together.market.inputs
+    assert together.market.state_hash() == single.market.state_hash()
