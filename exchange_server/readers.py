@@ -92,6 +92,8 @@ class Reader:
             self.tail.paused = True
             transport.unregisterProducer()
         if flush:
+            if self.tail is not None:
+                self.tail.finish_record()
             if last_words:
                 transport.write(last_words)
             transport.loseConnection()

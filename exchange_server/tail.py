@@ -28,6 +28,12 @@ class Records(Protocol):
     def read(self, offset: int, limit_bytes: int) -> bytes:
         """Whole records from an offset on, as many as fit into the limit."""
 
+    def piece(self, offset: int, limit_bytes: int) -> bytes:
+        """What comes next at an offset, at least a byte if there is more; it may end inside a record."""
+
+    def rest_of_record(self, offset: int) -> bytes:
+        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+
 
 class Sink(Protocol):
     """The part of a transport that a tail writes to."""
@@ -92,12 +98,19 @@ class Tail:
     def pump(self, now_s: float) -> None:
         """Read on until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
-            chunk = self.records.read(self.offset, CHUNK_BYTES)
+            chunk = self.records.piece(self.offset, CHUNK_BYTES)
             self.offset += len(chunk)
             self.written_s = now_s
             # Within the allowance of where it now is: a reader that catches up is not cut for where it came from.
             self._allowance_bytes = min(self._allowance_bytes, self.lag_bytes + self._lag_limit_bytes)
             self._sink.write(chunk if self.lag_bytes else chunk + self._heartbeat())
+
+    def finish_record(self) -> None:
+        """Send what is missing of a record that was begun, so that something else can be said behind it."""
+        rest = self.records.rest_of_record(self.offset)
+        if rest:
+            self.offset += len(rest)
+            self._sink.write(rest)
 
     def beat(self, now_s: float) -> None:
         """Send a heartbeat, if the reader has everything else."""

@@ -149,6 +149,15 @@ class NumberedFile(ABC):
         chunk = self._disk.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
         return chunk[: self._skip(chunk, len(chunk))[0]]
 
+    def piece(self, offset: int, limit_bytes: int) -> bytes:
+        """What a reader is sent next that is at an offset: whole records, unless that costs (see `rest_of_record`)."""
+        return self.read(offset, limit_bytes)
+
+    def rest_of_record(self, offset: int) -> bytes:
+        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+        del offset
+        return b""
+
     def release(self) -> None:
         """Give the descriptor back; the next use opens the file again."""
         if self._fd >= 0:
@@ -172,7 +181,27 @@ class LineFile(NumberedFile):
 
 
 class PacketFile(NumberedFile):
-    """Records begin with their length in two big-endian bytes, which count what follows them."""
+    """Records begin with their length in two big-endian bytes, which count what follows them.
+
+    Looking for their ends is a step for each; so whoever only passes them on takes `piece`s, which end anywhere.
+    """
+
+    def piece(self, offset: int, limit_bytes: int) -> bytes:
+        """Bytes from an offset on."""
+        return self._disk.pread(self._descriptor(), min(limit_bytes, self.size_bytes - offset), offset)
+
+    def rest_of_record(self, offset: int) -> bytes:
+        """What is missing of the record in which an offset lies: nothing at the beginning of one."""
+        if offset == self.size_bytes:
+            return b""
+        at = self._offsets[bisect_right(self._offsets, offset) - 1]
+        while at < offset:
+            chunk = self._disk.pread(self._descriptor(), _SCAN_BYTES, at)
+            end = 0
+            while at + end < offset and end + 2 <= len(chunk):
+                end += 2 + (chunk[end] << 8 | chunk[end + 1])
+            at += end
+        return self._disk.pread(self._descriptor(), at - offset, offset)
 
     def _skip(self, chunk: bytes, most: int) -> tuple[int, int]:
         end = records = 0

@@ -127,3 +127,10 @@ class Snapshot:
         """The packets of the slice that begins there."""
         del limit_bytes  # a slice is less than any
         return self._chunks[bisect_right(self._offsets, offset) - 1]
+
+    piece = read
+
+    def rest_of_record(self, offset: int) -> bytes:
+        """Nothing: pieces end with packets."""
+        del offset
+        return b""

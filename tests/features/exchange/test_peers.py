@@ -93,6 +93,11 @@ class Kept:
     def read(self, offset: int, limit_bytes: int) -> bytes:
         return self._data[offset : offset + limit_bytes]
 
+    piece = read
+
+    def rest_of_record(self, offset: int) -> bytes:
+        raise AssertionError(f"expected whole records, was {offset}")
+
 
 def test_row_40_itchfeed_decodes_every_message_that_is_sent() -> None:
     ours: list[bytes] = []

@@ -85,3 +85,21 @@ def test_more_streams_than_descriptors_lose_nothing(tmp_path: Path) -> None:
     assert sum(streams.get(name).records._fd >= 0 for name in names) <= 4
     assert all(streams.get(name).records.read(0, 100) == b"0\n1\n2\n" for name in names)
     streams.close()
+
+
+def test_a_piece_may_end_inside_a_packet_and_its_rest_is_known(tmp_path: Path) -> None:
+    packets = PacketFile(tmp_path / "packets", index_limit=4)
+    fill(packets, 30)
+    ends = {packets.offset_of(number) for number in range(1, packets.next_number + 1)}
+    whole = (tmp_path / "packets").read_bytes()
+    for offset in [*range(400), *range(9_990, 10_100), *range(packets.size_bytes - 50, packets.size_bytes + 1)]:
+        end = min(end for end in ends if end >= offset)
+        assert packets.piece(offset, 7) == whole[offset : offset + 7]
+        assert packets.rest_of_record(offset) == whole[offset:end]
+
+
+def test_lines_are_passed_on_whole(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "lines")
+    fill(lines, 1)
+    assert lines.piece(0, 11) == b"1\n2\n3\n4\n5\n"
+    assert lines.rest_of_record(4) == b""
