@@ -17,7 +17,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate lint format bench bench-ingest bench-views bench-engine doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate lint format bench bench-ingest bench-views bench-engine bench-exchange doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -67,6 +67,9 @@ bench-views: setup ## run the benchmark of the views alone, about 25 minutes; BE
 
 bench-engine: setup ## run the benchmark of the engine, its state and the express lane; BENCH_QUICK=1 for a short run
 	@$(PY) -m bench engine
+
+bench-exchange: setup ## run the benchmark of the exchange beside books from PyPI; BENCH_QUICK=1 for a short run
+	@$(PY) -m bench exchange
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor

@@ -16,6 +16,7 @@ BENCHMARKS: Final = {
     "flowthrough": "bench.flowthrough",
     "views": "bench.views",
     "engine": "bench.engine.benchmark",
+    "exchange": "bench.exchange.benchmark",
 }
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.")
 """In the names of figures that the benchmark has shown in a table of its own."""

@@ -1,0 +1,45 @@
+"""Our book in process, on the flow that the peers get: silent, and with every message encoded as ITCH."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bench.exchange.flow import CANCEL, Request
+from deltabook.wire.symbols import Instrument
+from exchange_server.matching import Book, FeedEncoder, Order
+
+__all__ = ["run_book"]
+
+INSTRUMENT: Final = Instrument("ACME", "0.01", "1", 10_000)
+
+
+def run_book(feed: FeedEncoder, filling: Sequence[Request], requests: Sequence[Request], turn: int = 1_000) -> float:
+    """Seconds for the requests. Orders are made inside the time that is taken, as the peers make theirs; what the
+    encoder has is taken (and dropped) every so many requests, as an exchange does once a turn of its reactor."""
+    book = Book(1, INSTRUMENT.symbol, feed)
+    _drive(book, filling)
+    feed.take()
+    pieces = [requests[start : start + turn] for start in range(0, len(requests), turn)]
+    gc.collect()
+    gc.freeze()
+    try:
+        start = time.perf_counter()
+        for piece in pieces:
+            _drive(book, piece)
+            feed.take()
+        return time.perf_counter() - start
+    finally:
+        gc.unfreeze()
+
+
+def _drive(book: Book, requests: Sequence[Request]) -> None:
+    enter: Callable[[Order], object] = book.enter
+    cancel: Callable[[int], object] = book.cancel
+    for kind, order_id, side, price, volume in requests:
+        if kind == CANCEL:
+            cancel(order_id)
+        else:
+            enter(Order(order_id, order_id, 1, "S" if side else "B", price, volume, 7))

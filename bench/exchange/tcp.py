@@ -1,0 +1,116 @@
+"""The exchange as a process, with OUCH sessions that send and listeners that hear its ITCH feed."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from bench.exchange.crowd import PASSWORD
+from bench.exchange.load_process import Job, Result
+from bench.report import Record, record
+from exchange_server.logins import hash_password
+
+__all__ = ["measure_tcp"]
+
+_USERS: Final = ("ALPHA", "BRAVO", "CHARLY", "DELTA")
+_SYMBOL: Final = "ACME"
+_TIMEOUT_S: Final = 600
+
+
+@contextmanager
+def _exchange(folder: Path, fsync: str) -> Iterator[dict[str, int]]:
+    """An exchange without flow of its own; gives its ports."""
+    users = folder / "users.toml"
+    secret = hash_password(PASSWORD)
+    users.write_text(
+        "".join(
+            f'[[user]]\nname = "{name}"\nbroker = {number}\nprotocol = "ouch5"\npassword = "{secret}"\n'
+            for number, name in enumerate(_USERS, 1)
+        ),
+        "utf-8",
+    )
+    users.chmod(0o600)
+    command = [sys.executable, "-m", "deltabook", "exchange", "--dir", str(folder / "exchange"), "--agents", "none"]
+    command += ["--instruments", _SYMBOL, "--port", "none", "--itch-port", "0", "--ouch-port", "0"]
+    command += ["--users", str(users), "--fsync", fsync, "--status-interval", "0", "--exit-with-stdin"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["ports"]
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _load(job: Job) -> Result:
+    command = [sys.executable, "-m", "bench.exchange.load_process"]
+    done = subprocess.run(
+        command, input=msgspec.json.encode(job) + b"\n", capture_output=True, check=False, timeout=_TIMEOUT_S
+    )
+    if done.returncode:
+        raise RuntimeError(f"expected a load that ends, was {done.stderr.decode()[-1_000:]}")
+    return msgspec.json.decode(done.stdout, type=Result)
+
+
+def _run(job: Job, fsync: str) -> Result:
+    with tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder, _exchange(Path(folder), fsync) as ports:
+        return _load(msgspec.structs.replace(job, ouch_port=ports["ouch"], itch_port=ports["itch"]))
+
+
+def _pipelined(orders: int, listeners: int, sessions: int) -> Job:
+    return Job(0, 0, list(_USERS[:sessions]), _SYMBOL, listeners, orders)
+
+
+def _rates(job: Job, fsync: str, runs: int) -> list[float]:
+    return [result.orders / result.seconds for result in (_run(job, fsync) for _ in range(runs))]
+
+
+def _latencies(orders: int, listeners: int, fsync: str, runs: int) -> list[list[float]]:
+    job = Job(0, 0, [_USERS[0]], _SYMBOL, listeners, orders, in_flight_one=True)
+    return [_run(job, fsync).latencies_us for _ in range(runs)]
+
+
+def measure_tcp(quick: bool) -> list[Record]:
+    """``exchange.tcp.*``: orders a second through everything, and how long one order takes."""
+    runs, orders, pings = (1, 40_000, 2_000) if quick else (5, 600_000, 20_000)
+    _allow_files()
+    what = "OUCH 5.0 in, matched, journalled, ITCH out to 16 listeners; half of the orders execute"
+    records = [
+        record("exchange.tcp.orders_per_s", _rates(_pipelined(orders, 16, 4), "interval", runs), "orders/s", what),
+        record(
+            "exchange.tcp.one_session.orders_per_s", _rates(_pipelined(orders, 16, 1), "interval", runs), "orders/s"
+        ),
+        record("exchange.tcp.no_listener.orders_per_s", _rates(_pipelined(orders, 0, 4), "interval", runs), "orders/s"),
+        record("exchange.tcp.always.orders_per_s", _rates(_pipelined(orders, 16, 4), "always", runs), "orders/s"),
+    ]
+    many = _pipelined(orders // 20, 1_000, 4)
+    results = [_run(many, "interval") for _ in range(runs)]
+    records.append(
+        record("exchange.tcp.listeners_1000.orders_per_s", [r.orders / r.seconds for r in results], "orders/s")
+    )
+    sent = [1_000 * r.feed_bytes / r.seconds / 1e6 for r in results]
+    records.append(record("exchange.tcp.listeners_1000.mb_per_s", sent, "MB/s"))
+    for fsync, name in (("interval", "exchange.tcp"), ("always", "exchange.tcp.always")):
+        took = _latencies(pings, 16, fsync, runs)
+        for percent in (50, 99):
+            values = [float(np.percentile(run, percent)) for run in took]
+            records.append(record(f"{name}.p{percent}_us", values, "us", "one order in flight, 16 listeners"))
+    return records
+
+
+def _allow_files() -> None:
+    """A thousand listeners need as many descriptors, here and in the processes that this one starts."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8_192 if hard == resource.RLIM_INFINITY else min(8_192, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
