@@ -11,6 +11,7 @@ import itch_book
 import pytest
 
 from deltabook.wire.itch import decode_message, frame
+from exchange_server.journal import PacketFile
 from exchange_server.nasdaq.itch import export
 from tests.generators.itch_book import ItchBook, messages_of
 from tests.generators.itch_peers import ItchMarket, PeerBook
@@ -50,9 +51,10 @@ def test_row_39_itch_book_has_the_same_touch_after_every_request_and_the_same_tr
 
 
 def test_row_39_itch_book_reads_our_daily_file_to_the_same_trades_and_touch(tmp_path: Path) -> None:
-    ours, records = ItchMarket(7), Kept()
+    ours, records = ItchMarket(7), PacketFile(tmp_path / "feed.itch")
     for _ in range(2_000):
-        records.append(ours.step())
+        packets = ours.step()
+        records.append(packets, sum(1 for _ in messages_of(packets)))
     path = tmp_path / "day.itch"
     with path.open("wb") as file:
         assert export(records, file) == records.next_number - 1
@@ -70,33 +72,6 @@ def test_row_39_itch_book_reads_our_daily_file_to_the_same_trades_and_touch(tmp_
     assert feed.stats is not None
     assert feed.stats["messages"] == records.next_number - 1
     assert feed.stats["live_orders"] == len(ours.displayed())
-
-
-class Kept:
-    """Packets in memory, as a stream's records."""
-
-    def __init__(self) -> None:
-        self._data = b""
-        self.next_number = 1
-
-    def append(self, packets: bytes) -> None:
-        self._data += packets
-        self.next_number += sum(1 for _ in messages_of(packets))
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self._data)
-
-    def offset_of(self, number: int) -> int:
-        raise ValueError(f"expected to be read from the beginning, was {number}")
-
-    def read(self, offset: int, limit_bytes: int) -> bytes:
-        return self._data[offset : offset + limit_bytes]
-
-    piece = read
-
-    def rest_of_record(self, offset: int) -> bytes:
-        raise AssertionError(f"expected whole records, was {offset}")
 
 
 def test_row_40_itchfeed_decodes_every_message_that_is_sent() -> None:

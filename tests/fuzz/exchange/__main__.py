@@ -10,62 +10,14 @@ Rounds run in processes of their own; one that ends without an answer, or gives 
 
 from __future__ import annotations
 
-import faulthandler
-import multiprocessing
 import os
 import sys
 import time
-import traceback
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from itertools import count
 
 import click
 
-from tests.fuzz.exchange.driver import Round, run_round, target_of
+from tests.fuzz.exchange.driver import fuzz, run_round, target_of
 from tests.fuzz.exchange.floor import TARGETS
-
-_ROUND_SECONDS = 120.0
-"""How long a round may take; most take one or two."""
-
-
-def _guarded(target: str, seed: int) -> Round | str:
-    """A round in a process; what went wrong in words. A hang ends the process with a traceback."""
-    faulthandler.dump_traceback_later(_ROUND_SECONDS, exit=True)
-    try:
-        return run_round(target, seed)
-    except Exception:  # noqa: BLE001 - whatever it is, the report is about it
-        return traceback.format_exc()
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-
-
-def _fuzz(target: str, start: int, seconds: float, jobs: int) -> tuple[list[Round], list[str]]:
-    rounds: list[Round] = []
-    failures: list[str] = []
-    until, seeds = time.monotonic() + seconds, count(start)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        busy: dict[Future[Round | str], tuple[str, int]] = {}
-        while True:
-            while len(busy) < jobs and time.monotonic() < until:
-                seed = next(seeds)
-                which = target or target_of(seed)
-                busy[pool.submit(_guarded, which, seed)] = which, seed
-            if not busy:
-                return rounds, failures
-            done, _ = wait(busy, return_when=FIRST_COMPLETED)
-            for future in done:
-                which, seed = busy.pop(future)
-                try:
-                    found = future.result()
-                except BrokenProcessPool:
-                    failures.append(f"{which} {seed}: its process ended, or another's: {sorted(busy.values())}")
-                    return rounds, failures
-                if isinstance(found, Round):
-                    rounds.append(found)
-                else:
-                    failures.append(found)
 
 
 @click.command()
@@ -80,7 +32,7 @@ def main(seconds: float, start: int, jobs: int, target: str, seed: int | None) -
         click.echo(str(run_round(target or target_of(seed), seed)))
         return
     begun = time.monotonic()
-    rounds, failures = _fuzz(target, start, seconds, jobs)
+    rounds, failures = fuzz(target, start, seconds, jobs)
     for failure in failures:
         click.echo(f"{failure}\n{'-' * 100}")
     for which in TARGETS:

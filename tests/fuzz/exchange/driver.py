@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
+import multiprocessing
+import time
+import traceback
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,12 +16,14 @@ import msgspec
 
 from tests.fuzz.exchange.floor import TARGETS, FuzzFloor
 
-__all__ = ["ROUND_MESSAGES", "Round", "run_round", "target_of"]
+__all__ = ["ROUND_MESSAGES", "Round", "fuzz", "run_round", "target_of"]
 
 ROUND_MESSAGES = 20_000
 """Messages of a round: so many that its journal, its feed and its books get long, and few enough to run again."""
 
 _CHECK_EVERY = 50
+_ROUND_SECONDS = 120.0
+"""How long a round may take; most take one or two."""
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -54,3 +63,43 @@ def run_round(target: str, seed: int, messages: int = ROUND_MESSAGES) -> Round:
             raise
         market = floor.exchange.market
         return Round(target, seed, floor.messages, floor.closed, market.orders, market.trades)
+
+
+def _guarded(target: str, seed: int) -> Round | str:
+    """A round in a process; what went wrong in words. A hang ends the process with a traceback."""
+    faulthandler.dump_traceback_later(_ROUND_SECONDS, exit=True)
+    try:
+        return run_round(target, seed)
+    except Exception:  # noqa: BLE001 - whatever it is, the report is about it
+        return traceback.format_exc()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def fuzz(target: str, start: int, seconds: float, jobs: int) -> tuple[list[Round], list[str]]:
+    """Rounds of the seeds from ``start`` on until the time is over; and what went wrong."""
+    rounds: list[Round] = []
+    failures: list[str] = []
+    until, seeds = time.monotonic() + seconds, count(start)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        busy: dict[Future[Round | str], tuple[str, int]] = {}
+        while True:
+            while len(busy) < jobs and time.monotonic() < until:
+                seed = next(seeds)
+                which = target or target_of(seed)
+                busy[pool.submit(_guarded, which, seed)] = which, seed
+            if not busy:
+                return rounds, failures
+            done, _ = wait(busy, return_when=FIRST_COMPLETED)
+            for future in done:
+                which, seed = busy.pop(future)
+                try:
+                    found = future.result()
+                except BrokenProcessPool:
+                    failures.append(f"{which} {seed}: its process ended, or another's: {sorted(busy.values())}")
+                    return rounds, failures
+                if isinstance(found, Round):
+                    rounds.append(found)
+                else:
+                    failures.append(found)
