@@ -57,6 +57,7 @@ class Exchange:
         self.snapshot_time_ns = 0
         """Market time of the last of them."""
         self._private: dict[int, Stream] = {}
+        self._failure = ""
         self.market = self._recover(encoders)
         self._append = journal.inputs.append
         self._apply = self.market.apply
@@ -95,15 +96,15 @@ class Exchange:
 
     def _replay(self, market: Market, after: int) -> None:
         apply = market.apply
-        unwritten = 0
+        untold = 0
         for number, batch in self.journal.reader.batches(after):
             for item in batch:
                 apply(item)
             self.inputs = number + len(batch) - 1
-            unwritten += len(batch)
-            if unwritten >= _RECOVERY_INPUTS:
+            untold += len(batch)
+            if untold >= _RECOVERY_INPUTS:
                 self._tell()
-                unwritten = 0
+                untold = 0
         self._tell()
 
     def _report(self, begin: int) -> None:
@@ -145,21 +146,26 @@ class Exchange:
         """Journal, apply and tell a batch; returns what the market says of each input.
 
         Raises `JournalError` if it cannot be written: the exchange must end then. Nobody has been told of anything that
-        is not in the journal.
+        is not in the journal. After any error nothing more is taken.
         """
         if not batch:
             return []
         self._append(batch)
         self.inputs += len(batch)
         apply = self._apply
-        results = [apply(item) for item in batch]
         try:
+            results = [apply(item) for item in batch]
             self._tell()
-        except JournalError as error:
-            # A stream lacks what it should hold: whatever was told behind that would leave a gap.
-            self._append = partial(_refuse, error)
+        except BaseException as error:
+            # What was said lacks something that the journal has: whatever came behind that would leave a gap.
+            self._failure = f"{type(error).__name__}: {error}"
+            self._append = self._refuse
             raise
         return results
+
+    def _refuse(self, batch: Sequence[AnyInput]) -> NoReturn:
+        """Take no inputs any more."""
+        raise JournalError(f"expected an exchange that can go on, was one that failed earlier: {self._failure}")
 
     def _tell(self) -> None:
         """Hand out what was said since the last time: first the feed, then to each account its own."""
@@ -197,6 +203,8 @@ class Exchange:
         That raises `JournalError` if it cannot be written; then there is none, and the exchange can go on if its inputs
         can still be written. What follows in the journal goes to a segment of its own.
         """
+        if self._failure:
+            self._refuse(())
         if self.inputs == self.snapshot_inputs:
             return _nothing
         journal = self.journal
@@ -226,11 +234,6 @@ def _needed(snapshot: Snapshot, encoders: Mapping[str, FeedEncoder]) -> dict[str
     """The positions of the streams that are written now: a form of the feed that is not is left as it is."""
     feeds = {feed_name(form) for form in encoders}
     return {name: at for name, at in snapshot.streams.items() if name in feeds or name.startswith(PRIVATE)}
-
-
-def _refuse(failure: JournalError, batch: Sequence[AnyInput]) -> NoReturn:
-    """Take no inputs any more."""
-    raise JournalError(f"expected an exchange that can write, was one that failed earlier: {failure}")
 
 
 def _nothing() -> None:

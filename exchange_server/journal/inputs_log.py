@@ -151,7 +151,7 @@ class InputsLog:
             self._names_unsynced = True
             self._files.append(descriptor)
             data = encoded_head(head, self._position - self._synced)
-            self._disk.pwrite(descriptor, data, 0)
+            self._pwrite(descriptor, data, 0)
         except OSError as error:
             self._fail(error)
         self._path, self._fd, self._start, self._position = path, descriptor, head.start, head.start + len(data)

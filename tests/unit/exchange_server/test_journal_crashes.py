@@ -17,10 +17,11 @@ import pytest
 from exchange_server.errors import JournalError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import FsyncPolicy
+from exchange_server.journal.verification import verify
 from tests.generators.descriptor_disk import DescriptorDisk, StoppedError, keep_all, keep_none
-from tests.generators.journals import open_exchange, random_inputs
+from tests.generators.journals import make_outputs, open_exchange, random_inputs
 
-RULES, INPUTS = random_inputs(11, 77)
+RULES, INPUTS = random_inputs(11, 56)
 PATH = Path("/exchange")
 BATCH = 7
 POLICIES: tuple[FsyncPolicy, ...] = ("always", "interval", "never")
@@ -99,9 +100,12 @@ def check(disk: DescriptorDisk, run: Run, at_least: int, *, feed_stays: bool) ->
     if feed_stays:
         feed = STREAMS[exchange.inputs][f"{PATH}/feed.lines"]
         assert feed[run.began_bytes :].startswith(run.told), where
+    exchange.snapshot()
     exchange.close()
     again.go()
     assert streams_of(disk) == STREAMS[len(INPUTS)]
+    if run.answered % 3 == 0:
+        assert verify(PATH, make_outputs, disk).problems == ()
 
 
 def stopped_runs(policy: FsyncPolicy) -> Iterator[tuple[DescriptorDisk, Run]]:
@@ -115,7 +119,7 @@ def stopped_runs(policy: FsyncPolicy) -> Iterator[tuple[DescriptorDisk, Run]]:
         except StoppedError:
             yield disk, run
         else:
-            assert steps > 60
+            assert steps > 50
             return
 
 
@@ -191,4 +195,35 @@ def test_a_sync_that_fails_is_the_end_too() -> None:
         exchange.journal.sync()
     disk.failing = lambda operation, path: 0
     with pytest.raises(JournalError, match="Input/output error"):
+        exchange.submit(INPUTS[BATCH : 2 * BATCH])
+
+
+@pytest.mark.parametrize("name", ["feed.lines", "text:1.lines"])
+def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(name: str) -> None:
+    disk = DescriptorDisk()
+    exchange = open_exchange(PATH, RULES, disk=disk)
+    disk.failing = lambda operation, path: errno.ENOSPC if (operation, path.name) == ("write", name) else 0
+    with pytest.raises(JournalError, match=rf"expected to write /exchange/.*{name}, was No space left on device"):
+        exchange.submit(INPUTS[: 4 * BATCH])
+    disk.failing = lambda operation, path: 0
+    for attempt in (lambda: exchange.submit(INPUTS[:1]), exchange.snapshot):
+        with pytest.raises(JournalError, match="was one that failed earlier: JournalError: expected to write"):
+            attempt()
+    exchange.close()
+    again = open_exchange(PATH, RULES, disk=disk)
+    assert (again.inputs, streams_of(disk)) == (4 * BATCH, STREAMS[4 * BATCH])
+
+
+def test_after_an_error_in_the_market_nothing_more_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = open_exchange(PATH, RULES, disk=DescriptorDisk())
+    exchange.submit(INPUTS[:BATCH])
+
+    def fail(item: object) -> int:
+        raise ZeroDivisionError("a market that is wrong")
+
+    monkeypatch.setattr(exchange, "_apply", fail)
+    with pytest.raises(ZeroDivisionError):
+        exchange.submit(INPUTS[BATCH : 2 * BATCH])
+    monkeypatch.undo()
+    with pytest.raises(JournalError, match="failed earlier: ZeroDivisionError: a market that is wrong"):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])

@@ -11,8 +11,9 @@ import pytest
 
 from exchange_server.errors import JournalError
 from exchange_server.exchange import Exchange
+from exchange_server.journal.verification import verify
 from tests.generators.descriptor_disk import DescriptorDisk
-from tests.generators.journals import open_exchange, random_inputs
+from tests.generators.journals import make_outputs, open_exchange, random_inputs
 
 RULES, INPUTS = random_inputs(5, 600)
 STOPS = (150, 300, 450)
@@ -151,6 +152,23 @@ def test_without_new_inputs_there_is_no_new_snapshot(tmp_path: Path) -> None:
     exchange.snapshot()
     exchange.close()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_snapshot_that_was_begun_and_never_written_leaves_a_segment_that_the_next_one_takes(
+    tmp_path: Path, whole: tuple[str, dict[str, bytes]]
+) -> None:
+    exchange = open_exchange(tmp_path, RULES)
+    exchange.submit(INPUTS[:300])
+    exchange.begin_snapshot()
+    exchange.begin_snapshot()
+    exchange.close()
+    exchange = open_exchange(tmp_path, RULES)
+    exchange.snapshot()
+    exchange.submit(INPUTS[300:])
+    exchange.close()
+    assert (exchange.market.state_hash(), files(tmp_path)) == whole
+    found = verify(tmp_path, make_outputs)
+    assert (found.inputs, found.snapshots, found.problems) == (600, (300,), ())
 
 
 def test_the_market_goes_on_while_a_snapshot_is_written(tmp_path: Path, whole: tuple[str, dict[str, bytes]]) -> None:
