@@ -23,6 +23,7 @@ class Large(Trader):
         self._left = self._slice = 0
         self._every = max(1, settings.turns // settings.slices)
         self._wait = 0
+        self._seen_lots = 0
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Send a slice if one is due; begin another order if the last is done and enough rest was had."""
@@ -31,9 +32,10 @@ class Large(Trader):
             return
         if not self._left:
             self._begin(random)
+            self._seen_lots = view.taken_lots
             return
         price = view.ask if self._side == "B" else view.bid
-        lots = min(self._left, self._slice)
+        lots = min(self._left, self._slice if self._settings.style == "twap" else self._share(view))
         if not price or not lots:
             return
         self._left -= lots
@@ -45,3 +47,11 @@ class Large(Trader):
         lots = random.expovariate(1.0 / (self._settings.clips * self._clip_lots))
         self._left = max(1, round(lots))
         self._slice = max(1, round(lots / self._settings.slices))
+
+    def _share(self, view: View) -> int:
+        """Its part of what others have sent to take since its last slice; nothing while that is less than a lot."""
+        lots = int((view.taken_lots - self._seen_lots) * self._settings.participation)
+        if lots:
+            # Its own slice is counted as soon as it is sent.
+            self._seen_lots = view.taken_lots + min(lots, self._left)
+        return lots

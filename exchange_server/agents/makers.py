@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from exchange_server.agents.settings import MakerSettings
 from exchange_server.agents.trader import Trader
@@ -10,6 +11,9 @@ from exchange_server.agents.view import Batch, View
 from exchange_server.matching.order import Order, Side
 
 __all__ = ["Maker"]
+
+_LOOKS: Final = 6
+"""Quotes that are looked at in a turn, at most."""
 
 
 class _Quote:
@@ -30,15 +34,14 @@ class _Quote:
 class Maker(Trader):
     """One market maker: it learns the price from trades, and brings one quote after the other to where it should be.
 
-    It is never the one who takes: a quote stands behind the other side's best price. Near quotes are looked at as
-    often as far ones, but are wrong sooner, so they move more often.
+    It is never the one who takes: a quote stands behind the other side's best price. It looks at its quotes in turn,
+    and at the best first when it has learnt something.
     """
 
     def __init__(self, settings: MakerSettings, broker_id: int, clip_lots: int) -> None:
         super().__init__(range(broker_id, broker_id + 1))
         self._settings = settings
         self._believed = 0.0
-        self._seen = 0
         away, self.quotes = settings.half_spread_steps, []
         """Its rungs, best first, bid and ask in turn."""
         for _ in range(settings.levels):
@@ -57,15 +60,12 @@ class Maker(Trader):
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Move the next quote that stands wrong, or put it back if it was executed."""
         settings, step, orders = self._settings, view.step, view.book.orders
-        if not self._believed:
-            self._believed = view.mid
-        # The last trade tells more than the middle, which anybody can move for nothing.
-        self._believed += settings.learning * ((view.last or view.mid) - self._believed)
-        for _ in range(len(self.quotes)):
+        self._learn(view)
+        opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
+        for _ in range(_LOOKS):
             quote = self.quotes[self._next]
             self._next = (self._next + 1) % len(self.quotes)
             away = quote.away_steps * step
-            opinion = self._believed + random.gauss(0.0, settings.jitter_steps) * step
             if quote.side == "B":
                 price = int(opinion - away) // step * step
                 if view.ask and price >= view.ask:
@@ -82,3 +82,15 @@ class Maker(Trader):
             if abs(order.price_ticks - price) > settings.tolerance * away:
                 batch.replace(quote, order, quote.lots, price)
                 return
+
+    def _learn(self, view: View) -> None:
+        """Believe a trade that was farther away than its own best quotes: somebody knew more. One between them is the
+        noise that a maker lives on. The middle is not believed: anybody can move it for nothing."""
+        if not self._believed:
+            self._believed = view.mid
+        if view.last:
+            known = self._settings.half_spread_steps * view.step
+            surprise = view.last - self._believed
+            if abs(surprise) > known:
+                self._believed += self._settings.learning * (surprise - (known if surprise > 0 else -known))
+                self._next = 0

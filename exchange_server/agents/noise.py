@@ -67,8 +67,13 @@ class Noise(Trader):
         bid, ask, step = view.bid, view.ask, view.step
         if not (bid and ask):
             return
-        inside = int(random.random() * max(1, (ask - bid) // step)) * step
-        lots = max(1, int(self._clip_lots * (0.85 + 0.25 * random.random())))
+        inside = 0
+        if ask - bid > step and random.random() < self._settings.inside:
+            inside = (1 + int(random.random() * ((ask - bid - 1) // step))) * step
+        size = random.random()
+        if random.random() >= self._settings.odd:
+            size = 0.85 + 0.25 * size
+        lots = max(1, int(self._clip_lots * size))
         broker_id = self.some_broker(random)
         if random.random() < 0.5:
             batch.enter(self.fleeting, broker_id, "B", lots, bid + inside)

@@ -70,7 +70,7 @@ class Population:
     def act(self, random: Random, batch: Batch) -> None:
         """One trader's turn."""
         view = self.view
-        batch.symbol = view.symbol
+        batch.view = view
         phase = view.book.phase
         if phase != "continuous":
             if phase in _AUCTIONS:

@@ -39,14 +39,18 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     brokers: Count = 7
     """Broker ids that it appears under."""
     fleeting: Share = 0.2
-    """Of its turns that place an order between the best prices or at one of them."""
-    fleeting_orders: Count = 12
+    """Of its turns that place a fleeting order, or cancel one."""
+    fleeting_orders: Count = 6
     """Fleeting orders that are live at once; the oldest goes first."""
+    inside: Share = 0.5
+    """Of the fleeting orders that better the touch; the others join it."""
+    odd: Share = 0.1
+    """Of the fleeting orders that are smaller than a clip, of any size; the others are of about one."""
     market: Share = 0.14
     """Of its turns that send a market order."""
     market_clips: Positive = 0.4
     """Median of their sizes; those are log-normal."""
-    patient_orders: Count = 90
+    patient_orders: Count = 130
     """Patient orders that are live at once, on average; any of them may be cancelled at any time."""
     nearest_steps: Positive = 1.0
     """Least distance of a patient order from the middle; distances are log-uniform."""
@@ -54,14 +58,14 @@ class NoiseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Greatest distance."""
     patient_clips: Positive = 0.6
     """Median of their sizes."""
-    size_spread: Weight = 0.7
+    size_spread: Weight = 0.8
     """Standard deviation of a size's logarithm."""
 
 
 class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Market makers: ladders of quotes on both sides of what each believes the price to be."""
 
-    weight: Weight = 0.2
+    weight: Weight = 0.25
     """Share of all turns; in one a maker brings one quote to where it should stand."""
     brokers: Count = 2
     """How many there are; each is a broker of its own."""
@@ -71,14 +75,14 @@ class MakerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Distance of the first quote from the believed price."""
     growth: Positive = 1.5
     """Each level is so many times as far away as the one before."""
-    clips: Positive = 1.5
+    clips: Positive = 2.0
     """Size of the first quote."""
     clips_per_step: Weight = 0.12
     """What is added to the size for each step of distance."""
-    learning: Share = 0.35
-    """Part of the distance to the last trade's price that the believed price moves at each look."""
+    learning: Share = 0.6
+    """Part of the way that the believed price goes, at each look, to where the last trade would not surprise."""
     jitter_steps: Weight = 0.5
-    """Standard deviation of each quote's own opinion."""
+    """Standard deviation of what it is mistaken by at each look."""
     tolerance: Share = 0.4
     """Part of its distance by which a quote may be wrong before it is moved."""
 
@@ -101,15 +105,15 @@ class MomentumSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Informed traders, and the hidden value of the instrument that they know."""
 
-    weight: Weight = 0.1
+    weight: Weight = 0.07
     """Share of all turns; they pass when there is nothing to gain."""
     brokers: Count = 2
     """Broker ids that they appear under."""
     edge_steps: Weight = 1.0
     """Gain a lot from which on they trade."""
-    clips: Positive = 2.0
+    clips: Positive = 0.4
     """Largest size of an order for each step of gain."""
-    volatility_steps: Weight = 0.3
+    volatility_steps: Weight = 0.15
     """Standard deviation of the value's move in a turn, when volatility is at its median."""
     volatility_spread: Weight = 0.8
     """Standard deviation of the logarithm of volatility: clusters, and fat tails."""
@@ -129,7 +133,7 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     weight: Weight = 0.01
     """Share of all turns; in one it looks whether a slice is due."""
     style: Literal["twap", "pov"] = "twap"
-    """Equal slices over time, or a part of what others trade."""
+    """Equal slices over time, or a part of the volume."""
     clips: Positive = 60.0
     """Mean size of the whole; exponential."""
     slices: Count = 40
@@ -137,7 +141,7 @@ class LargeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     turns: Count = 100
     """Of its own turns, over which TWAP spreads the slices; and mean rest between two big orders."""
     participation: Share = 0.1
-    """POV: part of the traded volume."""
+    """POV: its part of the lots that the other agents send to take."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -171,10 +175,27 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             )
 
 
+_CALIBRATED: Final = AgentSettings(
+    noise=NoiseSettings(
+        weight=0.65, fleeting=0.92, fleeting_orders=1, inside=0.12, odd=0.12, market=0.012, market_clips=0.08,
+        patient_orders=280, nearest_steps=13, farthest_steps=800, patient_clips=2.2, size_spread=1.5,
+    ),
+    makers=MakerSettings(
+        weight=0.28, brokers=3, levels=8, half_spread_steps=1.8, growth=1.45, clips=0.8, clips_per_step=0.13,
+        learning=0.9, jitter_steps=0.6, tolerance=0.7,
+    ),
+    momentum=MomentumSettings(weight=0.005, threshold_steps=4, clips=1),
+    value=ValueSettings(
+        weight=0.06, edge_steps=1, clips=1, volatility_steps=0.027, volatility_spread=1.4, volatility_turns=1000,
+        jumps=1e-5, jump_steps=25,
+    ),
+    large=LargeSettings(weight=0.005, clips=40, slices=40, turns=100),
+)  # fmt: skip
+
 PRESETS: Final[Mapping[str, AgentSettings]] = MappingProxyType(
     {
         "lively": AgentSettings(),
-        "calibrated": AgentSettings(),
+        "calibrated": _CALIBRATED,
     }
 )
 """By name: `lively` is a shallow book that trades a lot and leans now and then, for strategies to act on; `calibrated`

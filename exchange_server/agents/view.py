@@ -15,7 +15,7 @@ __all__ = ["Batch", "Owner", "View"]
 class View:
     """One symbol at the beginning of a batch."""
 
-    __slots__ = ("ask", "bid", "book", "last", "mid", "reference", "step", "symbol")
+    __slots__ = ("ask", "bid", "book", "last", "mid", "reference", "step", "symbol", "taken_lots")
 
     def __init__(self, book: Book, instrument: Instrument, step_bps: float) -> None:
         self.book = book
@@ -24,6 +24,8 @@ class View:
         """Ticks, as all prices here."""
         self.step = max(1, round(instrument.reference_price_ticks * step_bps / 10_000))
         """What prices move by."""
+        self.taken_lots = 0
+        """Lots of all orders so far that agents sent to take what is offered."""
         self.bid = self.ask = self.last = 0
         self.mid = 0.0
         """What the middle is, or would be: the last price it could be told from, at first the reference."""
@@ -53,12 +55,13 @@ class Owner(Protocol):
 class Batch:
     """Requests of agents that are submitted together, at times one nanosecond apart."""
 
-    __slots__ = ("_time_ns", "inputs", "owners", "symbol")
+    __slots__ = ("_time_ns", "inputs", "owners", "view")
+
+    view: View
+    """Whose symbol the next requests are for."""
 
     def __init__(self, first_ns: int) -> None:
         self._time_ns = first_ns - 1
-        self.symbol = ""
-        """Of the requests that are made next."""
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
         """By request: who is told of the order that it leaves in the book."""
@@ -66,23 +69,26 @@ class Batch:
     def enter(self, owner: Owner, broker_id: int, side: str, volume: int, price_ticks: int) -> None:
         """A limit order, whose owner is told if it rests."""
         self._time_ns = time_ns = self._time_ns + 1
-        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.symbol, side, volume, price_ticks))
+        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.view.symbol, side, volume, price_ticks))
         self.owners.append(owner)
 
     def take(self, broker_id: int, side: str, volume: int, price_ticks: int, flags: int) -> None:
         """An order that never rests, as the flags say."""
+        self.view.taken_lots += volume
         self._time_ns = time_ns = self._time_ns + 1
-        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.symbol, side, volume, price_ticks, flags))
+        self.inputs.append(Enter(time_ns, 0, broker_id, 0, self.view.symbol, side, volume, price_ticks, flags))
         self.owners.append(None)
 
     def cancel(self, order: Order) -> None:
         """An order ends."""
         self._time_ns = time_ns = self._time_ns + 1
-        self.inputs.append(Cancel(time_ns, 0, order.broker_id, 0, order.order_id, self.symbol))
+        self.inputs.append(Cancel(time_ns, 0, order.broker_id, 0, order.order_id, self.view.symbol))
         self.owners.append(None)
 
     def replace(self, owner: Owner, order: Order, volume: int, price_ticks: int) -> None:
         """An order becomes another, whose owner is told if it rests."""
         self._time_ns = time_ns = self._time_ns + 1
-        self.inputs.append(Replace(time_ns, 0, order.broker_id, 0, order.order_id, volume, price_ticks, self.symbol))
+        self.inputs.append(
+            Replace(time_ns, 0, order.broker_id, 0, order.order_id, volume, price_ticks, self.view.symbol)
+        )
         self.owners.append(owner)
