@@ -21,7 +21,6 @@ __all__ = ["Job", "Result", "main"]
 _CHUNK: Final = 1 << 20
 _PATIENCE_S: Final = 120.0
 _BEAT_S: Final = 1.0
-_TAIL_BYTES: Final = 64
 _QUIET_S: Final = 0.5
 _HEARTBEATS_BYTES: Final = 300
 """By so much listeners may differ: by heartbeats of three bytes, which each is sent when it falls silent."""
@@ -70,9 +69,10 @@ class _Session:
         self._tail = b""
 
     def take(self, chunk: memoryview) -> None:
-        # Heartbeats may come behind the last answer.
-        self._tail = (self._tail + bytes(chunk[-_TAIL_BYTES:]))[-_TAIL_BYTES:]
-        self.done = crowd.LAST_WORD in self._tail
+        # More may come behind the last answer: heartbeats, and what other sessions execute.
+        data = self._tail + bytes(chunk)
+        self.done = self.done or crowd.LAST_WORD in data
+        self._tail = data[-len(crowd.LAST_WORD) :]
 
 
 def _read_login(connection: socket.socket) -> None:
