@@ -1,0 +1,150 @@
+"""A client of OUCH 5.0 made of NASDAQ's own package alone: its sessions, and messages as the specification has them.
+
+Nothing here knows how the exchange writes or reads a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from nasdaq_protocols import ouch, soup
+from nasdaq_protocols.common import message as fields
+
+__all__ = ["Message", "OuchClient", "enter_order"]
+
+_U2, _U4, _U8 = fields.UnsignedShortBE, fields.UnsignedIntBE, fields.UnsignedLongBE
+
+
+def _text(length: int) -> Any:
+    return fields.FixedAsciiString(length=length)
+
+
+class Message(ouch.Message, app_name="exchange_ouch5"):  # type: ignore[misc, call-arg]
+    """A message of this application."""
+
+    def __init_subclass__(cls, **values: Any) -> None:
+        values["app_name"] = "exchange_ouch5"
+        super().__init_subclass__(**values)
+
+
+def _define(letter: str, direction: str, *columns: tuple[str, Any]) -> Any:
+    record = type("BodyRecord", (fields.Record,), {"Fields": [fields.Field(name, kind) for name, kind in columns]})
+    body = {"BodyRecord": record, "__module__": __name__}
+    kind: Any = type(Message)
+    return kind(f"{direction}_{letter}", (Message,), body, indicator=ord(letter), direction=direction)
+
+
+_STAMP: Final = ("timestamp", _U8)
+_REF: Final = ("user_ref_num", _U4)
+_TAIL: Final = (
+    ("side", _text(1)),
+    ("quantity", _U4),
+    ("symbol", _text(8)),
+    ("price", _U8),
+    ("time_in_force", _text(1)),
+    ("display", _text(1)),
+    ("order_reference_number", _U8),
+    ("capacity", _text(1)),
+    ("iso", _text(1)),
+    ("cross_type", _text(1)),
+    ("order_state", _text(1)),
+    ("cl_ord_id", _text(14)),
+    ("appendage_length", _U2),
+)
+
+_ENTER: Final = _define(
+    "O", "incoming", _REF, ("side", _text(1)), ("quantity", _U4), ("symbol", _text(8)), ("price", _U8),
+    ("time_in_force", _text(1)), ("display", _text(1)), ("capacity", _text(1)), ("iso", _text(1)),
+    ("cross_type", _text(1)), ("cl_ord_id", _text(14)), ("appendage_length", _U2),
+)  # fmt: skip
+_define("S", "outgoing", _STAMP, ("event_code", _text(1)))
+_define("A", "outgoing", _STAMP, _REF, *_TAIL)
+_define("U", "outgoing", _STAMP, ("orig_user_ref_num", _U4), _REF, *_TAIL)
+_define("C", "outgoing", _STAMP, _REF, ("quantity", _U4), ("reason", _text(1)))
+_define(
+    "E", "outgoing", _STAMP, _REF, ("quantity", _U4), ("price", _U8), ("liquidity_flag", _text(1)),
+    ("match_number", _U8), ("appendage_length", _U2),
+)  # fmt: skip
+_define("J", "outgoing", _STAMP, _REF, ("reason", _U2), ("cl_ord_id", _text(14)))
+_define("Q", "outgoing", _STAMP, ("next_user_ref_num", _U4))
+
+
+def enter_order(ref: int, side: str, quantity: int, price: int, symbol: str = "ACME") -> Any:
+    """A limit order for the day."""
+    order = _ENTER()
+    values = {"user_ref_num": ref, "side": side, "quantity": quantity, "symbol": symbol, "price": price}
+    for name, value in (values | {"cl_ord_id": f"id{ref}", "appendage_length": 0}).items():
+        setattr(order, name, value)
+    for name, letter in zip(("time_in_force", "display", "capacity", "iso", "cross_type"), "0YPNN", strict=True):
+        setattr(order, name, letter)
+    return order
+
+
+class OuchClient:
+    """A user; counts what it is told over all its connections, and so knows where to go on."""
+
+    def __init__(self, name: str, password: str, deadline_s: float) -> None:
+        self.told: list[bytes] = []
+        self.messages: list[Any] = []
+        """What was told, read by NASDAQ's package."""
+        self._login = name, password
+        self._deadline_s = deadline_s
+        self._session: Any = None
+        self._news = asyncio.Condition()
+        self._is_closed = False
+
+    async def connect(self, port: int, session: str = "") -> None:
+        """Log in at the message behind the last one."""
+        self._is_closed = False
+        self._session = await soup.connect_async(
+            ("127.0.0.1", port), *self._login, session, len(self.told) + 1,
+            on_msg_coro=self._on_message, on_close_coro=self._on_close,
+            client_heartbeat_interval=1, server_heartbeat_interval=3,
+        )  # fmt: skip
+
+    async def _on_message(self, packet: Any) -> None:
+        if isinstance(packet, soup.SequencedData):
+            self.told.append(packet.data)
+            length, message = Message.from_bytes(packet.data)
+            assert length == len(packet.data), f"expected {length} bytes, was {packet.data!r}"
+            self.messages.append(message)
+            async with self._news:
+                self._news.notify_all()
+
+    async def _on_close(self) -> None:
+        self._is_closed = True
+        async with self._news:
+            self._news.notify_all()
+
+    async def _wait(self, claim: Callable[[], bool]) -> None:
+        async with asyncio.timeout(self._deadline_s), self._news:
+            await self._news.wait_for(claim)
+
+    def send(self, message: Any) -> None:
+        """A request."""
+        self._session.send_unseq_data(message.to_bytes()[1])
+
+    def count(self, letter: str) -> int:
+        """Messages of a type so far."""
+        return sum(told[:1] == letter.encode() for told in self.told)
+
+    async def hear(self, letter: str, count: int) -> None:
+        """Wait until so many messages of a type have been told."""
+        await self._wait(lambda: self.count(letter) >= count or self._is_closed)
+        assert self.count(letter) >= count, "the connection ended before"
+
+    async def cut(self) -> None:
+        """Break the connection off, whatever is on its way."""
+        self._session._transport.abort()
+        await self.closed()
+
+    async def closed(self) -> None:
+        """Wait for the end of the connection."""
+        await self._wait(lambda: self._is_closed)
+
+    async def log_out(self) -> None:
+        """End the session."""
+        self._session.logout()
+        await self.closed()
