@@ -170,7 +170,8 @@ def _as_order(market: Market, book: Book, item: Recorded) -> None:
         _leave(market, book, order, known[1] - item.volume)
     else:
         _count(market, "ignored_records")
-    if order.order_id not in book.orders and order_id in market.recorded_ids:
+    known = market.recorded_ids.get(order_id)
+    if known is not None and known[0] not in book.orders:
         del market.recorded_ids[order_id]
 
 

@@ -1,68 +1,55 @@
-"""The market says and holds exactly what a slow, obvious one does."""
+"""A book keeps its invariants and its queues, whatever comes and goes."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltabook.wire import text
-from exchange_server.book import Book, Order
-from exchange_server.market import Market
-from tests.generators.market import RULES, Line, ModelMarket, Step, inputs_of, steps
+from exchange_server.matching import Book, Order, Side, Silence
+
+Step = tuple[str, int, int]
+"""B or S to enter an order at a price, or D to cancel the live order of this place; the volume."""
+
+steps: st.SearchStrategy[list[Step]] = st.lists(
+    st.tuples(st.sampled_from("BBSSD"), st.integers(97, 103), st.integers(1, 12)), max_size=200
+)
 
 
-def _feed(lines: list[str]) -> list[Line]:
-    messages = [text.parse_feed_message(line.encode()) for line in lines]
-    return [(m.order_id, m.broker_id, m.action, m.volume, m.price, m.symbol) for m in messages]
+class _Queues:
+    """What a book is, as one list that is searched for everything."""
 
+    def __init__(self) -> None:
+        self.orders: list[list[int]] = []  # id, sign (1 buys), price, volume
 
-def _private(streams: dict[int, list[str]]) -> list[Line]:
-    responses = [text.parse_response(line.encode()) for lines in streams.values() for line in lines]
-    return [(r.broker_id, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id) for r in responses]
+    def enter(self, order_id: int, sign: int, price: int, volume: int) -> None:
+        while volume:
+            others = [order for order in self.orders if order[1] != sign and sign * order[2] <= sign * price]
+            if not others:
+                self.orders.append([order_id, sign, price, volume])
+                return
+            best = min(others, key=lambda order: (sign * order[2], order[0]))
+            done = min(volume, best[3])
+            volume -= done
+            best[3] -= done
+            self.orders = [order for order in self.orders if order[3]]
 
 
 @given(steps)
 @settings(max_examples=300, deadline=None)
-def test_every_request_says_what_the_model_says_and_keeps_every_invariant(requests: list[Step]) -> None:
-    market, model = Market(RULES), ModelMarket()
-    for item in inputs_of(requests):
-        market.apply(item)
-        model.apply(item)
-        feed, private = market.take_output()
-        assert _feed(feed) == model.feed
-        assert sorted(_private(private)) == sorted(model.private)
-        assert {line.split(",")[1] for line in feed} <= {str(item.time_ns)}
-        model.feed, model.private = [], []
-        market._check()
-    held = sorted((o.order_id, o.volume) for book in market.books.values() for o in book.orders.values())
-    assert held == sorted((order["id"], order["volume"]) for order in model.resting)
-
-
-@given(steps)
-@settings(max_examples=50, deadline=None)
-def test_sequences_rise_by_one_without_holes_in_the_feed_and_in_each_private_stream(requests: list[Step]) -> None:
-    market = Market(RULES)
-    for item in inputs_of(requests):
-        market.apply(item)
-    feed, private = market.take_output()
-    for lines in [feed, *private.values()]:
-        assert [int(line.split(",", 1)[0]) for line in lines] == list(range(1, len(lines) + 1))
-
-
-@given(st.lists(st.tuples(st.sampled_from("BS"), st.integers(1, 5), st.integers(1, 9)), max_size=30), st.randoms())
-def test_a_book_keeps_its_invariants_under_adds_takes_and_removals_in_any_order(
-    orders: list[tuple[str, int, int]], random: object
-) -> None:
-    book = Book("ACME")
-    for order_id, (side, price, volume) in enumerate(orders, 1):
-        book.add(Order(order_id, 1, "B" if side == "B" else "S", price, volume))
-        book._check(crossed=True)
-    live = list(book.orders.values())
-    random.shuffle(live)  # type: ignore[attr-defined]
-    for order in live:
-        if order.volume > 1:
-            book.take(order, order.volume // 2)
-            book._check(crossed=True)
-        book.take(order, order.volume) if order.order_id % 2 else book.remove(order)
-        book._check(crossed=True)
-    assert not book and not book.bids and not book.asks  # noqa: PT018 - one claim: nothing is left
+def test_a_book_holds_what_a_list_holds(requests: list[Step]) -> None:
+    book, queues = Book(1, "ACME", Silence()), _Queues()
+    for order_id, (action, price, volume) in enumerate(requests, 1):
+        if action == "D":
+            if queues.orders:
+                gone = queues.orders.pop((price * volume) % len(queues.orders))
+                assert book.cancel(gone[0]) == gone[3]
+        else:
+            side: Side = "B" if action == "B" else "S"
+            book.enter(Order(order_id, order_id, 1, side, price, volume, 7))
+            queues.enter(order_id, 1 if action == "B" else -1, price, volume)
+        book._check()
+    held = sorted([o.order_id, 1 if o.side == "B" else -1, o.price_ticks, o.volume] for o in book.orders.values())
+    assert held == sorted(queues.orders)
+    ids = [order.order_id for order in book.resting()]
+    expected = sorted(queues.orders, key=lambda order: (-order[1], -order[1] * order[2], order[0]))
+    assert ids == [order[0] for order in expected]

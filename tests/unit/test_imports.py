@@ -26,6 +26,8 @@ RUNTIME_RANKS = {
 JAVA = "runtime.spark.java"
 """Finds a Java with the standard library alone: set-up and the doctor use it before Spark is there."""
 
+MARKET = "exchange_server.matching"
+
 
 def modules() -> list[tuple[str, Path]]:
     """Name and file of every module that is installed."""
@@ -61,6 +63,8 @@ def broken_rule(name: str, target: str) -> str | None:
         return None
     if own != other:
         return f"{own} imports nothing of {other}: they meet on wires, whose messages are in deltabook.wire"
+    if is_within(name, MARKET) and not is_within(target, MARKET):
+        return "the market is pure: it imports nothing of the exchange around it"
     if own == "runtime":
         return broken_rank(name, target)
     return None
@@ -98,11 +102,13 @@ def test_finding_a_java_needs_nothing_of_ours() -> None:
 @pytest.mark.parametrize(
     ("name", "target", "is_broken"),
     [
-        ("exchange_server.book", "runtime.state", True),
-        ("exchange_server.book", "deltabook.demo", True),
-        ("exchange_server.book", "deltabook.wire.text", False),
-        ("exchange_server.book", "exchange_server.clock", False),
-        ("algo_engine.desk", "exchange_server.book", True),
+        ("exchange_server.matching.book", "runtime.state", True),
+        ("exchange_server.matching.book", "deltabook.demo", True),
+        ("exchange_server.matching.book", "deltabook.wire.text", False),
+        ("exchange_server.matching.book", "exchange_server.matching.order", False),
+        ("exchange_server.matching.book", "exchange_server.clock", True),
+        ("exchange_server.exchange", "exchange_server.matching", False),
+        ("algo_engine.desk", "exchange_server.matching.book", True),
         ("runtime.engine.ingest", "deltabook.cli", True),
         ("runtime.formats.csv", "runtime.engine", True),
         ("runtime.engine.ingest", "runtime.spark", True),

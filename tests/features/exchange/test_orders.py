@@ -35,6 +35,11 @@ def test_row_01_limit_never_executes_beyond_its_price(desk: OrderDesk) -> None:
     desk.enter(AGENT, "S", 5, 101)
     desk.enter(AGENT, "B", 5, 100)
     assert desk.feed() == ["added 1 S 5@101", "added 2 B 5@100"]
+    desk.enter(AGENT, "S", 5, 100)
+    desk.enter(AGENT, "S", 5, 100)
+    desk.feed()
+    desk.enter(AGENT, "B", 7, 100)
+    assert desk.feed() == ["executed 4 5@100", "added 5 B 2@100"]
 
 
 def test_row_02_market_executes_at_any_price_and_never_rests(desk: OrderDesk) -> None:
@@ -156,16 +161,18 @@ def test_row_08_stop_waits_for_a_trade_at_its_price_and_enters_after_the_request
     assert desk.told("bob") == ["accepted 3"]
 
 
-def test_row_08_stops_enter_by_price_then_arrival_and_may_reach_others(desk: OrderDesk) -> None:
-    for price in (100, 99, 98):
+def test_row_08_stops_enter_by_price_then_arrival_and_those_that_they_reach_behind_them(desk: OrderDesk) -> None:
+    for price in (98, 97, 96, 95):
         desk.enter(AGENT, "B", 1, price)
+    desk.enter("cid", "S", 1, stop=97)
     desk.enter("ann", "S", 1, stop=99)
     desk.enter("bob", "S", 1, 90, stop=100)
     desk.feed()
-    desk.enter(AGENT, "S", 1, 100)
-    assert desk.feed() == ["executed 1 1@100", "executed 2 1@99", "executed 3 1@98"]
-    assert desk.told("bob")[-1] == "executed 5 1@99 R left 0"
-    assert desk.told("ann")[-1] == "executed 4 1@98 R left 0"
+    desk.enter(AGENT, "S", 1, 98)
+    assert desk.feed() == [f"executed {order_id} 1@{99 - order_id}" for order_id in (1, 2, 3, 4)]
+    assert desk.told("bob")[-1] == "executed 7 1@97 R left 0"
+    assert desk.told("ann")[-1] == "executed 6 1@96 R left 0"
+    assert desk.told("cid")[-1] == "executed 5 1@95 R left 0"
 
 
 def test_row_08_a_trade_before_the_stop_came_does_not_reach_it(desk: OrderDesk) -> None:

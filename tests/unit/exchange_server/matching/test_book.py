@@ -1,0 +1,89 @@
+"""A book by itself: limit orders, matched and cancelled."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+
+from exchange_server.matching import Book, Now, Order, Side
+from tests.model.said import SaidFeed
+
+
+@pytest.fixture
+def feed() -> SaidFeed:
+    return SaidFeed(Now())
+
+
+@pytest.fixture
+def book(feed: SaidFeed) -> Book:
+    return Book(1, "ACME", feed)
+
+
+def order(order_id: int, side: Side, volume: int, price: int) -> Order:
+    return Order(order_id, order_id, 1, side, price, volume, 7)
+
+
+def names(feed: SaidFeed) -> list[tuple[object, object]]:
+    return [(name, fields[0]) for name, _, *fields in feed.said]
+
+
+def test_one_order_executes_all_that_its_limit_reaches_and_the_rest_of_it_rests(book: Book, feed: SaidFeed) -> None:
+    for order_id, price in enumerate((101, 100, 102, 100), 1):
+        book.enter(order(order_id, "S", 5, price))
+    book.enter(order(5, "B", 18, 101))
+    book._check()
+    assert names(feed)[4:] == [("executed", 2), ("executed", 4), ("executed", 1), ("added", 5)]
+    assert (book.bid_edge, book.ask_edge, book.last_trade_ticks, book.floor.trades) == (101, 102, 101, 3)
+    assert book.orders[5].volume == 3
+    assert book.orders[5].executed == 15
+
+
+def test_a_partly_executed_order_keeps_its_place(book: Book, feed: SaidFeed) -> None:
+    book.enter(order(1, "B", 5, 100))
+    book.enter(order(2, "B", 5, 100))
+    book.enter(order(3, "S", 2, 100))
+    book.enter(order(4, "S", 4, 99))
+    assert names(feed)[2:] == [("executed", 1), ("executed", 1), ("executed", 2)]
+    assert [(each.order_id, each.volume, each.executed) for each in book.resting()] == [(2, 4, 1)]
+
+
+def test_a_cancel_takes_an_order_out_and_answers_its_lots(book: Book, feed: SaidFeed) -> None:
+    book.enter(order(1, "B", 5, 100))
+    book.enter(order(2, "B", 7, 99))
+    assert book.cancel(1) == 5
+    book._check()
+    assert names(feed)[-1] == ("deleted", 1)
+    assert (book.best("B"), len(book)) == (99, 1)
+    with pytest.raises(KeyError):
+        book.cancel(1)
+
+
+def test_what_it_looks_like(book: Book) -> None:
+    assert (book.mid_ticks(), book.best("B"), book.best("S")) == (None, None, None)
+    book.enter(order(1, "B", 5, 100))
+    assert book.mid_ticks() == 100
+    book.enter(order(2, "S", 5, 103))
+    book.enter(order(3, "S", 6, 103))
+    assert book.mid_ticks() == 101
+    assert list(book.levels("S")) == [(103, 11, 2)]
+
+
+def test_a_long_queue_is_linked_before_its_first_order_becomes_hard_to_find(book: Book) -> None:
+    for order_id in range(1, 301):
+        book.enter(order(order_id, "B", 1, 100))
+    for order_id in range(1_000, 1_064):
+        book.enter(order(order_id, "S", 1, 100))
+    assert isinstance(book.bids[100], OrderedDict)
+    book.enter(order(1_100, "S", 1, 100))
+    book.enter(order(1_101, "B", 1, 100))
+    book._check()
+    assert [each.order_id for each in book.resting()] == [*range(66, 301), 1_101]
+
+
+def test_prices_of_an_empty_side_never_cross(book: Book) -> None:
+    book.enter(order(1, "B", 1, 2**63 - 1))
+    book.cancel(1)
+    book.enter(order(2, "S", 1, 1))
+    book._check()
+    assert list(book.orders) == [2]
