@@ -108,8 +108,9 @@ def _mass_cancel(market: Market, item: MassCancel) -> int:
     if item.account and item.ref and not market.is_new(item.account, item.ref):
         return 0
     if item.symbol and item.symbol not in market.books:
-        detail = f"unknown symbol {item.symbol}"
-        market.turn_down(item.account, item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
+        if item.ref:
+            detail = f"unknown symbol {item.symbol}"
+            market.turn_down(item.account, item.ref, RefuseReason.UNKNOWN_SYMBOL, detail, item)
         return 0
     market.mass_cancel(item.account, item.symbol, CancelReason(item.reason), item.ref)
     return 0

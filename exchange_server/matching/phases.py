@@ -58,7 +58,7 @@ def change(market: Market, item: Phase) -> None:
 def tick(market: Market) -> None:
     """Time passes: auctions say their imbalance."""
     for book in market.books.values():
-        if book.phase in _KINDS:
+        if book.phase in _KINDS and not book.is_followed:
             say_imbalance(book, _KINDS[book.phase])
 
 

@@ -179,7 +179,7 @@ class ModelMarket:
 
     def _tick(self, item: Tick) -> None:
         for book in self.books:
-            if book.phase in AUCTIONS:
+            if book.phase in AUCTIONS and not self.is_played(book):
                 say_imbalance(self, book)
 
     def _bust(self, item: Bust) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from exchange_server.matching.inputs import REMAIN, Recorded
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import HIDDEN, Order
 from exchange_server.matching.reasons import CancelReason
 from tests.model.book import ModelBook, left_of
 from tests.model.entering import rest, run_stops, trade
@@ -48,8 +48,8 @@ class Recording:
         factor = self._market.rules.outlier_factor
         if not factor:
             return True
-        bids, asks = (book.by_priority(side) for side in "BS")
-        tops = [side[0].price_ticks for side in (bids, asks) if side]
+        displayed = [[o.price_ticks for o in book.by_priority(side) if not o.flags & HIDDEN] for side in "BS"]
+        tops = [prices[0] for prices in displayed if prices]
         if item.price_ticks <= 0:
             return False
         return not tops or item.price_ticks <= factor * (sum(tops) // len(tops))
