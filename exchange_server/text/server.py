@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress
@@ -13,6 +14,7 @@ from deltabook.wire import text
 from exchange_server.audience import Audience
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
+from exchange_server.journal import Stream
 from exchange_server.matching.account import Account, AccountLimits, SelfTrade
 from exchange_server.matching.inputs import AnyInput, MassCancel, OpenAccount
 from exchange_server.matching.reasons import CancelReason
@@ -201,7 +203,8 @@ class TextServer(Factory):
             except ExchangeError as error:
                 self._stop(str(error))
                 return
-            audience: Audience[TextConnection] = Audience(stream, self._announce, lambda: self._private_beat(account))
+            beat = partial(self._private_beat, account, stream)
+            audience: Audience[TextConnection] = Audience(stream, self._announce, beat)
             broker = self._brokers[broker_id] = Broker(account, audience)
         connection.broker = broker
         broker.audience.connections.add(connection)
@@ -277,9 +280,9 @@ class TextServer(Factory):
         number = self._feed.stream.records.next_number
         return f"{number},{self.exchange.heartbeat_time_ns()},0,0,H,0,0,\n".encode("ascii")
 
-    def _private_beat(self, account: Account) -> bytes:
-        time_ns = self.exchange.heartbeat_time_ns()
-        return f"{account.next_message},{time_ns},0,{account.broker_id},H,0,0,,0,\n".encode("ascii")
+    def _private_beat(self, account: Account, stream: Stream) -> bytes:
+        number, time_ns = stream.records.next_number, self.exchange.heartbeat_time_ns()
+        return f"{number},{time_ns},0,{account.broker_id},H,0,0,,0,\n".encode("ascii")
 
     def close(self) -> None:
         """Execute and send what is there, then close every connection."""
