@@ -80,12 +80,12 @@ class App:
             self.clock = self._market_clock()
             self._make_exchange(journal, rules)
             self._make_flows()
+            if config.admin_port is not None:
+                self._make_admin(token)
         except BaseException:
             journal.close()
             raise
         self._status = Reporter("exchange", stdout, reactor, config.status_interval_s, self.figures)
-        if config.admin_port is not None:
-            self._make_admin(token)
 
     # -- parts -------------------------------------------------------------------------------------------------
 

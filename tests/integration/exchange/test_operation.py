@@ -213,3 +213,20 @@ def test_a_password_is_hashed_for_the_file_of_users(tmp_path: Path) -> None:
     with exchange(tmp_path / "exchange", *QUIET, "--ouch-port", "0", "--users", str(users)) as process:
         assert process.ready().ports["ouch"]
         process.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--mold-to", "somewhere:9"), "expected an IPv4 address and a port (HOST:PORT) for datagrams"),
+        (("--admin-token", "nothing"), "expected a token in nothing, was No such file"),
+        (("--ouch-port", "0", "--users", "nothing"), "expected to read the users file nothing"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_the_directory_free(
+    tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    for _ in range(2):
+        result = run("--dir", str(tmp_path), *QUIET, *options)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert words in result.stderr.splitlines()[-1]
