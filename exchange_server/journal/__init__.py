@@ -1,14 +1,15 @@
 """The journal: what survives the process.
 
 ```
-inputs ──▶ inputs_log.py ──▶ inputs/FIRST.inputs     the truth: records.py, read and checked by segments.py
-               │ begins a segment at each snapshot
-snapshots.py ──┴───────────▶ snapshots/INPUT.snapshot  state of market and encoders, positions of the streams
-numbered_file.py, streams.py ▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets   (derived; any record by number)
+inputs ──▶ inputs_log.py ───▶ inputs/FIRST.inputs        the truth: batches in segments (records.py, segments.py)
+               │ a segment begins with each
+           snapshots.py ────▶ snapshots/INPUT.snapshot   market, encoders, positions of the streams
+said ────▶ streams.py ──────▶ feed.lines, feed.itch, private/ACCOUNT.lines|packets
+           numbered_file.py     derived; any message by its number
 
-recovery.py   newest good snapshot ──▶ streams cut to its positions ──▶ inputs since, applied again
-directory.py  the lock, and all of these in one place
-disk.py       the operations of the file system
+a start:  recovery.py   newest good snapshot ──▶ streams cut to it ──▶ inputs since, applied again
+the past: history.py    the market after any input or message     verification.py   is all of it as it should be?
+directory.py  the lock, and all of these in one place     disk.py  the operations of the file system
 ```
 """
 
