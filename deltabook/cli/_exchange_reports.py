@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from deltabook.cli._admin import LazyPort, admin_options, print_json
 from deltabook.cli._tables import print_table
@@ -48,9 +49,17 @@ def status(port: LazyPort, as_json: bool) -> None:
 @admin_options
 def statistics(port: LazyPort, as_json: bool) -> None:
     """Show what has happened in the session, and every symbol in a line."""
-    found = port().get(admin.STATISTICS_PATH, admin.Statistics)
+    asked = port()
+    found = asked.get(admin.STATISTICS_PATH, admin.Statistics)
+    symbols = list(found.symbols)
+    while len(symbols) < found.total_symbols:
+        path = f"{admin.STATISTICS_PATH}?after={quote(symbols[-1].symbol, safe='')}"
+        more = asked.get(path, admin.Statistics).symbols
+        if not more:
+            break
+        symbols += more
     if as_json:
-        print_json(found)
+        print_json(msgspec.structs.replace(found, symbols=tuple(symbols)))
         return
     counts = f"{found.inputs} requests, {found.orders} orders, {found.trades} trades, {found.live_orders} live orders"
     refused = ", ".join(f"{count} {reason}" for reason, count in found.refused.items())
@@ -66,7 +75,7 @@ def statistics(port: LazyPort, as_json: bool) -> None:
             _price(line.last_ticks, line.tick_size),
             line.live_orders,
         )
-        for line in found.symbols
+        for line in symbols
     ]
     title = f"{counts}; refused: {refused or 'none'}; {_time(found.time_ns)}"
     print_table(title, columns, rows, left=("symbol", "phase"))

@@ -20,6 +20,7 @@ __all__ = [
     "MOST_ACCOUNTS",
     "MOST_DEPTH",
     "MOST_SESSIONS",
+    "MOST_SYMBOLS",
     "PORTS_FILE",
     "REPLAY_PATH",
     "SESSIONS_PATH",
@@ -50,6 +51,7 @@ __all__ = [
 
 STATUS_PATH: Final = "/v1/status"
 STATISTICS_PATH: Final = "/v1/statistics"
+"""``?after=SYMBOL`` goes on behind a symbol."""
 BOOK_PATH: Final = "/v1/books/"
 """And the symbol; ``?depth=N``."""
 SESSIONS_PATH: Final = "/v1/sessions"
@@ -62,8 +64,10 @@ MOST_DEPTH: Final = 1_000
 """Levels of a side in one answer."""
 MOST_ACCOUNTS: Final = 1_000
 """Accounts in one answer."""
-MOST_SESSIONS: Final = 10_000
+MOST_SESSIONS: Final = 1_000
 """Sessions in one answer."""
+MOST_SYMBOLS: Final = 1_000
+"""Symbols in one answer."""
 
 PORTS_FILE: Final = "ports.json"
 """In the directory of a journal while an exchange runs on it: a `Listening`."""
@@ -141,6 +145,9 @@ class Statistics(msgspec.Struct, frozen=True):
     refused: dict[str, int]
     """Reason → requests, since the process began."""
     symbols: tuple[SymbolLine, ...]
+    """In the order of their numbers."""
+    total_symbols: int
+    """Of all that there are."""
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):

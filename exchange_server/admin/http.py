@@ -91,7 +91,7 @@ class _Root(Resource):
         self._reports, self._changes, self._metrics, self._access = reports, changes, metrics, access
         self._answers: Final[dict[str, Callable[[Request], object]]] = {
             admin.STATUS_PATH: lambda _: reports.status(),
-            admin.STATISTICS_PATH: lambda _: reports.statistics(),
+            admin.STATISTICS_PATH: lambda request: reports.statistics(_argument(request, b"after", "")),
             admin.SESSIONS_PATH: lambda _: reports.sessions(),
             admin.ACCOUNTS_PATH: lambda request: reports.accounts(_argument(request, b"after", "")),
             admin.HASH_PATH: lambda _: reports.state_hash(),

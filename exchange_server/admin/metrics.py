@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final, get_args
 
 import msgspec
@@ -16,8 +18,10 @@ from exchange_server.admin.reports import Reports
 from exchange_server.matching.inputs import PhaseName
 from exchange_server.readers import farthest_behind_bytes
 
-__all__ = ["ExchangeMetrics", "JournalFigures"]
+__all__ = ["MOST_MEASURED", "ExchangeMetrics", "JournalFigures"]
 
+MOST_MEASURED: Final = 200
+"""Symbols with figures of their own, the first by number: a monitor that asks must not keep the market waiting."""
 _PREFIX: Final = "deltabook_exchange"
 _OF_MARKET: Final = (
     ("inputs", "Requests in the journal.", "inputs"),
@@ -83,9 +87,15 @@ class ExchangeMetrics(Collector):
         yield messages
 
     def _of_symbols(self) -> Iterator[Metric]:
+        books = self._reports.exchange.market.books
+        counts = Counter(book.phase for book in books.values())
+        in_phase = GaugeMetricFamily(f"{_PREFIX}_symbols", "Symbols that are in a phase.", labels=("phase",))
+        for phase in get_args(PhaseName):
+            in_phase.add_metric((phase,), counts[phase])
+        yield in_phase
         phases = GaugeMetricFamily(f"{_PREFIX}_phase", "1 for the phase of a symbol.", labels=("symbol", "phase"))
         orders = GaugeMetricFamily(f"{_PREFIX}_book_orders", "Orders in the book of a symbol.", labels=("symbol",))
-        for symbol, book in self._reports.exchange.market.books.items():
+        for symbol, book in islice(books.items(), MOST_MEASURED):
             for phase in get_args(PhaseName):
                 phases.add_metric((symbol, phase), float(book.phase == phase))
             orders.add_metric((symbol,), len(book.orders))

@@ -126,8 +126,8 @@ class Reports:
         counts = self.exchange.market.refused
         return {reason.name.lower(): counts[reason] for reason in RefuseReason if counts.get(reason)}
 
-    def statistics(self) -> admin.Statistics:
-        """What has happened in the session, and every symbol in a nutshell."""
+    def statistics(self, after: str = "") -> admin.Statistics:
+        """What has happened in the session, and symbols in a nutshell, those behind ``after`` if it is given."""
         market = self.exchange.market
         return admin.Statistics(
             time_ns=market.last_time_ns,
@@ -137,14 +137,15 @@ class Reports:
             live_orders=market.live_orders,
             accounts=len(market.accounts) - 1,
             refused=self.refused(),
-            symbols=tuple(self.symbols()),
+            symbols=tuple(self._symbols(self.book_of(after).locate if after else 0)),
+            total_symbols=len(market.books),
         )
 
-    def symbols(self) -> Iterator[admin.SymbolLine]:
-        """Every symbol in a nutshell, in the order of their numbers."""
-        for instrument, book in zip(
-            self.exchange.market.rules.instruments, self.exchange.market.books.values(), strict=True
-        ):
+    def _symbols(self, after: int) -> Iterator[admin.SymbolLine]:
+        """Symbols in a nutshell, in the order of their numbers, from behind one on."""
+        market = self.exchange.market
+        for book in market.book_at[after + 1 : after + 1 + admin.MOST_SYMBOLS]:
+            instrument = market.rules.instruments[book.locate - 1]
             bid, ask = next(book.levels("B"), None), next(book.levels("S"), None)
             yield admin.SymbolLine(
                 symbol=book.symbol,

@@ -52,6 +52,15 @@ def test_the_market_its_symbols_and_its_journal_are_measured(operated: Operated)
     assert found["journal_bytes", ()] == operated.exchange.journal.size_bytes > 0
 
 
+def test_only_so_many_symbols_have_figures_of_their_own(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exchange_server.admin.metrics.MOST_MEASURED", 1)
+    operated.submit(Phase(0, "GLOBEX", "paused"))
+    found = samples(operated)
+    assert ("book_orders", (("symbol", "ACME"),)) in found
+    assert ("book_orders", (("symbol", "GLOBEX"),)) not in found
+    assert (found["symbols", (("phase", "continuous"),)], found["symbols", (("phase", "paused"),)]) == (1, 1)
+
+
 def test_the_slowest_listener_is_how_far_all_are_behind(operated: Operated) -> None:
     slow, _ = operated.connect("1,,1")
     slow.pauseProducing()

@@ -49,6 +49,15 @@ def test_statistics_count_what_happened_and_say_every_symbol_in_a_line(operated:
     assert (globex.bid_ticks, globex.ask_ticks, globex.last_ticks, globex.live_orders) == (None, None, None, 0)
 
 
+def test_statistics_of_many_symbols_go_on_behind_one(operated: Operated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "MOST_SYMBOLS", 1)
+    first = operated.report(admin.STATISTICS_PATH, admin.Statistics)
+    assert ([line.symbol for line in first.symbols], first.total_symbols) == (["ACME"], 2)
+    rest = operated.report(f"{admin.STATISTICS_PATH}?after=ACME", admin.Statistics)
+    assert [line.symbol for line in rest.symbols] == ["GLOBEX"]
+    assert not operated.report(f"{admin.STATISTICS_PATH}?after=GLOBEX", admin.Statistics).symbols
+
+
 def test_refusals_are_counted_by_their_reason(operated: Operated) -> None:
     trader, _ = operated.connect("0,7,,1")
     trader.dataReceived(b"1,0,0,7,B,5,100,NONE\n2,0,0,7,B,5,100,NONE\n3,0,0,7,D,0,0,ACME\n")
