@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS"]
 
+_SIDES: Final = frozenset({"B", "S"})
+
 
 def _open_account(market: Market, item: OpenAccount) -> int:
     account = market.named.get(item.name)
@@ -55,7 +57,10 @@ def _enter(market: Market, item: Enter) -> int:
         item.account, item.ref, item.flags if price else item.flags | MARKET, 0, item.display, item.minimum,
         item.stop_ticks, item.expire_ns,
     )  # fmt: skip
-    market.enter(order, item)
+    if item.side in _SIDES:
+        market.enter(order, item)
+    elif not item.account or market.is_new(item.account, item.ref):
+        market.enter_carefully(order, item)
     return order.order_id if order.order_id and order.volume > 0 else 0
 
 

@@ -30,6 +30,9 @@ class Floor:
         self.book_at: list[Book | None] = [None]
         """By locate."""
         self.next_order_id = 1
+        self.other_ids = 0
+        """Ids that were given to something else than an order that was taken: parts of icebergs; a recording's own
+        orders, which have ids of their own, count as less than nothing."""
         self.next_match_id = 1
         self.collar_bps = 0
         self.next_due_ns = INT64_MAX

@@ -7,7 +7,6 @@ tellers of its accounts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
 
 from exchange_server.matching import changing, phases, state
 from exchange_server.matching.account import Account
@@ -25,8 +24,6 @@ from exchange_server.matching.silence import SilentTeller
 from exchange_server.matching.taking import enter_specially
 
 __all__ = ["Market"]
-
-_SIDES: Final = frozenset({"B", "S"})
 
 
 class Market(Floor):
@@ -70,10 +67,8 @@ class Market(Floor):
             self.book_at.append(book)
             self.books[instrument.symbol] = book
         self.inputs = 0
-        self.orders = 0
-        """Orders taken so far."""
-        self.room = rules.max_live_orders
-        """So many more orders may be live at least, see `has_room`."""
+        self.full_at = self.next_order_id + rules.max_live_orders
+        """From this id on the live orders are counted before one more is taken, see `has_room`."""
         self.has_begun = False
         """Whether the session's beginning was said: before the first input is applied."""
         self.has_opened = False
@@ -104,6 +99,11 @@ class Market(Floor):
         return VERBS[item.__class__](self, item)
 
     @property
+    def orders(self) -> int:
+        """Orders taken so far."""
+        return self.next_order_id - self.rules.first_order_id - self.other_ids
+
+    @property
     def last_time_ns(self) -> int:
         """Time of the newest request."""
         return self.now.time_ns
@@ -130,11 +130,11 @@ class Market(Floor):
     def is_new(self, index: int, ref: int | bytes) -> bool:
         """Whether a request is none that was carried out before; its reference is used up."""
         account = self.accounts[index]
-        if ref.__class__ is bytes:
+        if not isinstance(ref, int):
             return ref not in account.orders
-        if cast("int", ref) <= account.last_ref:
+        if ref <= account.last_ref:
             return False
-        account.last_ref = cast("int", ref)
+        account.last_ref = ref
         return True
 
     def order_by_id(self, order_id: int, symbol: str) -> Order | None:
@@ -152,38 +152,42 @@ class Market(Floor):
     def enter(self, order: Order, item: object = None) -> None:
         """Take or refuse a new order, match it and rest what is left.
 
-        `order` has no ids yet, all its lots are in `volume`; `item` is the request if it is more than the order.
+        `order` has no ids yet, its side is B or S and all its lots are in `volume`; `item` is the request if it is more
+        than the order.
         """
         if self.now.time_ns >= self.next_due_ns:
             self.expire()
         index = order.account
-        if index and not self.is_new(index, order.ref):
-            return
-        book = self.book_at[order.locate]
+        if index:
+            account, ref = self.accounts[index], order.ref
+            if isinstance(ref, int):
+                if ref <= account.last_ref:
+                    return
+                account.last_ref = ref
+            elif ref in account.orders:
+                return
+        book, order_id = self.book_at[order.locate], self.next_order_id
         if (
             book is None
             or order.flags
             or book.is_special
-            or not self._is_plain[index]
             or not 0 < order.volume <= INT64_MAX
             or not 0 < order.price_ticks <= INT64_MAX
-            or self.room <= 0
-            or order.side not in _SIDES
+            or order_id >= self.full_at
+            or not self._is_plain[index]
         ):
-            self._enter_carefully(order, item)
+            self.enter_carefully(order, item)
             return
-        order_id = self.next_order_id
         order.order_id = order.feed_id = order_id
         self.next_order_id = order_id + 1
-        self.orders += 1
-        self.room -= 1
         if index:
             self.tellers[index].accepted(order)
         book.enter(order)
         if book.unusual and book.stops:
             self.trigger(book)
 
-    def _enter_carefully(self, order: Order, item: object) -> None:
+    def enter_carefully(self, order: Order, item: object) -> None:
+        """What `enter` does with an order that anything may be the matter with; its reference is used up."""
         refusal = refusal_of(self, order)
         if refusal is not None:
             reason, detail = refusal
@@ -193,7 +197,8 @@ class Market(Floor):
             return
         self.number(order)
         self.tellers[order.account].accepted(order)
-        book = cast("Book", self.book_at[order.locate])
+        book = self.book_at[order.locate]
+        assert book is not None
         enter_specially(book, order)
         if book.unusual and book.stops:
             self.trigger(book)
@@ -202,14 +207,12 @@ class Market(Floor):
         """Give an order its ids."""
         order.order_id = order.feed_id = self.next_order_id
         self.next_order_id += 1
-        self.orders += 1
-        self.room -= 1
 
     def has_room(self) -> bool:
         """Whether one more order may be live. They are counted only when as many were taken as there was room for."""
-        if self.room <= 0:
-            self.room = max(0, self.rules.max_live_orders - self.live_orders)
-        return self.room > 0
+        if self.next_order_id >= self.full_at:
+            self.full_at = self.next_order_id + max(0, self.rules.max_live_orders - self.live_orders)
+        return self.next_order_id < self.full_at
 
     def refuse(self, order: Order, reason: RefuseReason, detail: str, item: object = None) -> None:
         """Tell an order's owner that it is not taken; `item` is the request, if it is more than the order."""
@@ -235,7 +238,8 @@ class Market(Floor):
         self, order: Order, volume_off: int, reason: CancelReason = CancelReason.USER, ref: int | bytes = 0
     ) -> None:
         """Take lots off a live order, which keeps its place; as many as it has or more end it."""
-        book = cast("Book", self.book_at[order.locate])
+        book = self.book_at[order.locate]
+        assert book is not None
         if volume_off >= order.volume + order.reserve:
             volume_off = book.cancel(order.order_id)
             order.volume = 0
@@ -248,7 +252,8 @@ class Market(Floor):
 
     def modify(self, order: Order, volume_off: int) -> None:
         """Make an order smaller as `cancel` does, and tell its owner in the words of a modification."""
-        book = cast("Book", self.book_at[order.locate])
+        book = self.book_at[order.locate]
+        assert book is not None
         if volume_off >= order.volume + order.reserve:
             self.cancel(order, volume_off)
             return

@@ -72,8 +72,7 @@ def _as_recorded(market: Market, book: Book, item: Recorded) -> None:
     action, order_id = item.action, item.order_id
     if action in {"B", "S"}:
         if _may_follow(market, book, item, order_id):
-            market.orders += 1
-            market.room -= 1
+            _count_followed(market)
             book.rest(_order(item, book, _side(item), order_id))
         return
     if action == "T":
@@ -86,7 +85,7 @@ def _as_recorded(market: Market, book: Book, item: Recorded) -> None:
         _follow_execution(market, book, order, order.volume if action == "F" else item.volume, item.price_ticks)
     elif action == "U":
         if _may_follow(market, book, item, item.new_id):
-            market.orders += 1
+            _count_followed(market)
             book.remove(order)
             book.replacing = order
             new = _order(item, book, order.side, item.new_id)
@@ -100,6 +99,12 @@ def _as_recorded(market: Market, book: Book, item: Recorded) -> None:
         _leave(market, book, order, order.volume - item.volume)
     else:
         _count(market, "ignored_records")
+
+
+def _count_followed(market: Market) -> None:
+    """An order with an id of its own is taken."""
+    market.other_ids -= 1
+    market.full_at -= 1
 
 
 def _may_follow(market: Market, book: Book, item: Recorded, order_id: int) -> bool:
@@ -203,6 +208,7 @@ def _execute_order(market: Market, book: Book, order: Order, item: Recorded, rec
     if not book.is_special:
         aggressor_id = market.next_order_id
         market.next_order_id += 1
+        market.other_ids += 1
         side: Side = "S" if order.side == "B" else "B"
         aggressor = Order(
             aggressor_id, aggressor_id, book.locate, side, order.price_ticks, volume, REPLAY_BROKER_ID, flags=IOC

@@ -73,8 +73,9 @@ def decode(market: Market, data: bytes) -> None:
             f"{state.version} with {len(state.books)}"
         )
     market.now.time_ns = state.time_ns
-    market.inputs, market.orders = state.inputs, state.orders
+    market.inputs = state.inputs
     market.next_order_id, market.next_match_id = state.next_order_id, state.next_match_id
+    market.other_ids = state.next_order_id - market.rules.first_order_id - state.orders
     market.has_begun, market.has_opened, market.has_ended = state.session
     market.replay_position, market.replay_counts = state.replay_position, state.replay_counts
     market.recorded_ids = state.recorded_ids
@@ -84,7 +85,7 @@ def decode(market: Market, data: bytes) -> None:
     for book, kept in zip(market.books.values(), state.books, strict=True):
         _restore_book(market, book, kept)
     restore_expiries(market)
-    market.room = 0
+    market.full_at = 0
 
 
 def _taken(market: Market, accounts: list[Account]) -> _MarketState:

@@ -151,6 +151,7 @@ def refresh(book: Book, order: Order) -> None:
     order.reserve -= order.volume
     order.feed_id = floor.next_order_id
     floor.next_order_id += 1
+    floor.other_ids += 1
     book.place(order)
     book.feed.added(order)
     floor.tellers[order.account].refreshed(order)
