@@ -31,6 +31,7 @@ from exchange_server.matching.inputs import (
     Reduce,
     Replace,
     Tick,
+    Wire,
 )
 from exchange_server.matching.order import (
     CLOSING,
@@ -44,7 +45,9 @@ from exchange_server.matching.order import (
     POST_ONLY,
     STOP,
     Order,
+    Side,
 )
+from tests.model.said import WireRequest
 
 __all__ = ["START_NS", "RequestFlow", "opening_requests", "random_rules", "request_lists"]
 
@@ -122,7 +125,7 @@ class RequestFlow:
         self._pace_ns = chance.choice((1, 1_000, 10_000_000, 500_000_000))
         weights = {
             self._enter: 550, self._reduce: 80, self._cancel: 120, self._replace: 130, self._mass_cancel: 8,
-            self._kill: 9, self._phase: 12, self._tick: 15, self._bust: 3, self._account: 4,
+            self._kill: 9, self._phase: 12, self._tick: 15, self._bust: 3, self._wire: 100, self._account: 4,
             self._record: 200 if rules.replay_symbols else 0,
         }  # fmt: skip
         self._acts = list(weights), list(accumulate(weights.values()))
@@ -190,6 +193,29 @@ class RequestFlow:
             self.time_ns, account, broker, self._ref(account), self._symbol(), side, volume, price, flags, display,
             minimum, stop, expires,
         )  # fmt: skip
+
+    def _wire(self, live: Sequence[Order]) -> AnyInput:
+        """Up to three requests in one piece, of an account that has names or numbers for its orders."""
+        chance = self._chance
+        account = chance.randint(1, len(self._accounts))
+        mine = [order for order in live if order.account == account] or list(live)
+        requests = []
+        for _ in range(chance.choice((1, 1, 1, 2, 3))):
+            what = chance.choice(("enter", "enter", "replace", "replace", "cancel", "modify"))
+            of: int | bytes = chance.choice(mine).ref if mine and chance.random() < 0.95 else 7
+            ref: int | bytes = self._ref(account)
+            if chance.random() < 0.3:
+                ref = b"T%d" % chance.randrange(40)
+            side: Side = chance.choice(("B", "S"))
+            flags = chance.choice((0, 0, 0, HIDDEN, ICEBERG, IOC, POST_ONLY, STOP))
+            requests.append(
+                WireRequest(
+                    what, of, ref, chance.randint(1, len(self._symbols)), side, self._volume(), self._price(side),
+                    flags, 2, 0, 101 if side == "B" else 99,
+                )
+            )  # fmt: skip
+        start_ns, self.time_ns = self.time_ns, self.time_ns + len(requests)
+        return Wire(start_ns, account, msgspec.msgpack.encode(requests))
 
     def _target(self, live: Sequence[Order]) -> tuple[int, int, int, Order | None]:
         """Account, broker, order id, and the order, if there is one."""

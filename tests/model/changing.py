@@ -15,7 +15,7 @@ from tests.model.entering import admit
 if TYPE_CHECKING:
     from tests.model.market import ModelMarket
 
-__all__ = ["change_order", "in_mass_order", "replace", "take_off"]
+__all__ = ["change_order", "in_mass_order", "modify", "replace", "take_off"]
 
 
 def change_order(market: ModelMarket, item: Reduce | Cancel | Replace) -> int:

@@ -20,12 +20,13 @@ from exchange_server.matching.inputs import (
     Reduce,
     Replace,
     Tick,
+    Wire,
 )
 from exchange_server.matching.order import EXPIRES, HIDDEN, MARKET, Order
 from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from tests.model.book import AUCTIONS, ModelBook, left_of
-from tests.model.changing import change_order, in_mass_order
+from tests.model.changing import change_order, in_mass_order, modify, replace, take_off
 from tests.model.crossing import say_imbalance, uncross
 from tests.model.entering import (
     admit,
@@ -68,7 +69,7 @@ class ModelMarket:
         self._protocols = protocols
         self._nobody = SaidTeller(Account(0, "", "", 0), now)
         self._is_open = self._is_opened = self._is_over = False
-        self._requests: dict[type, Callable[..., int | None]] = {
+        self._requests: dict[type, Callable[..., int | str | None]] = {
             Enter: self._enter,
             Reduce: self._change,
             Cancel: self._change,
@@ -80,6 +81,7 @@ class ModelMarket:
             Tick: self._tick,
             Bust: self._bust,
             Recorded: self.recording.apply,
+            Wire: self._wire,
         }
 
     # What is there
@@ -138,16 +140,49 @@ class ModelMarket:
             self.feed.deleted(order, displayed)
         self.tell(order).canceled(order, total, reason, order.ref if ref is None else ref)
 
+    # Requests of protocols that read their own bytes
+
+    def enter(self, order: Order) -> None:
+        """A new order."""
+        self._expire()
+        if not self.is_again(order.account, order.ref):
+            self._take(self.book_at(order.locate), order, order)
+
+    def replace(self, old: Order, new: Order) -> None:
+        """Another order in the place of one, behind all others."""
+        self._expire()
+        if not self.is_again(new.account, new.ref):
+            replace(self, old, new, new)
+            run_stops(self, self.book_at(new.locate))
+
+    def cancel(self, order: Order, volume: int) -> None:
+        """Lots off an order."""
+        if volume > 0:
+            take_off(self, order, volume, CancelReason.USER, order.ref)
+
+    def modify(self, order: Order, volume: int) -> None:
+        """The same in other words."""
+        if volume >= left_of(order):
+            self.cancel(order, volume)
+        else:
+            modify(self, order, max(volume, 0))
+
+    def order_of(self, account: Account, ref: int | bytes) -> Order | None:
+        """A live order by its owner's name for it."""
+        self._expire()
+        return next((o for o in self.live() if o.account == account.index and o.ref == ref), None)
+
     # Requests
 
-    def apply(self, item: AnyInput) -> int:
+    def apply(self, item: AnyInput) -> int | str:
         """One request; the id of the order that it left."""
         self.inputs += 1
         self.now.time_ns = item.time_ns
         if not self._is_open:
             self._open()
         self._expire()
-        return self._requests[type(item)](item) or 0
+        result = self._requests[type(item)](item)
+        return 0 if result is None else result
 
     def _open(self) -> None:
         self._is_open = True
@@ -177,6 +212,10 @@ class ModelMarket:
         for order in sorted(due, key=lambda order: (order.expire_ns, order.order_id)):
             self.end(self.book_at(order.locate), order, CancelReason.TIMEOUT)
 
+    def _wire(self, item: Wire) -> str:
+        account = self.account(item.account)
+        return self._protocols[account.protocol].apply(self, account, item)  # type: ignore[arg-type]
+
     def _tick(self, item: Tick) -> None:
         for book in self.books:
             if book.phase in AUCTIONS and not self.is_played(book):
@@ -204,11 +243,13 @@ class ModelMarket:
         known.limits, known.self_trade = item.limits, item.self_trade
         known.cancel_on_disconnect = item.cancel_on_disconnect
 
-    def _is_again(self, index: int, ref: int) -> bool:
+    def is_again(self, index: int, ref: int | bytes) -> bool:
         """Whether a client's request was there before; else its number is used up."""
         if not index:
             return False
         account = self.account(index)
+        if isinstance(ref, bytes):
+            return self.order_of(account, ref) is not None
         if ref <= account.last_ref:
             return True
         account.last_ref = ref
@@ -227,7 +268,7 @@ class ModelMarket:
         return False
 
     def _enter(self, item: Enter) -> int:
-        if self._is_again(item.account, item.ref):
+        if self.is_again(item.account, item.ref):
             return 0
         book = self.book_of(item.symbol)
         flags = item.flags | (0 if item.price_ticks else MARKET)
@@ -235,9 +276,12 @@ class ModelMarket:
             0, 0, book.locate if book else 0, item.side, item.price_ticks, item.volume, item.broker_id,  # type: ignore[arg-type]
             item.account, item.ref, flags, 0, item.display, item.minimum, item.stop_ticks, item.expire_ns,
         )  # fmt: skip
+        return self._take(book, order, item)
+
+    def _take(self, book: ModelBook | None, order: Order, item: object) -> int:
         refusal = self.refusal(book, order, None)
         if refusal is not None:
-            return self.refuse(item.account, item.ref, refusal, item)
+            return self.refuse(order.account, order.ref, refusal, item)
         assert book is not None
         order.order_id = order.feed_id = self.take_order_id()
         self.tell(order).accepted(order)
@@ -266,7 +310,7 @@ class ModelMarket:
         return order_id if any(order.order_id == order_id for order in book.live()) else 0
 
     def _change(self, item: Reduce | Cancel | Replace) -> int:
-        if self._is_again(item.account, item.ref):
+        if self.is_again(item.account, item.ref):
             return 0
         order_id = change_order(self, item)
         book = next((b for b in self.books if any(o.order_id == order_id for o in b.live())), None)
@@ -275,7 +319,7 @@ class ModelMarket:
         return self._finish(book, order_id) if book else 0
 
     def _mass_cancel(self, item: MassCancel) -> None:
-        if item.ref and self._is_again(item.account, item.ref):
+        if item.ref and self.is_again(item.account, item.ref):
             return
         if item.symbol and self.book_of(item.symbol) is None:
             if item.ref:

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
-from exchange_server.matching.order import Order
+from exchange_server.matching.order import Order, Side
 from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
-__all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller"]
+__all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]
 
 Said = tuple[object, ...]
 """The name of a call, its market time, and what it says."""
+
+
+class WireRequest(msgspec.Struct, array_like=True):
+    """What stands in the bytes of an account of `SaidProtocol`."""
+
+    what: str
+    """enter, replace, cancel or modify."""
+    of: int | bytes = 0
+    """The order that it is about, by its owner's reference."""
+    ref: int | bytes = 0
+    """Of the order that is to be."""
+    locate: int = 1
+    side: Side = "B"
+    volume: int = 0
+    """Lots, of a cancel and a modification those to take off."""
+    price_ticks: int = 0
+    flags: int = 0
+    display: int = 0
+    minimum: int = 0
+    stop_ticks: int = 0
+    expire_ns: int = 0
 
 
 class SaidFeed(FeedEncoder):
@@ -148,7 +173,10 @@ def _whole(order: Order) -> Said:
 
 
 class SaidProtocol(AccountProtocol):
-    """Accounts whose tellers write tuples down; it reads no bytes."""
+    """Accounts whose tellers write tuples down, and whose bytes are a list of `WireRequest` in msgpack.
+
+    It asks as the protocols of sessions do: by the methods of a market, whether that is the real one or the model.
+    """
 
     name = "said"
 
@@ -160,5 +188,28 @@ class SaidProtocol(AccountProtocol):
         teller = self.tellers[account.name] = SaidTeller(account, now)
         return teller
 
-    def apply(self, market: object, account: Account, item: Wire) -> str:
-        return "expected no bytes"
+    def apply(self, market: Any, account: Account, item: Wire) -> str:
+        """Each request at a time of its own; the first one that is none ends it."""
+        for number, request in enumerate(msgspec.msgpack.decode(item.data, type=list[WireRequest])):
+            market.now.time_ns = item.time_ns + number
+            if request.what not in {"enter", "replace", "cancel", "modify"}:
+                return f"expected a request, was {request.what}"
+            self._carry_out(market, account, request)
+        return ""
+
+    @staticmethod
+    def _carry_out(market: Any, account: Account, request: WireRequest) -> None:
+        old = None if request.what == "enter" else market.order_of(account, request.of)
+        if request.what == "enter" or (request.what == "replace" and old is not None):
+            order = Order(
+                0, 0, old.locate if old else request.locate, old.side if old else request.side, request.price_ticks,
+                request.volume, account.broker_id, account.index, request.ref, request.flags, 0, request.display,
+                request.minimum, request.stop_ticks, request.expire_ns,
+            )  # fmt: skip
+            if old is None:
+                market.enter(order)
+            else:
+                market.replace(old, order)
+        elif old is not None:
+            change = market.cancel if request.what == "cancel" else market.modify
+            change(old, request.volume)

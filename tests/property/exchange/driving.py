@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import AnyInput, MarketRules
 from exchange_server.matching.market import Market
 from exchange_server.matching.order import Order
@@ -99,9 +100,13 @@ def _words(order: Order) -> Said:
 
 def _accounts(market: Market) -> list[Said]:
     return [
-        (a.name, a.broker_id, a.limits, a.self_trade, a.killed, a.last_ref, dict(a.orders), a.bucket, a.bucket_ns)
+        (a.name, a.broker_id, a.limits, a.self_trade, a.killed, a.last_ref, _ids(a), a.bucket, a.bucket_ns)
         for a in market.accounts[1:]
     ]
+
+
+def _ids(account: Account) -> dict[int | bytes, int]:
+    return {ref: order.order_id for ref, order in account.orders.items()}
 
 
 def _model_accounts(model: ModelMarket) -> list[Said]:
