@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-from os.path import commonpath
 from pathlib import Path
 
 from exchange_server.journal.disk import Disk
@@ -77,7 +76,8 @@ class Platter:
             return durable
         if fate == 1:
             return data
-        kept = len(commonpath([durable, data]))
+        both = min(len(durable), len(data))
+        kept = next((at for at in range(both) if durable[at] != data[at]), both)
         end = self._chance.randint(kept, len(data))
         if fate == 2 or end == len(data):
             return data[:end]

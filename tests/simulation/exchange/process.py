@@ -39,9 +39,11 @@ class _Exchange(Exchange):
     behind: Callable[[], None]
 
     def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
-        self.before(batch)
+        if batch:
+            self.before(batch)
         results = super().submit(batch)
-        self.behind()
+        if batch:
+            self.behind()
         return results
 
 

@@ -56,10 +56,10 @@ class Shape(msgspec.Struct, frozen=True):
         fsync = chance.choice(_POLICIES)
         calm = chance.random() < 0.2
         weights = {
-            "trade": 300, "move": 450, "time": 120, "connect": 60, "snapshot": chance.choice((0, 4, 15)), "phase": 6,
+            "trade": 300, "move": 450, "time": 120, "connect": 90, "snapshot": chance.choice((0, 4, 15)), "phase": 6,
             "sync": 10, "tick": 8, "cut": 0 if calm else 12, "heal": 12, "stall": 0 if calm else 8,
             "hang_up": 0 if calm else 12, "crash": 0 if calm else chance.choice((2, 6, 15)),
-            "crash_later": 0 if calm else chance.choice((0, 5, 15)), "disk": 0,
+            "crash_later": 0 if calm else chance.choice((0, 5, 15)), "disk": chance.choice((0, 0, 3)),
             "vandal": chance.choice((0, 10, 30)), "stop": 2,
         }  # fmt: skip
         return Shape(
@@ -73,7 +73,7 @@ class Shape(msgspec.Struct, frozen=True):
             self_trade=chance.choice(("allow", "newest", "oldest", "both", "decrement")),
             brokers=chance.choice((1, 2, 3)),
             duplicates=chance.choice((0, 1, 2)),
-            steps=chance.choice((80, 150, 250)),
+            steps=chance.choice((150, 300, 500)),
             power_share=chance.choice((0.0, 0.5)) if fsync == "always" else 0.0,
             weights=weights,
         )  # fmt: skip

@@ -272,9 +272,10 @@ class World:
     # What may happen; False: nothing of the kind is possible now
 
     def _do_trade(self) -> bool:
-        trader = self.chance.choice(self._traders)
-        if not trader.is_logged_in and self.chance.random() < 0.9:
+        traders = self._traders if self.chance.random() < 0.1 else [each for each in self._traders if each.is_logged_in]
+        if not traders:
             return False
+        trader = self.chance.choice(traders)
         for _ in range(self.chance.choice((1, 1, 2, 5))):
             if isinstance(trader, TextTrader):
                 self._trade_text(trader)
