@@ -53,6 +53,7 @@ class InputsLog:
         self._synced = 0
         self._sync_lock = threading.Lock()
         self._names_unsynced = False
+        self._has_failed = False
         try:
             self._fd = disk.open(end.segment.path)
             self._files = [self._fd]
@@ -188,14 +189,15 @@ class InputsLog:
         def refuse(descriptor: int, data: bytes, offset: int) -> NoReturn:
             raise error
 
-        self._pwrite = refuse
+        self._pwrite, self._has_failed = refuse, True
         raise failed from error
 
     def close(self) -> None:
-        """Sync and close; the log cannot be used afterwards."""
+        """Sync, unless that or a write has failed, and close; the log cannot be used afterwards."""
         if self._fd >= 0:
             try:
-                self.sync()
+                if not self._has_failed:
+                    self.sync()
             finally:
                 for descriptor in self._files:
                     self._disk.close(descriptor)

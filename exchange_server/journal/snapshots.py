@@ -58,8 +58,8 @@ class SnapshotDirectory:
 
     def inputs(self) -> list[int]:
         """The inputs at which there are snapshots, good or not, the newest first."""
-        names = [name for name in self._disk.names(self._directory) if name.endswith(_SUFFIX) and name[0].isdigit()]
-        return [int(name.removesuffix(_SUFFIX)) for name in reversed(names)]
+        names = [name for name in self._disk.names(self._directory) if name.endswith(_SUFFIX)]
+        return [int(stem) for name in reversed(names) if (stem := name.removesuffix(_SUFFIX)).isdigit()]
 
     def newest(self, at_most: int | None = None) -> Iterator[Snapshot]:
         """Good snapshots that are not behind an input, the newest first; every byte of them is checked."""

@@ -16,16 +16,11 @@ from exchange_server.matching.market import Market
 from exchange_server.matching.outputs import Now
 from exchange_server.outputs import all_outputs
 
-__all__ = ["Listener", "Trader", "Uninterrupted", "drive", "messages_in"]
+__all__ = ["Listener", "Trader", "Uninterrupted", "drive"]
 
 WAIT_S = 30.0
 OUTSTANDING = 48
 """Orders that a trader has sent and not been answered."""
-
-
-def messages_in(packets: bytes) -> list[bytes]:
-    """The messages of sequenced packets."""
-    return [packet.payload for packet in soupbin.PacketSplitter(len(packets) + 1).split(packets)]
 
 
 class Listener:
@@ -37,6 +32,7 @@ class Listener:
         self._session = ""
         self._splitter = soupbin.PacketSplitter(soupbin.PACKET_LIMIT_BYTES)
         self.socket: socket.socket | None = None
+        self.is_in = False
         self.received: list[bytes] = []
         """All messages that ever came, the first is number 1."""
 
@@ -48,8 +44,6 @@ class Listener:
         self.socket.sendall(soupbin.encode_login(login))
         while not self._session or not self.is_in:
             self.take()
-
-    is_in = False
 
     def take(self) -> bool:
         """Read what is there; false at the end of the connection."""
@@ -161,16 +155,16 @@ class Uninterrupted:
         self._encoders, protocols = all_outputs(rules, now)
         self.market = Market(rules, tuple(self._encoders.values()), protocols, now)
         self.inputs = 0
-        self.said: dict[str, bytearray] = {}
-        """By the name of a stream's file, what it holds."""
+        self.said: dict[str, list[bytes]] = {}
+        """By the name of a stream's file, all messages that it holds."""
 
     def advance(self, inputs: int) -> None:
         """Apply the journal up to an input."""
         for number, batch in JournalReader(self._directory / "inputs").batches(self.inputs):
             for self.inputs, item in enumerate(batch, number):
                 self.market.apply(item)
-            for form, encoder in self._encoders.items():
-                self._say(feed_name(form), encoder.take()[0])
+            self._encoders["text"].take()
+            self._say(feed_name("itch"), self._encoders["itch"].take()[0])
             for teller in self.market.touched:
                 self._say(private_name(teller.account.name, teller.account.protocol), teller.take()[0])
             self.market.touched.clear()
@@ -178,9 +172,10 @@ class Uninterrupted:
                 break
         assert self.inputs == inputs, f"expected a batch that ends with input {inputs}"
 
-    def _say(self, name: str, data: bytes) -> None:
-        self.said.setdefault(name, bytearray()).extend(data)
+    def _say(self, name: str, packets: bytes) -> None:
+        messages = [packet.payload for packet in soupbin.PacketSplitter(len(packets) + 1).split(packets)]
+        self.messages(name).extend(messages)
 
     def messages(self, name: str) -> list[bytes]:
-        """All messages of a stream of packets."""
-        return messages_in(bytes(self.said.get(name, b"")))
+        """All messages of a stream of packets so far."""
+        return self.said.setdefault(name, [])

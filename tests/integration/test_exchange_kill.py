@@ -87,6 +87,8 @@ class Kills:
         self._write_users()
         self.traders = [Trader("ALPHA", "one", seed), Trader("BETA", "two", seed + 1)]
         self.listener = Listener("ALPHA", "one")
+        self._rest = {name: Trader(name, "", 0) for name in ("ALPHA", "BETA")}
+        """What the streams of the uninterrupted run say."""
         self._uninterrupted: Uninterrupted | None = None
         self.from_snapshots = 0
         """Starts that had a snapshot to begin with."""
@@ -138,8 +140,9 @@ class Kills:
             told = one.messages(f"private/ouch:{name}.packets")
             assert told[: len(trader.received)] == trader.received
             account = one.market.account_named(f"ouch:{name}")
-            rest = Trader(name, "", 0)
-            for message in told:
+            rest = self._rest[name]
+            for message in told[len(rest.received) :]:
+                rest.received.append(message)
                 rest.hear(message)
             acknowledged = set(trader.open_shares)
             assert acknowledged <= set(rest.open_shares), "an acknowledged order is not in the stream"

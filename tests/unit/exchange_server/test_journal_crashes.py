@@ -184,6 +184,8 @@ def test_once_a_batch_was_not_written_nothing_more_is_taken() -> None:
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
     assert exchange.inputs == BATCH
     assert exchange.market.state_hash() == HASHES[BATCH]
+    exchange.close()
+    assert open_exchange(PATH, RULES, disk=disk).inputs == BATCH
 
 
 def test_a_sync_that_fails_is_the_end_too() -> None:
@@ -198,8 +200,9 @@ def test_a_sync_that_fails_is_the_end_too() -> None:
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
 
 
-@pytest.mark.parametrize("name", ["feed.lines", "text:1.lines"])
-def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(name: str) -> None:
+@pytest.mark.parametrize("folder", [PATH, PATH / "private"])
+def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(folder: Path) -> None:
+    name = next(Path(n).name for n, data in STREAMS[4 * BATCH].items() if Path(n).parent == folder and data)
     disk = DescriptorDisk()
     exchange = open_exchange(PATH, RULES, disk=disk)
     disk.failing = lambda operation, path: errno.ENOSPC if (operation, path.name) == ("write", name) else 0

@@ -89,11 +89,12 @@ def test_a_damaged_snapshot_is_passed_over_for_the_one_before(
         exchange.close()
 
 
-@pytest.mark.parametrize("name", ["feed.lines", "feed.itch", "private/text:1.lines"])
+@pytest.mark.parametrize("kind", ["feed.lines", "feed.itch", "private/"])
 def test_a_snapshot_whose_streams_are_not_there_is_passed_over(
-    tmp_path: Path, whole: tuple[str, dict[str, bytes]], name: str
+    tmp_path: Path, whole: tuple[str, dict[str, bytes]], kind: str
 ) -> None:
     run(tmp_path)
+    name = max((name for name in whole[1] if name.startswith(kind)), key=lambda name: len(whole[1][name]))
     data = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(data[:5])
     exchange = open_exchange(tmp_path, RULES)
