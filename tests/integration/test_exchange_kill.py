@@ -39,8 +39,6 @@ STARTING = 0.15
 SNAPSHOT_S = 1.0
 """After its start an exchange first looks whether a snapshot is due."""
 
-Started = tuple["subprocess.Popen[bytes]", dict[str, int]]
-
 
 @contextmanager
 def exchange(directory: Path, users: Path) -> Iterator[subprocess.Popen[bytes]]:
