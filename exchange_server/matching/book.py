@@ -6,7 +6,7 @@ from typing import Final
 
 from exchange_server.matching.floor import Floor
 from exchange_server.matching.ladder import Ladder
-from exchange_server.matching.levels import LOOK_EVERY, Levels, packed
+from exchange_server.matching.levels import SHORT, Levels
 from exchange_server.matching.order import HIDDEN, ICEBERG, OUTSIDE, Order
 from exchange_server.matching.outputs import FeedEncoder
 from exchange_server.matching.taking import enter_specially
@@ -74,6 +74,8 @@ class Book(Ladder):
         while ranks and ranks[-1] >= bound:
             price = ranks[-1] * levels.sign
             level = levels.queues[price]
+            if len(level) > SHORT:
+                level = levels.walk(price)
             gone: list[Order] = []
             for resting in level.values():
                 done = resting.volume
@@ -98,12 +100,9 @@ class Book(Ladder):
                 if not volume:
                     break
             for resting in gone:
-                order_id = resting.order_id
-                del level[order_id], self.orders[order_id]
+                del level[resting.order_id], self.orders[resting.order_id]
                 if resting.account:
                     del self._accounts[resting.account].orders[resting.ref]
-                if not order_id & LOOK_EVERY:
-                    level = levels.queues[price] = packed(level)
             if not level:
                 self._close(levels, price)
             if not volume:
@@ -126,10 +125,11 @@ class Book(Ladder):
         queues = self._bid_queues if order.side == "B" else self._ask_queues
         level = queues[price]
         del level[order_id]
-        if not level:
+        left = len(level)
+        if not left:
             self._close(self.bids if order.side == "B" else self.asks, price)
-        elif not order_id & LOOK_EVERY:
-            queues[price] = packed(level)
+        elif left == SHORT:
+            queues[price] = dict(level)
         volume = order.volume
         if order.account:
             account = self._accounts[order.account]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from exchange_server.matching.book import Book
     from exchange_server.matching.market import Market
 
-__all__ = ["MOST_PARTS", "Refusal", "refusal_of"]
+__all__ = ["MOST_PARTS", "Refusal", "has_tokens", "refusal_of"]
 
 Refusal = tuple[RefuseReason, str]
 """Why, and the same in words."""
@@ -55,7 +55,7 @@ def refusal_of(market: Market, order: Order, old: Order | None = None) -> Refusa
     The account's request rate is used up by this.
     """
     account = market.accounts[order.account]
-    if not _has_tokens(account, market.now.time_ns):
+    if not has_tokens(account, market.now.time_ns):
         return RefuseReason.RATE, f"expected at most {account.limits.requests_per_s} requests in a second"
     if account.killed:
         return RefuseReason.KILLED, "the account is stopped"
@@ -67,7 +67,8 @@ def refusal_of(market: Market, order: Order, old: Order | None = None) -> Refusa
     return _phase(book, order) or _attributes(market, order) or _limits(market, book, account, order, old)
 
 
-def _has_tokens(account: Account, time_ns: int) -> bool:
+def has_tokens(account: Account, time_ns: int) -> bool:
+    """Whether an account may make one more request at a time; it has made it then."""
     rate = account.limits.requests_per_s
     if not rate:
         return True

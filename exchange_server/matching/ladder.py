@@ -8,7 +8,7 @@ from typing import Final
 from exchange_server.matching.expiry import will_expire
 from exchange_server.matching.floor import Floor
 from exchange_server.matching.inputs import PhaseName
-from exchange_server.matching.levels import LOOK_EVERY, NOTHING, Levels, packed, ranks_of
+from exchange_server.matching.levels import NOTHING, SHORT, Levels, ranks_of
 from exchange_server.matching.order import EXPIRES, HIDDEN, ICEBERG, OUTSIDE, STOP, Order, Side
 from exchange_server.matching.outputs import FeedEncoder
 from exchange_server.matching.stops import Stops
@@ -164,8 +164,8 @@ class Ladder:
         del level[order.order_id]
         if not level:
             self._close(levels, price)
-        elif not order.order_id & LOOK_EVERY:
-            levels.queues[price] = packed(level)
+        elif len(level) == SHORT:
+            levels.queues[price] = dict(level)
         if order.flags & _UNUSUAL:
             self.unusual -= 1
 

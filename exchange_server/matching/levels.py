@@ -10,15 +10,17 @@ from typing import Final
 
 from exchange_server.matching.order import Order
 
-__all__ = ["LOOK_EVERY", "NOTHING", "Levels", "packed", "ranks_of"]
+__all__ = ["NOTHING", "SHORT", "Levels", "ranks_of"]
 
 NOTHING: Final = -(1 << 64)
 """The rank of no price: below that of every price."""
 
-LOOK_EVERY: Final = 64 - 1
-"""Whether a queue has grown long is looked at when an order leaves it whose id is a multiple of 64."""
+SHORT: Final = 64
+"""Orders in a queue that a dict holds well.
 
-_LONG: Final = 64
+A dict steps over its removed entries to find the first one that is left, each time again. So a queue that is longer is
+made a linked one before it is walked, and a queue that shrinks to this length is made anew: the steps have a bound.
+"""
 
 
 class Levels(Mapping[int, dict[int, Order]]):
@@ -53,6 +55,13 @@ class Levels(Mapping[int, dict[int, Order]]):
             ranks.pop()
         else:
             del ranks[bisect_left(ranks, rank)]
+
+    def walk(self, price: int) -> dict[int, Order]:
+        """The queue of a price, for somebody who begins at its first order."""
+        queue = self.queues[price]
+        if len(queue) > SHORT and queue.__class__ is dict:
+            queue = self.queues[price] = OrderedDict(queue)
+        return queue
 
     def top(self) -> int:
         """The rank of the best price, `NOTHING` without any."""
@@ -94,15 +103,6 @@ class Levels(Mapping[int, dict[int, Order]]):
                 assert (order.side, order.price_ticks) == (side, price), f"{name}: {order} filed at {price}"
                 assert 0 < order.volume < 2**63, f"{name}: {order} has no volume"
                 assert order.reserve >= 0, f"{name}: {order} has less than nothing in reserve"
-
-
-def packed(queue: dict[int, Order]) -> dict[int, Order]:
-    """A queue that finds its first order at once, however many have left it.
-
-    A dict steps over its removed entries to find the first one that is left, each time again. A long queue goes on as a
-    linked one, which does not, but costs more for each order: short queues stay as they are.
-    """
-    return OrderedDict(queue) if len(queue) > _LONG and queue.__class__ is dict else queue
 
 
 def ranks_of(shown: Levels, hidden: Levels) -> Iterator[int]:

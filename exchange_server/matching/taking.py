@@ -88,7 +88,7 @@ def _take(book: Book, order: Order, shown: Levels, hidden: Levels, reach: int, p
             return
         price = rank * shown.sign
         levels = shown if price in shown else hidden
-        _take_queue(book, order, levels[price], price, policy)
+        _take_queue(book, order, levels.walk(price), price, policy)
 
 
 def _take_queue(book: Book, order: Order, queue: dict[int, Order], price: int, policy: SelfTrade) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 
 import pytest
@@ -69,16 +70,19 @@ def test_what_it_looks_like(book: Book) -> None:
     assert list(book.levels("S")) == [(103, 11, 2)]
 
 
-def test_a_long_queue_is_linked_before_its_first_order_becomes_hard_to_find(book: Book) -> None:
-    for order_id in range(1, 301):
+def test_the_first_order_of_a_queue_is_found_at_once_however_many_have_left_it(book: Book) -> None:
+    for order_id in range(1, 1_001):
         book.enter(order(order_id, "B", 1, 100))
-    for order_id in range(1_000, 1_064):
-        book.enter(order(order_id, "S", 1, 100))
-    assert isinstance(book.bids[100], OrderedDict)
-    book.enter(order(1_100, "S", 1, 100))
-    book.enter(order(1_101, "B", 1, 100))
+    book.enter(order(2_000, "S", 1, 100))
+    assert isinstance(book.bids[100], OrderedDict), "it is walked"
+    for order_id in range(2, 971):
+        book.cancel(order_id)
+    book.enter(order(2_001, "S", 1, 100))
+    book.enter(order(2_002, "B", 1, 100))
     book._check()
-    assert [each.order_id for each in book.resting()] == [*range(66, 301), 1_101]
+    assert [each.order_id for each in book.resting()] == [*range(972, 1_001), 2_002]
+    assert type(book.bids[100]) is dict
+    assert sys.getsizeof(book.bids[100]) < 10_000, "made anew when it was short again"
 
 
 def test_prices_of_an_empty_side_never_cross(book: Book) -> None:

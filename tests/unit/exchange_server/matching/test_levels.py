@@ -7,7 +7,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exchange_server.matching.levels import NOTHING, Levels, packed, ranks_of
+from exchange_server.matching.levels import NOTHING, SHORT, Levels, ranks_of
 from exchange_server.matching.order import Order
 
 
@@ -49,11 +49,13 @@ def test_the_prices_of_two_kinds_of_orders_come_best_first_and_each_once(shown: 
     assert list(ranks_of(filled("S", *shown), filled("S", *hidden))) == sorted(-each for each in shown | hidden)[::-1]
 
 
-def test_a_long_queue_becomes_a_linked_one_in_the_same_order() -> None:
-    order = Order(1, 1, 1, "B", 100, 5, 7)
-    short, long = dict.fromkeys(range(64), order), dict.fromkeys(range(65), order)
-    assert packed(short) is short
-    linked = packed(long)
-    assert isinstance(linked, OrderedDict)
-    assert list(linked) == list(long)
-    assert packed(linked) is linked
+def test_a_long_queue_is_linked_in_the_same_order_when_it_is_walked() -> None:
+    for length in (SHORT, SHORT + 1):
+        levels = Levels(1)
+        queue = levels.open(100)
+        for order_id in range(length):
+            queue[order_id] = Order(order_id, order_id, 1, "B", 100, 5, 7)
+        walked = levels.walk(100)
+        assert walked is levels[100] is levels.walk(100)
+        assert isinstance(walked, OrderedDict) == (length > SHORT)
+        assert list(walked) == list(queue)
