@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from exchange_server.matching.account import Account
+from exchange_server.matching.entering import has_tokens
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order, Side
 from exchange_server.matching.outputs import AccountProtocol
-from exchange_server.matching.reasons import CancelReason
+from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.nasdaq.ouch.reasons import Refusal, Rejection
 from exchange_server.nasdaq.ouch.scale import Scales
 
@@ -77,5 +78,8 @@ class OuchProtocol(AccountProtocol):
 
     @staticmethod
     def _refuse(market: Market, account: Account, ref: int | bytes, refusal: Refusal, echo: bytes) -> None:
-        order = Order(0, 0, 0, "B", 0, 0, account.broker_id, account.index, ref)
-        market.refuse(order, refusal.reason, str(refusal), Rejection(refusal.code, echo))
+        """A wrong request counts for the rate as well."""
+        reason, told = refusal.reason, Rejection(refusal.code, echo)
+        if not has_tokens(account, market.now.time_ns):
+            reason, told = RefuseReason.RATE, Rejection(None, echo)
+        market.turn_down(account.index, ref, reason, str(refusal), told)

@@ -16,8 +16,8 @@ __all__ = ["CANCELED_5", "CANCELED_42", "REJECTED_5", "REJECTED_42", "Refusal", 
 class Rejection(msgspec.Struct, frozen=True, gc=False):
     """A request that was wrong before it was an order, as its account's teller is told."""
 
-    code: int
-    """The protocol's own: of 5.0 a number, of 4.2 a letter's."""
+    code: int | None
+    """The protocol's own: of 5.0 a number, of 4.2 a letter's; None if there is none beside that for the reason."""
     echo: bytes
     """The request, as `Order.echo` has it."""
 

@@ -77,7 +77,8 @@ class Teller42(OuchTeller):
     def refused(self, ref: int | bytes, reason: RefuseReason, detail: str, item: object) -> None:
         """J."""
         del detail
-        code = item.code if isinstance(item, Rejection) else REJECTED_42[reason]
+        own = item.code if isinstance(item, Rejection) else None
+        code = REJECTED_42[reason] if own is None else own
         self._say(_REJECTED(25, b"SJ", self._now.time_ns % DAY_NS, ref, code))
 
     def modified(self, order: Order) -> None:

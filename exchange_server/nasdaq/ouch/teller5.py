@@ -110,7 +110,7 @@ class Teller5(OuchTeller):
         del detail
         code, echo = REJECTED_5[reason], b""
         if isinstance(item, Rejection):
-            code, echo = item.code, item.echo
+            code, echo = code if item.code is None else item.code, item.echo
         elif isinstance(item, Order):
             echo = item.echo
         self._say(_REJECTED(30, b"SJ", self._now.time_ns % DAY_NS, ref, code, echo[31:45].ljust(14)))

@@ -180,6 +180,19 @@ def test_row_26_whoever_is_too_fast_may_still_cancel(tmp_path: Path) -> None:
     floor.close()
 
 
+def test_row_26_wrong_requests_count_too(tmp_path: Path) -> None:
+    floor = OuchFloor(tmp_path, user("ALPHA", limits=AccountLimits(requests_per_s=2)))
+    client = floor.connect("ALPHA")
+    client.send(enter(1, price=1), enter(2, price=1), enter(3, price=1), enter(4))
+    assert short(client.told(), "user_ref_num", "reason") == [
+        ("J", 1, 0x1D),
+        ("J", 2, 0x1D),
+        ("J", 3, 0x29),
+        ("J", 4, 0x29),
+    ]
+    floor.close()
+
+
 # -- 27: a limit on open orders (and on what they are worth) per user ------------------------------------------------
 
 
