@@ -13,6 +13,8 @@ from exchange_server.errors import ExchangeError
 __all__ = ["Upkeep"]
 
 _LOOK_S: Final = 1.0
+_LEAST_REST: Final = 50
+"""The market is held up for a snapshot for no more than one part in so many of the time."""
 
 
 class Upkeep:
@@ -45,6 +47,7 @@ class Upkeep:
         self._snapshot_interval_s = snapshot_interval_s
         self._inputs = exchange.snapshot_inputs
         self._since_s = timers.seconds()
+        self._taken_s = 0.0
         self._calls: dict[str, Any] = {}
         self._is_over = False
         self.snapshots = 0
@@ -83,10 +86,10 @@ class Upkeep:
     def _look(self) -> None:
         inputs = self._exchange.inputs - self._inputs
         age_s = self._timers.seconds() - self._since_s
-        if inputs and (
-            (self._snapshot_inputs and inputs >= self._snapshot_inputs)
-            or (self._snapshot_interval_s and age_s >= self._snapshot_interval_s)
-        ):
+        is_due = (self._snapshot_inputs and inputs >= self._snapshot_inputs) or (
+            self._snapshot_interval_s and age_s >= self._snapshot_interval_s
+        )
+        if inputs and is_due and age_s >= self._taken_s * _LEAST_REST:
             self._begin_snapshot()
         else:
             self._later("look", _LOOK_S, self._look)
@@ -100,10 +103,10 @@ class Upkeep:
             self._stop(str(error))
             return
         taken_s = self._timers.seconds()
-        self._inputs, self._since_s = self._exchange.inputs, taken_s
+        self._inputs, self._since_s, self._taken_s = self._exchange.inputs, taken_s, taken_s - begin_s
 
         def written(_: object) -> None:
-            self._has_written(taken_s - begin_s)
+            self._has_written(self._taken_s)
 
         self._in_thread(write).addCallbacks(written, self._missed).addBoth(
             lambda _: self._later("look", _LOOK_S, self._look)

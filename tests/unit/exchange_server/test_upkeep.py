@@ -102,6 +102,21 @@ def test_a_snapshot_is_taken_after_so_long_if_there_was_anything(floor: Floor) -
     assert floor.exchange.snapshot_inputs == 1
 
 
+def test_a_market_is_held_up_for_a_small_part_of_the_time(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    upkeep = begun(floor, snapshot_inputs=1)
+    begin = floor.exchange.begin_snapshot
+
+    def begin_slowly() -> Callable[[], None]:
+        floor.clock.rightNow += 0.2
+        return begin()
+
+    monkeypatch.setattr(floor.exchange, "begin_snapshot", begin_slowly)
+    for _ in range(101):
+        floor.quote(1)
+        floor.clock.pump([1])
+    assert 9 <= upkeep.snapshots <= 11
+
+
 def test_the_market_goes_on_while_a_snapshot_is_written(floor: Floor) -> None:
     thread = Thread(is_held=True)
     upkeep = begun(floor, thread, snapshot_inputs=10)
