@@ -50,6 +50,8 @@ class SoupLimits(ReaderLimits, frozen=True, forbid_unknown_fields=True, kw_only=
 
     idle_s: float = 15.0
     """A client that says nothing for so long is cut, unless its login asks for another time (4.10)."""
+    farewell_s: float = 5.0
+    """How long a client has to close its connection behind the end of its session, before the server does."""
 
 
 class SoupServer(Factory, ABC):
@@ -179,14 +181,17 @@ class SoupServer(Factory, ABC):
             self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 
     def _why_end(self, connection: SoupConnection, tail: Tail, now_s: float) -> str:
-        """The end of clients that say nothing, and of those that have a whole stream that is over."""
+        """The end of clients that say nothing, and of those that have had a whole stream that is over for a while: some
+        trip over a connection that is closed while they still read its last messages."""
         unheard_s = now_s - connection.heard_s
         if unheard_s >= self._idle_s(connection):
             return f"idle: said nothing for {unheard_s:.0f} s"
-        audience = connection.audience
-        if audience is not None and not tail.paused and not tail.lag_bytes and self.is_over(audience.stream):
-            return "the session is over"
-        return ""
+        if not connection.has_all:
+            return ""
+        if connection.ended_s is None:
+            connection.ended_s = now_s
+        tail.paused = True  # not even a heartbeat follows the end of a session
+        return "the session is over" if now_s - connection.ended_s >= self.limits.farewell_s else ""
 
     def _idle_s(self, connection: SoupConnection) -> float:
         asked_ms = connection.login.heartbeat_ms if connection.login else None
@@ -223,6 +228,8 @@ class SoupConnection(Protocol):
         """With whom it follows its stream."""
         self.heard_s = 0.0
         """When something last came from the client (the server's monotonic seconds)."""
+        self.ended_s: float | None = None
+        """When it had been sent all of a stream that is over."""
         self._early = b""
 
     # -- bytes in ------------------------------------------------------------------------------------------------
@@ -317,12 +324,24 @@ class SoupConnection(Protocol):
             self.transport.write(encode_login_reply(LoginRejected("S" if code == "S" else "A")))
             self.cut(f"login rejected: {reason}", flush=True)
 
+    @property
+    def has_all(self) -> bool:
+        """Whether it was sent all of a stream that is over, and the end of session behind it."""
+        tail = self.reader.tail
+        if tail is None or tail.lag_bytes or self.audience is None:
+            return False
+        return self.server.is_over(self.audience.stream)
+
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away."""
+        """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away.
+
+        Behind the end of a session nothing follows, not even a reason: there are clients that trip over it.
+        """
         if self.reader.is_closed:
             return
         self._log.info("{name}: {peer} closed: {reason}", name=self.server.name, peer=self.peer, reason=reason)
-        self.reader.close(flush=flush, last_words=encode_packet(DEBUG, reason.encode("ascii", "replace")))
+        last_words = b"" if self.has_all else encode_packet(DEBUG, reason.encode("ascii", "replace"))
+        self.reader.close(flush=flush, last_words=last_words)
         self.server.leave(self)
 
     # -- the transport's wishes ----------------------------------------------------------------------------------
