@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 import msgspec
 
 from deltabook.cli._groups import DefaultCommand
 from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
-from deltabook.wire.symbols import Instrument, parse_instruments
+from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
     from exchange_server.agents import AgentSettings
+    from exchange_server.text import Limits
 
 __all__ = ["run"]
 
@@ -33,27 +34,27 @@ _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_
 """Option → field of the day's schedule."""
 
 
-def _read_instruments(path: str, option: str) -> tuple[Instrument, ...]:
+def _read(path: str, kind: Any, what: str) -> Any:
+    """A JSON file of an option, of this type; ``what`` says the option and what was expected."""
     try:
-        return tuple(parse_instruments(Path(path).read_bytes()))
+        return msgspec.json.decode(Path(path).read_bytes(), type=kind)
     except OSError as error:
-        raise click.BadParameter(
-            f"expected a JSON file of instruments at {path} for {option}, was {error.strerror}"
-        ) from error
+        raise click.BadParameter(f"expected {what}, was {path}: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise click.BadParameter(f"expected a JSON list of instruments for {option}, was {error}, in {path}") from error
+        raise click.BadParameter(f"expected {what}, was {error}, in {path}") from error
 
 
 def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[Instrument, ...]:
     """What is traded: the file or list of --instruments, else the file of --agents, else what there is by default."""
     from exchange_server.config import DEFAULT_INSTRUMENTS
 
+    many = tuple[Instrument, ...]
     if instruments is not None:
         if instruments.endswith(".json"):
-            return _read_instruments(instruments, "--instruments")
+            return cast(many, _read(instruments, many, "a JSON file of instruments for --instruments"))
         return tuple(Instrument(symbol) for symbol in instruments.split(",") if symbol)
     if agents not in {_NONE, _DEFAULT}:
-        return _read_instruments(agents, "--agents")
+        return cast(many, _read(agents, many, "a JSON file of instruments for --agents"))
     return () if plays and agents == _NONE else DEFAULT_INSTRUMENTS
 
 
@@ -62,14 +63,14 @@ def _agent_settings(style: str) -> AgentSettings:
 
     if style in PRESETS:
         return PRESETS[style]
-    try:
-        return msgspec.json.decode(Path(style).read_bytes(), type=AgentSettings)
-    except OSError as error:
-        raise click.BadParameter(
-            f"expected {', '.join(PRESETS)} or a JSON file for --agent-style, was {style}: {error.strerror}"
-        ) from error
-    except msgspec.DecodeError as error:
-        raise click.BadParameter(f"expected settings of agents in {style}, was {error}") from error
+    what = f"{', '.join(PRESETS)} or a JSON file for --agent-style"
+    return cast(AgentSettings, _read(style, AgentSettings, what))
+
+
+def _text_limits(path: str) -> Limits:
+    from exchange_server.text import Limits
+
+    return cast(Limits, _read(path, Limits, "a JSON file of limits for --text-limits")) if path else Limits()
 
 
 @click.command("run", cls=DefaultCommand)
@@ -89,6 +90,9 @@ def _agent_settings(style: str) -> AgentSettings:
     "--admin-token", "admin_token_file", default="", metavar="FILE", help="File with the token for the admin port."
 )
 @click.option("--users", "users_file", default="", metavar="FILE", help="Users of the OUCH, ITCH and GLIMPSE ports.")
+@click.option(
+    "--text-limits", default="", metavar="FILE.json", help="Of the text protocol: connections, accounts, and so on."
+)
 @click.option(
     "--instruments", default=None, metavar="A,B|FILE.json", help="What is traded.  [default: the agents' symbols]"
 )
@@ -145,7 +149,7 @@ def _agent_settings(style: str) -> AgentSettings:
 )
 @click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
-def run(agents: str | None, instruments: str | None, agent_style: str, **settings: Any) -> None:
+def run(agents: str | None, instruments: str | None, agent_style: str, text_limits: str, **settings: Any) -> None:
     """Run the simulated exchange.
 
     Every port but those of the text protocol and of the admin is closed unless it is asked for, and all are on loopback
@@ -159,6 +163,7 @@ def run(agents: str | None, instruments: str | None, agent_style: str, **setting
     plays = replay["file"] is not None
     agents = agents or (_NONE if plays else _DEFAULT)
     settings["agents"] = agents != _NONE
+    settings["limits"] = _text_limits(text_limits)
     settings["agent_settings"] = _agent_settings(agent_style)
     settings["instruments"] = _instruments(agents, instruments, plays=plays)
     settings["replay"] = replay if plays else None

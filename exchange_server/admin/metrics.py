@@ -37,7 +37,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
     bytes: int
     """Of the requests on the disk."""
     snapshot_age_s: float | None
-    """Since the newest snapshot was written by this process or found by it; None without one."""
+    """Since this process wrote its newest snapshot; None if it has written none."""
 
 
 class ExchangeMetrics(Collector):
@@ -119,7 +119,7 @@ class ExchangeMetrics(Collector):
         figures = self._journal()
         yield GaugeMetricFamily(f"{_PREFIX}_journal_bytes", "Requests on the disk.", figures.bytes)
         if figures.snapshot_age_s is not None:
-            what = "Since the newest snapshot was written."
+            what = "Since this process wrote its newest snapshot."
             yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)
         what = "Time that it took to force the journal to the disk."
         buckets = list(self._fsyncs.buckets())

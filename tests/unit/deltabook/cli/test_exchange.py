@@ -25,7 +25,11 @@ REFUSED = {
     "port": (["--port", "x"], "expected a port from 0 to 65535 or `none`, was 'x'"),
     "large port": (["--itch-port", "65536"], "expected a port from 0 to 65535 or `none`, was '65536'"),
     "snapshots": (["--keep-snapshots", "1"], "expected two snapshots to keep, or 0: all, was 1"),
-    "instruments": (["--instruments", "nothing.json"], "expected a JSON file of instruments at nothing.json"),
+    "instruments": (
+        ["--instruments", "nothing.json"],
+        "expected a JSON file of instruments for --instruments, was nothing.json",
+    ),
+    "limits": (["--text-limits", "nothing.json"], "expected a JSON file of limits for --text-limits, was nothing.json"),
     "style": (["--agent-style", "wild"], "expected lively, calibrated or a JSON file for --agent-style, was wild"),
     "speed": (["--speed", "0"], "expected `max` or a number above 0, was '0'"),
 }
@@ -129,6 +133,12 @@ def test_agents_have_a_style_of_their_own_if_a_file_says_it(told: Invoke, tmp_pa
     assert told("--dir", "d", "--agent-style", "calibrated").agent_settings == PRESETS["calibrated"]
     (tmp_path / "s.json").write_bytes(msgspec.json.encode(PRESETS["calibrated"]))
     assert told("--dir", "d", "--agent-style", str(tmp_path / "s.json")).agent_settings == PRESETS["calibrated"]
+
+
+def test_what_brokers_of_the_text_protocol_may_do_is_in_a_file(told: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "l.json").write_text('{"brokers":5,"account":{"open_orders":3},"self_trade":"newest"}')
+    limits = told("--dir", "d", "--text-limits", str(tmp_path / "l.json")).limits
+    assert (limits.brokers, limits.account.open_orders, limits.self_trade) == (5, 3, "newest")
 
 
 @pytest.mark.parametrize("name", REFUSED)
