@@ -152,7 +152,7 @@ class JournalReader:
             if version != JOURNAL_VERSION:
                 raise JournalError(f"expected a journal of version {JOURNAL_VERSION}, was {version} at {path}")
             head = msgspec.msgpack.decode(data[FRAME_BYTES:], type=SegmentHead)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         if record_at(data, 0, head.start) is None or (start is not None and head.start != start):
             return None

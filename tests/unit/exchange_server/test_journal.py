@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,7 @@ from tests.generators.journals import account, enter, open_exchange
 
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX")))
 BATCHES: list[list[AnyInput]] = [[account()]]
-for n in range(1, 6):
-    BATCHES.append([enter(3 * n, "B", 95 + n), enter(3 * n + 1, "S", 98 + n), enter(3 * n + 2, "B", 99)])
+BATCHES += [[enter(3 * n, "B", 95 + n), enter(3 * n + 1, "S", 98 + n), enter(3 * n + 2, "B", 99)] for n in range(1, 6)]
 FIRST = "inputs/000000000000001.inputs"
 
 
@@ -207,3 +208,45 @@ def test_batches_of_any_size_are_read_as_they_were_written(tmp_path: Path) -> No
     found = [(first, len(batch)) for first, batch in JournalReader(tmp_path / "inputs").batches()]
     assert [size for _, size in found] == [1, *sizes]
     assert [first for first, _ in found] == [1, 2, 3, 40_003, 40_004, 40_007]
+
+
+def test_whatever_becomes_of_the_bytes_what_is_read_is_a_beginning_of_what_was_written_or_refused(
+    tmp_path: Path,
+) -> None:
+    exchange = open_exchange(tmp_path, RULES)
+    for batch in BATCHES:
+        exchange.submit(batch)
+        exchange.journal.sync()
+        if exchange.inputs == 10:
+            exchange.snapshot()
+    exchange.close()
+    written = [item for batch in BATCHES for item in batch]
+    paths = sorted((tmp_path / "inputs").iterdir())
+    whole = {path: path.read_bytes() for path in paths}
+    chance = random.Random(7)
+    lengths = set()
+    for _ in range(1_000):
+        path = chance.choice(paths)
+        path.write_bytes(spoiled(chance, whole[path]))
+        with suppress(JournalError):
+            read = [item for _, batch in JournalReader(tmp_path / "inputs").batches() for item in batch]
+            assert read == written[: len(read)]
+            lengths.add(len(read))
+        path.write_bytes(whole[path])
+    assert lengths == {10, 13, 16}, "in the first segment everything was on the disk when the second began"
+
+
+def spoiled(chance: random.Random, data: bytes) -> bytes:
+    """Some bytes changed, cut out, put in, cut off, or put behind."""
+    begin = chance.randrange(len(data))
+    end = min(begin + chance.choice((1, 1, 2, 8, 100)), len(data))
+    noise = chance.choice((bytes(end - begin), chance.randbytes(end - begin)))
+    return chance.choice(
+        (
+            data[:begin] + noise + data[end:],
+            data[:begin] + data[end:],
+            data[:begin] + noise + data[begin:],
+            data[:begin],
+            data + noise,
+        )
+    )

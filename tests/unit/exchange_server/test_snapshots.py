@@ -11,6 +11,7 @@ import pytest
 
 from exchange_server.errors import JournalError
 from exchange_server.exchange import Exchange
+from exchange_server.journal import SnapshotDirectory
 from exchange_server.journal.verification import verify
 from tests.generators.descriptor_disk import DescriptorDisk
 from tests.generators.journals import make_outputs, open_exchange, random_inputs
@@ -144,6 +145,20 @@ def test_a_journal_that_ends_before_its_snapshot_is_refused(tmp_path: Path) -> N
     (tmp_path / "inputs" / f"{301:015d}.inputs").unlink()
     with pytest.raises(JournalError, match=r"expected input 450 in .*, was a journal that ends at 300"):
         open_exchange(tmp_path, RULES)
+
+
+def test_a_snapshot_with_any_byte_changed_is_no_snapshot(tmp_path: Path) -> None:
+    run(tmp_path, 0, 150)
+    path = tmp_path / "snapshots" / f"{150:015d}.snapshot"
+    data = bytearray(path.read_bytes())
+    directory = SnapshotDirectory(path.parent)
+    for place in [*range(40), *range(40, len(data), 23)]:
+        data[place] ^= 1 << place % 8
+        path.write_bytes(data)
+        assert directory.read(150) is None
+        data[place] ^= 1 << place % 8
+    path.write_bytes(data)
+    assert directory.read(150) is not None
 
 
 def test_without_new_inputs_there_is_no_new_snapshot(tmp_path: Path) -> None:
