@@ -7,7 +7,7 @@ view.py  what they see and ask for        settings.py  how they trade, and prese
 ```
 """
 
-from exchange_server.agents.flow import AgentFlow
+from exchange_server.agents.flow import AgentFlow, Venue
 from exchange_server.agents.population import Population
 from exchange_server.agents.settings import (
     PRESETS,
@@ -29,4 +29,5 @@ __all__ = [
     "NoiseSettings",
     "Population",
     "ValueSettings",
+    "Venue",
 ]

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents.population import Population
 from exchange_server.agents.settings import AgentSettings
 from exchange_server.agents.view import Batch
 from exchange_server.errors import ExchangeError, OperationError
+from exchange_server.matching.inputs import AnyInput
+from exchange_server.matching.market import Market
 
-if TYPE_CHECKING:
-    from exchange_server.exchange import Exchange
-
-__all__ = ["AgentFlow"]
+__all__ = ["AgentFlow", "Venue"]
 
 _PERIOD_S: Final = 0.01
 _BURST_ORDERS: Final = 500
@@ -25,6 +24,20 @@ _BATCH: Final = 64
 """Requests that are decided on one look at the books, about."""
 _TURNS_PER_REQUEST: Final = 4
 """Turns at most for each request that is wanted: agents may pass, and all of them do in a halt."""
+
+
+class Venue(Protocol):
+    """Where agents trade: an exchange, or a market in a backtest."""
+
+    market: Market
+    inputs: int
+    """Inputs so far."""
+
+    def next_time_ns(self, at_least_ns: int = 0, count: int = 1) -> int:
+        """The first of so many times, later than all before."""
+
+    def submit(self, batch: Sequence[AnyInput]) -> list[int | str]:
+        """Apply a batch; what `Market.apply` answered to each."""
 
 
 class AgentFlow:
@@ -36,7 +49,7 @@ class AgentFlow:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: Venue,
         instruments: Sequence[Instrument],
         clock: Any,
         *,

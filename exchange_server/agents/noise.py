@@ -71,8 +71,7 @@ class Noise(Trader):
         if ask - bid > step and random.random() < self._settings.inside:
             inside = (1 + int(random.random() * ((ask - bid - 1) // step))) * step
         size = random.random()
-        if random.random() >= self._settings.odd:
-            size = 0.85 + 0.25 * size
+        size = size * size if random.random() < self._settings.odd else 0.85 + 0.25 * size
         lots = max(1, int(self._clip_lots * size))
         broker_id = self.some_broker(random)
         if random.random() < 0.5:

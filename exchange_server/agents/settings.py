@@ -177,16 +177,16 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 _CALIBRATED: Final = AgentSettings(
     noise=NoiseSettings(
-        weight=0.65, fleeting=0.92, fleeting_orders=1, inside=0.12, odd=0.12, market=0.012, market_clips=0.08,
-        patient_orders=280, nearest_steps=13, farthest_steps=800, patient_clips=2.2, size_spread=1.5,
+        weight=0.65, fleeting=0.92, fleeting_orders=1, inside=0.2, odd=0.18, market=0.007, market_clips=0.1,
+        patient_orders=280, nearest_steps=16, farthest_steps=800, patient_clips=2.3, size_spread=1.5,
     ),
     makers=MakerSettings(
-        weight=0.28, brokers=3, levels=8, half_spread_steps=1.8, growth=1.45, clips=0.8, clips_per_step=0.13,
-        learning=0.9, jitter_steps=0.6, tolerance=0.7,
+        weight=0.28, brokers=3, levels=8, half_spread_steps=1.9, growth=1.45, clips=0.7, clips_per_step=0.07,
+        learning=0.9, jitter_steps=0.9, tolerance=0.8,
     ),
     momentum=MomentumSettings(weight=0.005, threshold_steps=4, clips=1),
     value=ValueSettings(
-        weight=0.06, edge_steps=1, clips=1, volatility_steps=0.027, volatility_spread=1.4, volatility_turns=1000,
+        weight=0.06, edge_steps=1, clips=0.8, volatility_steps=0.033, volatility_spread=1.4, volatility_turns=1000,
         jumps=1e-5, jump_steps=25,
     ),
     large=LargeSettings(weight=0.005, clips=40, slices=40, turns=100),

@@ -70,5 +70,6 @@ class Resting:
 
 
 def some_lots(random: Random, median_lots: float, spread: float) -> int:
-    """A log-normal size, a lot at least."""
-    return max(1, round(median_lots * exp(spread * random.gauss(0.0, 1.0))))
+    """A log-normal size, a lot at least, and no farther out than three standard deviations: one market order in a
+    million should not empty a book."""
+    return max(1, round(median_lots * exp(spread * min(3.0, random.gauss(0.0, 1.0)))))

@@ -1,0 +1,320 @@
+"""Agents: determined by seed, clock and journal, bounded, and at home in a market that halts and restarts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from exchange_server.agents import PRESETS, AgentSettings, LargeSettings, MomentumSettings, NoiseSettings, ValueSettings
+from exchange_server.agents.large import Large
+from exchange_server.agents.makers import Maker
+from exchange_server.agents.momentum import Momentum
+from exchange_server.agents.noise import Noise
+from exchange_server.agents.settings import MakerSettings
+from exchange_server.agents.value import Informed, Value
+from exchange_server.agents.view import Batch, View
+from exchange_server.config import DEFAULT_INSTRUMENTS
+from exchange_server.errors import ExchangeConfigurationError, OperationError
+from exchange_server.matching.inputs import Cancel, Enter, MarketRules, Phase, Replace
+from exchange_server.matching.market import Market
+from exchange_server.matching.order import IOC, MARKET
+from tests.generators.flow_run import FlowRun
+
+RULES = MarketRules(instruments=DEFAULT_INSTRUMENTS)
+replace = msgspec.structs.replace
+
+
+class Stall:
+    """A view of one book, and what a trader asks for."""
+
+    def __init__(self, *orders: tuple[str, int, int]) -> None:
+        self.market = Market(MarketRules(instruments=DEFAULT_INSTRUMENTS[:1]))
+        for time, (side, volume, price) in enumerate(orders, 1):
+            self.market.apply(Enter(time, 0, 99, 0, "ACME", side, volume, price))
+        self.view = View(self.market.books["ACME"], DEFAULT_INSTRUMENTS[0], 2.0)
+        self.random = Random(1)
+
+    def batch(self) -> Batch:
+        self.view.look()
+        batch = Batch(self.market.last_time_ns + 1)
+        batch.view = self.view
+        return batch
+
+    def submit(self, batch: Batch) -> None:
+        for item, owner in zip(batch.inputs, batch.owners, strict=True):
+            order_id = self.market.apply(item)
+            if owner is not None and order_id:
+                assert isinstance(order_id, int)
+                owner.rested(order_id)
+
+
+def two_sided() -> Stall:
+    return Stall(("B", 100, 9_990), ("S", 100, 10_010))
+
+
+def agent_feed(path: Path, seed: int, settings: AgentSettings | None = None, seconds: int = 3) -> bytes:
+    run = FlowRun(path, RULES)
+    run.agents(seed, settings)
+    run.clock.pump([0.01] * (seconds * 100))
+    return run.close()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_agents_keep_their_rate_and_every_book_two_sided_bounded_and_near_its_reference(
+    tmp_path: Path, preset: str
+) -> None:
+    run = FlowRun(tmp_path, RULES)
+    run.agents(settings=PRESETS[preset])
+    for second in range(1, 9):
+        run.clock.pump([0.01] * 100)
+        run.market._check()
+        for instrument in DEFAULT_INSTRUMENTS:
+            book = run.market.books[instrument.symbol]
+            bid, ask = book.best("B"), book.best("S")
+            assert bid, (second, instrument.symbol)
+            assert ask, (second, instrument.symbol)
+            assert ask - bid < 0.02 * instrument.reference_price_ticks
+            assert abs(bid - instrument.reference_price_ticks) < 0.2 * instrument.reference_price_ticks
+            assert len(book) <= 500
+    assert abs(run.exchange.inputs - 16_000) < 500
+    assert run.market.trades > 1000
+    assert run.failed == []
+    run.close()
+
+
+def test_after_a_restart_agents_go_on_with_the_orders_they_have(tmp_path: Path) -> None:
+    agent_feed(tmp_path, 1)
+    run = FlowRun(tmp_path, RULES)
+    live = run.market.live_orders
+    flow = run.agents()
+    kept = 0
+    for population in flow.populations:
+        for _, trader in population._turns:
+            if isinstance(trader, Noise):
+                kept += len(trader.patient) + len(trader.fleeting)
+            elif isinstance(trader, Maker):
+                kept += sum(quote.order_id > 0 for quote in trader.quotes)
+    assert kept == live > 100
+    run.clock.pump([0.01] * 500)
+    run.market._check()
+    assert run.market.live_orders < 1500
+    run.close()
+
+
+def test_agents_are_quiet_in_a_halt_and_offer_in_an_auction(tmp_path: Path) -> None:
+    run = FlowRun(tmp_path, RULES)
+    run.agents()
+    run.clock.pump([0.01] * 100)
+    run.submit([Phase(run.exchange.next_time_ns(), "", "halted")])
+    inputs = run.exchange.inputs
+    run.clock.pump([0.01] * 100)
+    assert run.exchange.inputs == inputs
+    run.submit([Phase(run.exchange.next_time_ns(), "", "auction-halt")])
+    run.clock.pump([0.01] * 100)
+    assert run.exchange.inputs > inputs + 1000
+    assert run.market.trades < run.market.orders
+    run.submit([Phase(run.exchange.next_time_ns(), "", "continuous")])
+    trades = run.market.trades
+    run.clock.pump([0.01] * 100)
+    assert run.market.trades > trades
+    run.market._check()
+    run.close()
+
+
+def test_the_rate_changes_while_they_trade_and_0_is_a_pause(tmp_path: Path) -> None:
+    run = FlowRun(tmp_path, RULES)
+    flow = run.agents()
+    run.clock.pump([0.01] * 100)
+    flow.set_rate(0)
+    inputs = run.exchange.inputs
+    run.clock.pump([0.01] * 100)
+    assert run.exchange.inputs == inputs
+    flow.set_rate(500)
+    run.clock.pump([0.01] * 100)
+    assert abs(run.exchange.inputs - inputs - 500) < 20
+    with pytest.raises(OperationError, match="expected a rate of 0 or more, was -1"):
+        flow.set_rate(-1)
+    run.close()
+
+
+def test_a_fleeting_order_goes_when_there_are_enough() -> None:
+    stall = two_sided()
+    noise = Noise(NoiseSettings(fleeting=1.0, market=0.0, fleeting_orders=2), range(4, 6), 100)
+    asked = []
+    for _ in range(6):
+        batch = stall.batch()
+        noise.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+        asked += [type(item) for item in batch.inputs]
+    assert asked == [Enter, Enter, Cancel, Enter, Cancel, Enter]
+    assert len(noise.fleeting) == 2
+
+
+def test_fleeting_orders_stand_at_the_touch_or_between_and_never_trade() -> None:
+    stall = two_sided()
+    noise = Noise(NoiseSettings(fleeting=1.0, market=0.0, fleeting_orders=500), range(4, 6), 100)
+    for _ in range(200):
+        batch = stall.batch()
+        noise.act(stall.view, stall.random, batch)
+        for item in batch.inputs:
+            assert isinstance(item, Enter)
+            assert 9_990 <= item.price_ticks <= 10_010
+            assert item.price_ticks < stall.view.ask if item.side == "B" else item.price_ticks > stall.view.bid
+        stall.submit(batch)
+    assert stall.market.trades == 0
+
+
+def test_patient_orders_keep_their_number() -> None:
+    stall = two_sided()
+    noise = Noise(NoiseSettings(fleeting=0.0, market=0.0, patient_orders=20), range(4, 6), 100)
+    for _ in range(2000):
+        batch = stall.batch()
+        noise.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+    assert 10 < len(noise.patient) < 30
+
+
+def test_a_maker_fills_its_ladder_and_moves_it_after_a_surprising_trade() -> None:
+    stall = two_sided()
+    maker = Maker(MakerSettings(levels=3, half_spread_steps=20, jitter_steps=0.0), 1, 100)
+    for _ in range(6):
+        batch = stall.batch()
+        maker.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+    quotes = [stall.view.book.orders[quote.order_id] for quote in maker.quotes]
+    assert [(order.side, order.price_ticks) for order in quotes] == [
+        ("B", 9_960), ("S", 10_040), ("B", 9_940), ("S", 10_060), ("B", 9_910), ("S", 10_090),
+    ]  # fmt: skip
+    batch = stall.batch()
+    maker.act(stall.view, stall.random, batch)
+    assert batch.inputs == [], "nothing stands wrong"
+    stall.view.book.last_trade_ticks = 10_200
+    for _ in range(20):
+        batch = stall.batch()
+        maker.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+        assert all(isinstance(item, Replace | Enter) for item in batch.inputs)
+    assert stall.view.book.orders[maker.quotes[0].order_id].price_ticks > 9_960
+
+
+def test_a_maker_never_takes() -> None:
+    stall = two_sided()
+    maker = Maker(MakerSettings(levels=2, half_spread_steps=1, jitter_steps=0.0), 1, 100)
+    maker._believed = 10_500.0
+    for _ in range(4):
+        batch = stall.batch()
+        maker.act(stall.view, stall.random, batch)
+        stall.submit(batch)
+    assert stall.market.trades == 0
+    assert stall.market.live_orders == 6
+
+
+def test_momentum_follows_a_run_and_rests_without_one() -> None:
+    stall = two_sided()
+    momentum = Momentum(MomentumSettings(fast=0.5, slow=0.01, threshold_steps=3, clips=0.5), range(3, 4), 100)
+    for _ in range(5):
+        batch = stall.batch()
+        momentum.act(stall.view, stall.random, batch)
+        assert batch.inputs == []
+    stall.view.mid = 10_100.0
+    batch = Batch(1)
+    batch.view = stall.view
+    momentum.act(stall.view, stall.random, batch)
+    assert [(item.side, item.volume, item.flags) for item in batch.inputs if isinstance(item, Enter)] == [
+        ("B", 50, MARKET)
+    ]
+
+
+@pytest.mark.parametrize(("value", "side", "limit"), [(10_050.0, "B", 10_048), (9_900.0, "S", 9_903)])
+def test_informed_traders_take_up_to_the_value(value: float, side: str, limit: int) -> None:
+    stall = two_sided()
+    hidden = Value(ValueSettings(), value, 10_000, 2)
+    informed = Informed(ValueSettings(edge_steps=1), range(5, 7), 100, hidden)
+    batch = stall.batch()
+    informed.act(stall.view, stall.random, batch)
+    assert [(i.side, i.price_ticks, i.flags) for i in batch.inputs if isinstance(i, Enter)] == [(side, limit, IOC)]
+
+
+def test_informed_traders_pass_when_there_is_nothing_to_gain() -> None:
+    stall = two_sided()
+    informed = Informed(ValueSettings(edge_steps=1), range(5, 7), 100, Value(ValueSettings(), 10_011.0, 10_000, 2))
+    batch = stall.batch()
+    informed.act(stall.view, stall.random, batch)
+    assert batch.inputs == []
+
+
+def test_the_value_moves_in_clusters_and_comes_back_to_the_reference() -> None:
+    random = Random(7)
+    settings = ValueSettings(volatility_steps=0.5, volatility_spread=1.0, volatility_turns=500, return_turns=2_000)
+    value, last, moves, seen = Value(settings, 10_000.0, 10_000, 2), 10_000.0, [], []
+    for _ in range(20_000):
+        value.advance(10, random)
+        moves.append(abs(value.ticks - last))
+        seen.append(value.ticks)
+        last = value.ticks
+    mean = sum(moves) / len(moves)
+    spread = sum((move - mean) ** 2 for move in moves)
+    memory = sum((a - mean) * (b - mean) for a, b in pairwise(moves)) / spread
+    assert memory > 0.1
+    assert abs(sum(seen) / len(seen) - 10_000) < 50
+    value.ticks = 30_000.0
+    for _ in range(2_000):
+        value.advance(10, random)
+    assert abs(value.ticks - 10_000) < 2_000
+
+
+def large_slices(settings: LargeSettings, turns: int, taken_lots: int = 0) -> list[int]:
+    stall = Stall(("B", 10**6, 9_990), ("S", 10**6, 10_010))
+    large = Large(settings, range(4, 5), 100)
+    slices = []
+    for _ in range(turns):
+        stall.view.taken_lots += taken_lots
+        batch = stall.batch()
+        large.act(stall.view, stall.random, batch)
+        slices += [item.volume if isinstance(item, Enter) else -1 for item in batch.inputs]
+        assert all(isinstance(item, Enter) and item.price_ticks in {9_990, 10_010} for item in batch.inputs)
+        if slices and not large._left:
+            break
+    return slices
+
+
+def test_a_large_order_is_sliced_equally_over_its_turns() -> None:
+    slices = large_slices(LargeSettings(clips=100, slices=10, turns=50), 200)
+    assert len(slices) in {10, 11}
+    assert len(set(slices[:-1])) == 1
+    waited = large_slices(LargeSettings(clips=100, slices=10, turns=50), 26)
+    assert len(waited) == 5
+
+
+def test_a_large_order_takes_its_part_of_the_volume() -> None:
+    settings = LargeSettings(style="pov", clips=1_000, participation=0.1, turns=1, slices=1)
+    slices = large_slices(settings, 20, taken_lots=500)
+    assert set(slices) == {50}
+    assert large_slices(settings, 20) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (replace(AgentSettings(), makers=MakerSettings(weight=0.0)), "expected makers"),
+        (replace(AgentSettings(), noise=NoiseSettings(fleeting=0.7, market=0.7)), "fleeting and market"),
+        (replace(AgentSettings(), noise=NoiseSettings(nearest_steps=5, farthest_steps=4)), "farthest_steps"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings: AgentSettings, words: str) -> None:
+    with pytest.raises(ExchangeConfigurationError, match=words):
+        settings.check()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_settings_are_read_from_json_strictly(preset: str) -> None:
+    data = msgspec.json.encode(PRESETS[preset])
+    assert msgspec.json.decode(data, type=AgentSettings) == PRESETS[preset]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(data.replace(b'"clip_lots"', b'"clips_lot"'), type=AgentSettings)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"clip_lots": 0}', type=AgentSettings)
