@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["LOCAL_DISK", "Disk"]
+__all__ = ["LOCAL_DISK", "Disk", "write_whole"]
 
 
 class Disk:
@@ -84,6 +85,16 @@ class Disk:
     def lock(self, descriptor: int) -> None:
         """Hold a file until its descriptor is closed; raises `BlockingIOError` if another process holds it."""
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def write_whole(
+    pwrite: Callable[[int, bytes | memoryview, int], int], descriptor: int, data: bytes | memoryview, offset: int
+) -> None:
+    """All of the bytes, in as many writes as it takes: one may do less than it was asked, as on a disk that fills."""
+    rest = memoryview(data)
+    while rest:
+        written = pwrite(descriptor, rest, offset)
+        offset, rest = offset + written, rest[written:]
 
 
 LOCAL_DISK: Final = Disk()

@@ -10,7 +10,7 @@ from typing import Literal, NoReturn
 import msgspec
 
 from exchange_server.errors import JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, Disk, write_whole
 from exchange_server.journal.records import frame
 from exchange_server.journal.segments import JOURNAL_VERSION, JournalEnd, SegmentHead, encoded_head, segment_name
 from exchange_server.matching.inputs import AnyInput, MarketRules
@@ -46,7 +46,7 @@ class InputsLog:
         self._is_always = fsync == "always"
         self._is_never = fsync == "never"
         self._encode = msgspec.msgpack.Encoder().encode
-        self._pwrite: Callable[[int, bytes, int], int] = disk.pwrite
+        self._pwrite: Callable[[int, bytes | memoryview, int], int] = disk.pwrite
         self._path = end.segment.path
         self._start = end.segment.head.start
         self._position = end.position
@@ -71,7 +71,8 @@ class InputsLog:
             disk.make_directory(directory)
             descriptor = disk.open(hidden, create=True, empty=True)
             try:
-                disk.pwrite(descriptor, encoded_head(SegmentHead(JOURNAL_VERSION, session, rules, 1, 0), 0), 0)
+                head = encoded_head(SegmentHead(JOURNAL_VERSION, session, rules, 1, 0), 0)
+                write_whole(disk.pwrite, descriptor, head, 0)
                 disk.sync(descriptor)
             finally:
                 disk.close(descriptor)
@@ -110,7 +111,7 @@ class InputsLog:
         data = self._disk.pread(self._fd, self._disk.size(self._fd) - offset, offset)
         aside = self._disk.open(self._path.with_name(f"{self._path.stem}-{offset}.torn"), create=True, empty=True)
         try:
-            self._disk.pwrite(aside, data, 0)
+            write_whole(self._disk.pwrite, aside, data, 0)
             self._disk.sync(aside)
         finally:
             self._disk.close(aside)
@@ -130,8 +131,8 @@ class InputsLog:
         data = frame(payload, position, position - self._synced) + payload
         try:
             written = self._pwrite(self._fd, data, position - self._start)
-            while written < len(data):
-                written += self._pwrite(self._fd, data[written:], position - self._start + written)
+            if written < len(data):
+                write_whole(self._pwrite, self._fd, data[written:], position - self._start + written)
         except OSError as error:
             self._fail(error)
         self._position = position + len(data)
@@ -152,7 +153,7 @@ class InputsLog:
             self._names_unsynced = True
             self._files.append(descriptor)
             data = encoded_head(head, self._position - self._synced)
-            self._pwrite(descriptor, data, 0)
+            write_whole(self._pwrite, descriptor, data, 0)
         except OSError as error:
             self._fail(error)
         self._path, self._fd, self._start, self._position = path, descriptor, head.start, head.start + len(data)
@@ -186,7 +187,7 @@ class InputsLog:
     def _fail(self, error: OSError) -> NoReturn:
         failed = JournalError(f"expected to write {self._path}, was {error.strerror}")
 
-        def refuse(descriptor: int, data: bytes, offset: int) -> NoReturn:
+        def refuse(descriptor: int, data: bytes | memoryview, offset: int) -> NoReturn:
             raise error
 
         self._pwrite, self._has_failed = refuse, True

@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from exchange_server.errors import JournalError
-from exchange_server.journal.disk import LOCAL_DISK, Disk
+from exchange_server.journal.disk import LOCAL_DISK, Disk, write_whole
 from exchange_server.journal.numbered_file import Position
 
 __all__ = ["SNAPSHOT_VERSION", "Snapshot", "SnapshotDirectory"]
@@ -124,10 +124,8 @@ class SnapshotDirectory:
         try:
             offset = 0
             for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    written = self._disk.pwrite(descriptor, view, offset)
-                    offset, view = offset + written, view[written:]
+                write_whole(self._disk.pwrite, descriptor, piece, offset)
+                offset += len(piece)
             self._disk.sync(descriptor)
         finally:
             self._disk.close(descriptor)
