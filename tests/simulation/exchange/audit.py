@@ -46,6 +46,7 @@ class Shadow:
     def apply(self, history: list[AnyInput]) -> None:
         """What of the history is new."""
         for item in history[self.inputs :]:
+            expect(item.time_ns > self.market.last_time_ns, "{} is not later than what was before it", item)
             self.market.apply(item)
             for name, encoder in self._encoders.items():
                 self.feeds[name] += encoder.take()[0]

@@ -6,11 +6,16 @@ import errno
 import os
 import random
 from pathlib import Path
+from typing import Final
 
 from exchange_server.journal.disk import Disk
 from tests.simulation.faults import Faults
 
 __all__ = ["Platter", "SimulatedDisk"]
+
+
+_SHORT_WRITES: Final = 7
+"""One in so many writes is done by half, and says so."""
 
 
 class _File:
@@ -100,6 +105,7 @@ class SimulatedDisk(Disk):
         self._faults = faults
         self._open: dict[int, tuple[Path, _File]] = {}
         self._next = 3
+        self._writes = 0
         self.pread = self._pread  # type: ignore[method-assign] # static in the real one
         self.pwrite = self._pwrite  # type: ignore[assignment, method-assign]
         self.close = self._close  # type: ignore[method-assign]
@@ -135,6 +141,10 @@ class SimulatedDisk(Disk):
         if refusal is not None:
             raise refusal
         self._faults.point(f"half of write {path.name}")
+        self._writes += 1
+        if half and self._writes % _SHORT_WRITES == 0:
+            file.data[offset : offset + len(half)] = half
+            return len(half)
         file.data[offset : offset + len(whole)] = whole
         return len(whole)
 
