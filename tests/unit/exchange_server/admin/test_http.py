@@ -78,6 +78,12 @@ def test_what_cannot_be_is_a_line_and_changes_nothing(
     assert operated.exchange.inputs == 0
 
 
+def test_a_change_is_taken_whatever_its_content_is_called(operated: Operated) -> None:
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    assert operated.ask("/v1/phase", "POST", HALT, headers=form).status == 200
+    assert operated.exchange.market.books["ACME"].phase == "halted"
+
+
 def test_without_a_token_programs_of_this_machine_are_let_in_and_nobody_else(operated: Operated) -> None:
     assert operated.ask(admin.STATUS_PATH, host="::ffff:127.0.0.1").status == 200
     answer = operated.ask("/v1/phase", "POST", HALT, host="10.0.0.7")
