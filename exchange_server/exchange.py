@@ -10,7 +10,7 @@ import msgspec
 from twisted.logger import Logger
 
 from exchange_server.clock import MarketClock
-from exchange_server.errors import JournalError
+from exchange_server.errors import ExchangeError, JournalError
 from exchange_server.journal import PRIVATE, Journal, Position, Snapshot, Stream, feed_name, private_name
 from exchange_server.journal.recovery import MarketStarts
 from exchange_server.matching.account import Account
@@ -89,7 +89,15 @@ class Exchange:
         if snapshot:
             self._is_at(snapshot)
         self.inputs = begin = self.snapshot_inputs
-        self._replay(market, begin)
+        try:
+            self._replay(market, begin)
+        except ExchangeError:
+            raise
+        except Exception as error:
+            raise JournalError(
+                f"expected a market that takes the inputs behind {self.inputs} of {journal.directory}, "
+                f"was {type(error).__name__}: {error}"
+            ) from error
         journal.begin(positions)
         self._report(begin)
         return market

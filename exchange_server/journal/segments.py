@@ -161,8 +161,9 @@ class JournalReader:
     def _read(self, segment: Segment) -> Iterator[tuple[int, list[AnyInput], int]]:
         """The batches of a segment up to its end or the first broken record: number, inputs, position of their end."""
         decode, start, number = self._decoder.decode, segment.head.start, segment.head.first
-        descriptor = self._disk.open(segment.path, read_only=True)
+        descriptor = -1
         try:
+            descriptor = self._disk.open(segment.path, read_only=True)
             begin, wanted = segment.begin, _CHUNK_BYTES
             while True:
                 chunk = self._disk.pread(descriptor, wanted, begin)
@@ -181,8 +182,13 @@ class JournalReader:
                 if len(chunk) < wanted or needed > FRAME_BYTES + RECORD_LIMIT_BYTES or needed <= len(chunk) - offset:
                     return
                 wanted = max(needed, _CHUNK_BYTES)
+        except JournalError:
+            raise
+        except OSError as error:
+            raise JournalError(f"expected to read {segment.path}, was {error.strerror}") from error
         finally:
-            self._disk.close(descriptor)
+            if descriptor >= 0:
+                self._disk.close(descriptor)
 
     def _end(self, segment: Segment, inputs: int, position: int, behind: int) -> JournalEnd:
         """What the journal ends with; raises `JournalError` if what is behind the last whole record was there once."""

@@ -18,6 +18,7 @@ from exchange_server.errors import JournalError
 from exchange_server.exchange import Exchange
 from exchange_server.journal import FsyncPolicy
 from exchange_server.journal.verification import verify
+from exchange_server.matching.market import Market
 from tests.generators.descriptor_disk import DescriptorDisk, StoppedError, keep_all, keep_none
 from tests.generators.journals import make_outputs, open_exchange, random_inputs
 
@@ -218,7 +219,8 @@ def test_a_stream_that_cannot_be_written_is_the_end_and_a_start_makes_up_for_it(
 
 
 def test_after_an_error_in_the_market_nothing_more_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = open_exchange(PATH, RULES, disk=DescriptorDisk())
+    disk = DescriptorDisk()
+    exchange = open_exchange(PATH, RULES, disk=disk)
     exchange.submit(INPUTS[:BATCH])
 
     def fail(item: object) -> int:
@@ -230,3 +232,9 @@ def test_after_an_error_in_the_market_nothing_more_is_taken(monkeypatch: pytest.
     monkeypatch.undo()
     with pytest.raises(JournalError, match="failed earlier: ZeroDivisionError: a market that is wrong"):
         exchange.submit(INPUTS[BATCH : 2 * BATCH])
+    exchange.close()
+    monkeypatch.setattr(Market, "apply", lambda market, item: fail(item))
+    with pytest.raises(JournalError, match=r"behind 0 of /exchange, was ZeroDivisionError: a market that is wrong"):
+        open_exchange(PATH, RULES, disk=disk)
+    monkeypatch.undo()
+    assert open_exchange(PATH, RULES, disk=disk).inputs == 2 * BATCH
