@@ -31,6 +31,7 @@ _REJECTED: Final = struct.Struct(">H2sQIH14s").pack
 _MODIFIED: Final = struct.Struct(">H2sQI1sI").pack
 _RESTATED: Final = struct.Struct(">H2sQIc").pack
 _QUERIED: Final = struct.Struct(">H2sQI").pack
+_LAST_REF: Final = 2**32 - 1
 _LARGEST_PRICE: Final = 2**64 - 1
 
 _STRATEGIES: Final = {"allow": b" ", "newest": b"N", "oldest": b"O", "both": b"B", "decrement": b"D"}
@@ -134,8 +135,9 @@ class Teller5(OuchTeller):
         self._say(_SYSTEM(11, b"SS", self._now.time_ns % DAY_NS, ord(code)))
 
     def queried(self) -> None:
-        """Q: the number that the account's next order must have at least."""
-        self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, self.account.last_ref + 1))
+        """Q: the number that the account's next order must have at least; the last one there is once that is used."""
+        next_ref = min(self.account.last_ref + 1, _LAST_REF)
+        self._say(_QUERIED(14, b"SQ", self._now.time_ns % DAY_NS, next_ref))
 
     @staticmethod
     def _takes(packet: bytes, order: Order) -> bool:
