@@ -22,7 +22,7 @@ from exchange_server.matching.market import Market
 from tests.generators.descriptor_disk import DescriptorDisk, StoppedError, keep_all, keep_none
 from tests.generators.journals import make_outputs, open_exchange, random_inputs
 
-RULES, INPUTS = random_inputs(11, 56)
+RULES, INPUTS = random_inputs(11, 42)
 PATH = Path("/exchange")
 BATCH = 7
 POLICIES: tuple[FsyncPolicy, ...] = ("always", "interval", "never")
@@ -120,7 +120,7 @@ def stopped_runs(policy: FsyncPolicy) -> Iterator[tuple[DescriptorDisk, Run]]:
         except StoppedError:
             yield disk, run
         else:
-            assert steps > 50
+            assert steps > 40
             return
 
 
