@@ -119,7 +119,8 @@ class App:
         """Everything that begins when those are there who are waited for."""
         config, exchange, reactor = self._config, self.exchange, self._reactor
         self._player: Player | None = None
-        self._flows: list[AgentFlow | Player | Day] = [Day(exchange, reactor, config.day, self.fail)]
+        self._day = Day(exchange, reactor, config.day, self.fail)
+        self._flows: list[AgentFlow | Player] = []
         if config.agents and config.instruments:
             self._flows.append(
                 AgentFlow(
@@ -199,6 +200,7 @@ class App:
         settle()
         self._status.ready(ports)
         self._upkeep.start()
+        self._day.start()
         self._begin_flow()
         return ports
 
@@ -224,6 +226,7 @@ class App:
         if self.faces.listeners < config.start_on_listeners or self.faces.clients < config.start_on_brokers:
             self._reactor.callLater(_START_CHECK_S, self._begin_flow)
             return
+        self._day.begin()
         for flow in self._flows:
             flow.start()
 
@@ -239,6 +242,7 @@ class App:
         self._reason = reason
         for flow in self._flows:
             flow.stop()
+        self._day.stop()
         self._upkeep.stop()
         self.faces.close(send=not self._failure)
         # One more turn, so that what was written last leaves.

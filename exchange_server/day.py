@@ -55,11 +55,14 @@ class Day:
         self._call: Any = None
 
     def start(self) -> None:
-        """Begin with the phase that the market is in."""
+        """Submit ticks from now on."""
+        self._call = self._timers.callLater(_LOOK_S, self._look)
+
+    def begin(self) -> None:
+        """Begin the schedule, with the phase that the market is in."""
         phases = {book.phase for book in self._scheduled()}
         self._phase = next((phase for phase in ("auction-close", "auction-open") if phase in phases), "continuous")
-        self._begin()
-        self._call = self._timers.callLater(_LOOK_S, self._look)
+        self._begin_phase()
 
     def stop(self) -> None:
         """Submit nothing more."""
@@ -71,7 +74,7 @@ class Day:
         books = self._exchange.market.books.values()
         return [book for book in books if book.phase != "closed" and not book.is_followed]
 
-    def _begin(self) -> None:
+    def _begin_phase(self) -> None:
         seconds = self._seconds.get(self._phase)
         self._due_ns = None if seconds is None else self._exchange.clock.now_ns() + int(seconds * 1e9)
 
@@ -102,7 +105,7 @@ class Day:
         first_ns = self._exchange.next_time_ns(count=len(symbols)) if symbols else 0
         self._submit([Phase(first_ns + at, symbol, self._phase) for at, symbol in enumerate(symbols)])
         self._log.info("day: {phase} of {symbols} symbols", phase=self._phase, symbols=len(symbols))
-        self._begin()
+        self._begin_phase()
 
     def _submit(self, batch: list[AnyInput]) -> None:
         try:

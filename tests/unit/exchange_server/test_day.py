@@ -37,6 +37,7 @@ def auctioned(tmp_path: Path) -> Iterator[Floor]:
 def begun(floor: Floor, schedule: DaySchedule) -> Day:
     day = Day(floor.exchange, floor.clock, schedule, floor.failures.append)
     day.start()
+    day.begin()
     return day
 
 
@@ -61,6 +62,14 @@ def test_an_order_ends_at_its_time_although_nobody_asks_for_anything(floor: Floo
     pass_time(floor, 0.2)
     assert floor.exchange.market.live_orders == 0
     assert [type(item) for item in journalled(floor)] == [Enter, Tick]
+
+
+def test_orders_end_before_the_day_has_begun_too(floor: Floor) -> None:
+    Day(floor.exchange, floor.clock, DaySchedule(trading_s=1), floor.failures.append).start()
+    expire_ns = floor.exchange.clock.now_ns() + 2 * SECOND
+    floor.submit(Enter(0, 0, 4, 0, "ACME", "B", 5, 98, EXPIRES, expire_ns=expire_ns))
+    pass_time(floor, 2.1)
+    assert (floor.exchange.market.live_orders, phases(floor)) == (0, ["continuous"] * 2)
 
 
 def test_nothing_is_asked_for_while_nothing_is_due(floor: Floor) -> None:
