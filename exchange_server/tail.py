@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from exchange_server.prompt import prompt_write
+
 __all__ = ["CHUNK_BYTES", "Records", "Sink", "Tail"]
 
 CHUNK_BYTES: Final = 128 * 1024
@@ -55,6 +57,7 @@ class Tail:
         "_heartbeat",
         "_lag_limit_bytes",
         "_sink",
+        "_write_now",
         "offset",
         "paused",
         "records",
@@ -70,6 +73,7 @@ class Tail:
         self.written_s = 0.0
         """When the transport last took something (the server's monotonic seconds)."""
         self._sink = sink
+        self._write_now = prompt_write(sink)
         self._heartbeat = heartbeat
         self._lag_limit_bytes = lag_limit_bytes
         self._allowance_bytes = self.lag_bytes + lag_limit_bytes
@@ -93,7 +97,7 @@ class Tail:
             return
         self.offset = self.records.size_bytes
         self.written_s = now_s
-        self._sink.write(data)
+        self._write_now(data)
 
     def pump(self, now_s: float) -> None:
         """Read on until the transport wants a pause or everything is sent."""
