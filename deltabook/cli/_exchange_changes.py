@@ -48,7 +48,9 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
     to_phase.__doc__ = line
     decorated = admin_options(to_phase)
     if phase in _WITH_REASON:
-        decorated = click.option("--reason", default="", help="Up to four characters that the feed says.")(decorated)
+        decorated = click.option(
+            "--reason", default="", show_default=False, help="Up to four characters that the feed says."
+        )(decorated)
     decorated = click.option("--all", "every", is_flag=True, help="Every symbol.")(decorated)
     decorated = click.argument("symbol", metavar="[SYMBOL]", required=False)(decorated)
     return click.command(name)(decorated)
@@ -154,7 +156,7 @@ def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
 @accounts.command("cancel")
 @click.argument("account", metavar="[ACCOUNT]", required=False)
 @click.option("--all", "every", is_flag=True, help="Of everybody, agents included.")
-@click.option("--symbol", default="", help="In this symbol alone.")
+@click.option("--symbol", default="", show_default=False, help="In this symbol alone.")
 @admin_options
 def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: bool, symbol: str) -> None:
     """Cancel the live orders of ACCOUNT, which may go on trading."""

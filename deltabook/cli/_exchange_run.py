@@ -79,7 +79,13 @@ def _text_limits(path: str) -> Limits:
 @click.option("--itch-port", type=PORT, default=_NONE, help="Of the feed as ITCH 5.0 over SoupBinTCP.")
 @click.option("--ouch-port", type=PORT, default=_NONE, help="For orders in OUCH 5.0 and 4.2; needs --users.")
 @click.option("--glimpse-port", type=PORT, default=_NONE, help="Of snapshots of the books as ITCH (GLIMPSE).")
-@click.option("--mold-to", default="", metavar="HOST:PORT", help="Send the feed as MoldUDP64 to a group or an address.")
+@click.option(
+    "--mold-to",
+    default="",
+    show_default=False,
+    metavar="HOST:PORT",
+    help="Send the feed as MoldUDP64 to a group or an address.",
+)
 @click.option("--mold-port", type=PORT, default=_NONE, help="Where lost datagrams are asked for; with --mold-to.")
 @click.option(
     "--admin-port", type=PORT, default="0", help="For `deltabook exchange status` and the like, and /metrics."
@@ -87,11 +93,27 @@ def _text_limits(path: str) -> Limits:
 @click.option("--interface", default="127.0.0.1", help="Address to listen at.")
 @click.option("--admin-interface", default="127.0.0.1", help="The same of the admin port; others need --admin-token.")
 @click.option(
-    "--admin-token", "admin_token_file", default="", metavar="FILE", help="File with the token for the admin port."
+    "--admin-token",
+    "admin_token_file",
+    default="",
+    show_default=False,
+    metavar="FILE",
+    help="File with the token for the admin port.",
 )
-@click.option("--users", "users_file", default="", metavar="FILE", help="Users of the OUCH, ITCH and GLIMPSE ports.")
 @click.option(
-    "--text-limits", default="", metavar="FILE.json", help="Of the text protocol: connections, accounts, and so on."
+    "--users",
+    "users_file",
+    default="",
+    show_default=False,
+    metavar="FILE",
+    help="Users of the OUCH, ITCH and GLIMPSE ports.",
+)
+@click.option(
+    "--text-limits",
+    default="",
+    show_default=False,
+    metavar="FILE.json",
+    help="Of the text protocol: connections, accounts, and so on.",
 )
 @click.option(
     "--instruments", default=None, metavar="A,B|FILE.json", help="What is traded.  [default: the agents' symbols]"
@@ -116,8 +138,16 @@ def _text_limits(path: str) -> Limits:
 @click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--replay-stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
-@click.option("--replay-day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
+@click.option(
+    "--replay-stocks", default="", show_default=False, metavar="A,B", help="Stocks of an ITCH file that are played."
+)
+@click.option(
+    "--replay-day",
+    default="",
+    show_default=False,
+    metavar="YYYY-MM-DD",
+    help="Day of a file whose times count from midnight.",
+)
 @click.option("--start-on", "start_on_listeners", default=0, help="Flow starts with so many listeners ...")
 @click.option("--start-on-brokers", default=0, help="... and so many interactive clients logged in.")
 @click.option("--opening-auction", type=SECONDS, default=0.0, help="Seconds; the day begins with the flow. 0: none.")
