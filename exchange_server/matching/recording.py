@@ -152,7 +152,7 @@ def _leave(market: Market, book: Book, order: Order, volume: int) -> None:
 def _as_order(market: Market, book: Book, item: Recorded) -> None:
     action, order_id = item.action, item.order_id
     if action in {"B", "S"}:
-        _add_order(market, book, item, _side(item), order_id)
+        _add_order(market, book, item, _side(item), order_id, item.broker_id)
         return
     known = market.recorded_ids.get(order_id)
     order = None if known is None else book.orders.get(known[0])
@@ -164,7 +164,7 @@ def _as_order(market: Market, book: Book, item: Recorded) -> None:
         _execute_order(market, book, order, item, known[1])
     elif action == "U":
         book.cancel(order.order_id)
-        _add_order(market, book, item, order.side, item.new_id)
+        _add_order(market, book, item, order.side, item.new_id, order.broker_id)
     elif action == "D":
         book.cancel(order.order_id)
     elif action == REMAIN:
@@ -180,13 +180,16 @@ def _as_order(market: Market, book: Book, item: Recorded) -> None:
         del market.recorded_ids[order_id]
 
 
-def _add_order(market: Market, book: Book, item: Recorded, side: Side, recorded_id: int) -> None:
+def _add_order(  # noqa: PLR0917 - what a replacement has from elsewhere
+    market: Market, book: Book, item: Recorded, side: Side, recorded_id: int, broker_id: int
+) -> None:
     known = market.recorded_ids.get(recorded_id)
     is_live = known is not None and known[0] in book.orders
     if is_live or item.volume <= 0 or item.price_ticks <= 0 or book.phase in {"halted", "closed"}:
         _count(market, "refused_adds")
         return
     order = _order(item, book, side, 0)
+    order.broker_id = broker_id
     market.number(order)
     if book.is_special:
         book.rest(order)

@@ -292,13 +292,14 @@ class RequestFlow:
     def _record(self, live: Sequence[Order]) -> AnyInput:
         chance = self._chance
         self._recorded += 1
-        action = chance.choice(("B", "S", "B", "S", "B", "S", "E", "F", "D", "X", "T", "C", REMAIN))
+        action = chance.choice(("B", "S", "B", "S", "B", "S", "E", "F", "D", "X", "U", "U", "T", "C", REMAIN))
         is_new = action in {"B", "S"} and chance.random() < 0.95
         order_id = self._recorded if is_new else max(1, self._recorded - chance.choice((0, 1, 2, 3, 5, 9, 20)))
         price = self._price(action) if chance.random() < 0.9 else chance.choice((0, -1, 1_000))
         volume = self._volume() if chance.random() < 0.97 else 0
         broker, symbol = chance.choice((1, 2, 9)), chance.choice(self._rules.replay_symbols)
-        return Recorded(self.time_ns, self._recorded, order_id, broker, action, volume, price, symbol)
+        new_id = self._recorded if action == "U" else 0
+        return Recorded(self.time_ns, self._recorded, order_id, broker, action, volume, price, symbol, new_id)
 
 
 Request = tuple[str, int, int, int, int, int, int, int]

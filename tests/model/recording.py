@@ -120,7 +120,7 @@ class Recording:
     def _order(self, book: ModelBook, item: Recorded) -> None:
         market, action = self._market, item.action
         if action in {"B", "S"}:
-            self._enter(book, item, action, item.order_id)
+            self._enter(book, item, action, item.broker_id, item.order_id)
             return
         order_id, left = self.known.get(item.order_id, (0, 0))
         order = next((order for order in book.resting if order.order_id == order_id), None)
@@ -133,7 +133,7 @@ class Recording:
         elif action in {"D", "U"}:
             market.end(book, order, CancelReason.USER)
             if action == "U":
-                self._enter(book, item, order.side, item.new_id)
+                self._enter(book, item, order.side, order.broker_id, item.new_id)
         elif action in {REMAIN, "X"}:
             left = item.volume if action == REMAIN else left - item.volume
             self.known[item.order_id] = (order.order_id, left)
@@ -143,14 +143,14 @@ class Recording:
         if self.known.get(item.order_id, (0, 0))[0] == order.order_id and not left_of(order):
             del self.known[item.order_id]
 
-    def _enter(self, book: ModelBook, item: Recorded, side: str, recorded_id: int) -> None:
+    def _enter(self, book: ModelBook, item: Recorded, side: str, broker_id: int, recorded_id: int) -> None:
         known = self.known.get(recorded_id, (0, 0))[0]
         is_live = any(order.order_id == known for order in book.resting)
         if is_live or item.volume <= 0 or item.price_ticks <= 0 or book.phase in {"halted", "closed"}:
             self.counts["refused_adds"] += 1
             return
         self.known.pop(recorded_id, None)
-        order = _order(item, book, side, item.broker_id, self._market.take_order_id())
+        order = _order(item, book, side, broker_id, self._market.take_order_id())
         if book.phase == "continuous":
             self._trade(book, order)
         if order.volume:
