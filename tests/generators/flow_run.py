@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from exchange_server.agents import AgentFlow, AgentSettings
 from exchange_server.clock import MarketClock
 from exchange_server.exchange import Exchange
-from exchange_server.journal import Journal
+from exchange_server.journal import Journal, JournalReader
 from exchange_server.matching.inputs import AnyInput, MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.replay import Loader, Player
@@ -78,6 +78,6 @@ class FlowRun:
         self.exchange.close()
         return (self.path / "feed.lines").read_bytes()
 
-    def journal_bytes(self) -> bytes:
-        """All inputs as they are on disk."""
-        return b"".join(file.read_bytes() for file in sorted((self.path / "inputs").iterdir()))
+    def inputs(self) -> list[AnyInput]:
+        """All that is in the journal, after the end."""
+        return [item for _, batch in JournalReader(self.path / "inputs").batches(0) for item in batch]
