@@ -20,10 +20,12 @@ from exchange_server.nasdaq.glimpse import GlimpseLimits, GlimpseServer
 from exchange_server.nasdaq.itch import ItchEncoder, ItchServer
 from exchange_server.nasdaq.soup import SoupLimits
 
-__all__ = ["BEGINNING", "RULES", "SoupFloor", "SoupWire", "messages", "reasons", "types"]
+__all__ = ["BEGINNING", "RULES", "START_NS", "SoupFloor", "SoupWire", "messages", "reasons", "types"]
 
 RULES = MarketRules(instruments=(Instrument("ACME"), Instrument("GLOBEX", "0.0025", "100")))
 
+START_NS = 1_700_000_000 * 10**9
+"""Not near a midnight."""
 BEGINNING = 7
 """Messages before the first order: three events, and two for each of the two symbols."""
 
@@ -60,7 +62,7 @@ class SoupFloor:
         now = Now()
         self.encoder = ItchEncoder(rules, now)
         journal = Journal(path, rules, lambda: "SESSION1", "never")
-        market_clock = MarketClock(self.clock.seconds, 1_000_000)
+        market_clock = MarketClock(self.clock.seconds, START_NS)
         self.exchange = Exchange(journal, market_clock, {"itch": self.encoder}, (), now=now)
         self.feed = self.exchange.feeds["itch"].records
         self.server = ItchServer(self.exchange, self.encoder, self.clock, SoupLimits(**limits), gate)

@@ -17,7 +17,7 @@ from deltabook.wire.soupbin import (
     parse_login_reply,
 )
 from exchange_server.tail import CHUNK_BYTES
-from tests.generators.soup_lab import BEGINNING, SoupFloor, messages, reasons, types
+from tests.generators.soup_lab import BEGINNING, START_NS, SoupFloor, messages, reasons, types
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_a_listener_that_is_too_slow_is_cut_and_the_market_goes_on(tmp_path: Pat
 def test_the_session_ends_with_its_timestamps(floor: SoupFloor) -> None:
     floor.quote()
     connection, wire = floor.connect(LoginRequest())
-    floor.exchange.clock.advance_to(2**48)
+    floor.exchange.clock.advance_to(START_NS + 2**48)
     floor.quote()
     packets = wire.take()
     assert types(packets) == "A" + "S" * (BEGINNING + 1) + "H" + "SZ"
