@@ -203,7 +203,7 @@ def test_what_a_killed_exchange_left_behind_is_told_from_one_that_runs(tmp_path:
         assert answer("status", "--dir", str(tmp_path))["pid"] == process.pid
 
 
-def test_a_password_is_hashed_for_the_file_of_users(tmp_path: Path) -> None:
+def test_a_user_logs_in_with_the_password_that_was_hashed_and_is_stopped(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["exchange", "passwd", "joe", "--stdin", "--broker", "9"], input="secret\n")
     assert result.exit_code == 0, result.output
     assert "secret" not in result.output
@@ -211,7 +211,14 @@ def test_a_password_is_hashed_for_the_file_of_users(tmp_path: Path) -> None:
     users.write_text(result.stdout)
     users.chmod(0o600)
     with exchange(tmp_path / "exchange", *QUIET, "--ouch-port", "0", "--users", str(users)) as process:
-        assert process.ready().ports["ouch"]
+        port = process.ready().ports["ouch"]
+        with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as client:
+            client.sendall(b"\x00\x2fLJOE   SECRET    " + b" " * 10 + b"1".rjust(20))
+            assert client.makefile("rb").read(3)[2:] == b"A"
+            (session,) = answer("sessions", "--dir", str(tmp_path / "exchange"))["sessions"]
+            assert (session["face"], session["account"], session["follows"]) == ("ouch", "ouch:JOE", True)
+            killed = answer("accounts", "kill", "ouch:JOE", "--dir", str(tmp_path / "exchange"))
+            assert killed["what"].startswith("account ouch:JOE is stopped")
         process.stop()
 
 
