@@ -144,6 +144,20 @@ def test_requests_may_come_cut_anywhere(floor: OuchFloor) -> None:
     assert client.letters() == "A"
 
 
+@pytest.mark.parametrize("odd", [b"", encode_packet(b"R"), encode_packet(b"+", b"x" * 48), encode_packet(b"U", b"Q")])
+@pytest.mark.parametrize("at", [0, 1, 100, 199])
+def test_many_requests_in_one_piece_are_all_carried_out_once(floor: OuchFloor, odd: bytes, at: int) -> None:
+    packets = [encode_packet(UNSEQUENCED, enter(ref)) for ref in range(1, 201)]
+    packets.insert(at, odd)
+    data = b"".join(packets)
+    client = floor.connect()
+    client.connection.dataReceived(data[:-7])
+    client.connection.dataReceived(data[-7:])
+    letters = client.letters()
+    assert letters.replace("Q", "") == "A" * 200
+    assert letters.find("Q") == (at if odd[2:3] == b"U" else -1)
+
+
 def test_heartbeats_and_debug_packets_between_requests_do_nothing(floor: OuchFloor) -> None:
     client = floor.connect()
     request = encode_packet(UNSEQUENCED, enter(1)), encode_packet(UNSEQUENCED, enter(2))
