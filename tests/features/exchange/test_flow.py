@@ -204,6 +204,26 @@ def test_row_30_live_orders_trade_with_what_is_replayed_as_orders(tmp_path: Path
     assert any(b",7,F,250,10100,PAST," in file.read_bytes() for file in own if file.is_file())
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_row_30_a_recorded_execution_meets_live_orders_that_are_better_and_ends_as_the_file_says(
+    tmp_path: Path, form: str
+) -> None:
+    loader = write_recording(form, tmp_path, DAY)
+    first_ns = next(loader.records()).time_ns
+    run = FlowRun(tmp_path / "journal", rules("as-orders"), anchor_ns=first_ns, speed=1.0, running=False)
+    run.play(loader, 1.0)
+    run.clock.pump([0.0, 3.0])
+    exchange, book = run.exchange, run.market.books["PAST"]
+    exchange.submit([OpenAccount(exchange.next_time_ns(), "text:7", "text", 7)])
+    (live_id,) = exchange.submit([Enter(exchange.next_time_ns(), 1, 7, 1, "PAST", "S", 100, 10_050)])
+    run.clock.pump([1.5])
+    left = {order.price_ticks: order.volume for order in book.orders.values() if order.side == "S"}
+    # Bitstamp's records say what is left of an order, and nothing of who took it.
+    assert left == ({10_100: 200, 10_050: 100} if form == "bitstamp" else {10_100: 200})
+    assert (live_id in book.orders) == (form == "bitstamp")
+    run.close()
+
+
 def test_row_30_what_follows_a_recording_takes_no_live_orders_and_other_symbols_do(tmp_path: Path) -> None:
     run = life(tmp_path / "journal", "as-recorded", None)
     run.play_out(write_recording("lobster", tmp_path, DAY))
@@ -251,6 +271,17 @@ def test_row_31_agents_of_the_same_seed_go_on_alike_after_a_restart(tmp_path: Pa
     for name in ("a", "b"):
         agent_life(tmp_path / name, 1, seconds=1)
     assert agent_life(tmp_path / "a", 1, seconds=2) == agent_life(tmp_path / "b", 1, seconds=2)
+
+
+def test_row_31_agents_take_their_orders_over_at_a_restart(tmp_path: Path) -> None:
+    live = []
+    for _ in range(4):
+        run = FlowRun(tmp_path, AGENTS)
+        run.agents(1)
+        run.clock.pump([0.01] * 200)
+        live.append(run.market.live_orders)
+        run.close()
+    assert max(live) < 2 * live[0], "orders of earlier lives were left to themselves"
 
 
 def test_row_31_agents_of_every_kind_trade(tmp_path: Path) -> None:
