@@ -52,7 +52,7 @@ class InputsLog:
         self._position = end.position
         self._synced = 0
         self._sync_lock = threading.Lock()
-        self._names_unsynced = False
+        self._names = self._names_synced = 0
         self._has_failed = False
         try:
             self._fd = disk.open(end.segment.path)
@@ -150,7 +150,7 @@ class InputsLog:
         head = msgspec.structs.replace(self._head, first=first, start=self._position)
         try:
             descriptor = self._disk.open(path, create=True, empty=True)
-            self._names_unsynced = True
+            self._names += 1
             self._files.append(descriptor)
             data = encoded_head(head, self._position - self._synced)
             write_whole(self._pwrite, descriptor, data, 0)
@@ -171,12 +171,13 @@ class InputsLog:
             if position == self._synced:
                 return
             files = self._files[:]
-            names, self._names_unsynced = self._names_unsynced, False
+            names = self._names
             try:
                 for descriptor in files:
                     self._sync(descriptor)
-                if names:
+                if names != self._names_synced:
                     self._disk.sync_directory(self._directory)
+                    self._names_synced = names
                 for descriptor in files[:-1]:
                     self._files.remove(descriptor)
                     self._disk.close(descriptor)
