@@ -13,10 +13,10 @@ from exchange_server.matching.market import Market
 from exchange_server.matching.order import Order
 from exchange_server.nasdaq.itch.encoder import ItchEncoder
 from exchange_server.nasdaq.itch.packets import (
-    Attributions,
     directory_packet,
     pack_add,
     pack_attributed_add,
+    remember_attribution,
     trading_packet,
 )
 
@@ -52,7 +52,7 @@ class Snapshot:
         self._offsets: list[int] = []
         self._stocks = encoder.stocks
         self._timestamp = encoder.timestamp
-        self._attributions = Attributions()
+        self._attributions: dict[int, bytes] = {}
         self._done = 0
         orders: list[Order] = []
         if join_at > 1:  # before its first message the feed has the directory still to come
@@ -95,7 +95,9 @@ class Snapshot:
         ):
             stock = stocks[order.locate]
             assert stock is not None
-            side, broker = b"B" if order.side == "B" else b"S", attributions[order.broker_id]
+            side, broker = b"B" if order.side == "B" else b"S", attributions.get(order.broker_id)
+            if broker is None:
+                broker = remember_attribution(attributions, order.broker_id)
             shares, units = volume * stock.lot_shares, order.price_ticks * stock.tick_units
             head = stock.attributed_add if broker else stock.add
             fields = (head, timestamp, feed_id, side, shares, stock.name, units)

@@ -12,7 +12,6 @@ from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Now
 from exchange_server.nasdaq.itch.packets import (
     LAST_TIMESTAMP,
-    Attributions,
     Stock,
     directory_packet,
     event_packet,
@@ -24,6 +23,7 @@ from exchange_server.nasdaq.itch.packets import (
     pack_reduced,
     pack_replaced,
     pack_traded,
+    remember_attribution,
     sequenced,
     trading_packet,
 )
@@ -64,6 +64,7 @@ class ItchEncoder(FeedEncoder):
     """
 
     __slots__ = (
+        "_append",
         "_attributions",
         "_midnight_ns",
         "_now",
@@ -91,9 +92,10 @@ class ItchEncoder(FeedEncoder):
         self._midnight_ns = 0
         self._until_ns = _BEFORE_ALL_NS
         self._packets: list[bytes] = []
+        self._append = self._packets.append
         self.undisplayed_ids: set[int] = set()
         """What the feed of the market knows orders by that these messages have no room for."""
-        self._attributions = Attributions()
+        self._attributions: dict[int, bytes] = {}
         self.is_over = False
         """The messages have ended."""
         self.undisplayed = 0
@@ -116,7 +118,7 @@ class ItchEncoder(FeedEncoder):
             self._midnight_ns = time_ns - time_ns % _DAY_NS
             self._until_ns = self._midnight_ns + LAST_TIMESTAMP
             return False
-        self._packets.append(event_packet("C", LAST_TIMESTAMP))
+        self._append(event_packet("C", LAST_TIMESTAMP))
         self._until_ns = _BEFORE_ALL_NS
         self.is_over = True
         return True
@@ -139,8 +141,12 @@ class ItchEncoder(FeedEncoder):
         if time_ns > self._until_ns and self._is_late():
             return
         shares, units = order.volume * stock.lot_shares, order.price_ticks * stock.tick_units
-        side, broker = b"B" if order.side == "B" else b"S", self._attributions[order.broker_id]
+        side = b"B" if order.side == "B" else b"S"
         timestamp = time_ns - self._midnight_ns
+        try:
+            broker = self._attributions[order.broker_id]
+        except KeyError:
+            broker = remember_attribution(self._attributions, order.broker_id)
         try:
             if broker:
                 packet = pack_attributed_add(
@@ -152,7 +158,7 @@ class ItchEncoder(FeedEncoder):
             self.undisplayed_ids.add(order.feed_id)
             self.undisplayed += 1
             return
-        self._packets.append(packet)
+        self._append(packet)
 
     def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """E; C at another price, not printable if that has no room."""
@@ -168,14 +174,12 @@ class ItchEncoder(FeedEncoder):
             return
         timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
         if price_ticks == order.price_ticks:
-            self._packets.append(pack_executed(stock.executed, timestamp, order.feed_id, shares, match_id))
+            self._append(pack_executed(stock.executed, timestamp, order.feed_id, shares, match_id))
             return
         units = price_ticks * stock.tick_units
         room = min(max(units, 0), LARGEST_PRICE)
         printable = b"Y" if units == room else b"N"
-        self._packets.append(
-            pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, room)
-        )
+        self._append(pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, printable, room))
 
     def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         """C, not printable: the Q behind it says it all."""
@@ -190,9 +194,7 @@ class ItchEncoder(FeedEncoder):
             return
         timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
         units = min(max(price_ticks * stock.tick_units, 0), LARGEST_PRICE)
-        self._packets.append(
-            pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, b"N", units)
-        )
+        self._append(pack_executed_at(stock.executed_at, timestamp, order.feed_id, shares, match_id, b"N", units))
 
     def reduced(self, order: Order, volume: int) -> None:
         """X."""
@@ -203,7 +205,7 @@ class ItchEncoder(FeedEncoder):
         if time_ns > self._until_ns and self._is_late():
             return
         timestamp, shares = time_ns - self._midnight_ns, volume * stock.lot_shares
-        self._packets.append(pack_reduced(stock.reduced, timestamp, order.feed_id, shares))
+        self._append(pack_reduced(stock.reduced, timestamp, order.feed_id, shares))
 
     def deleted(self, order: Order, volume: int) -> None:
         """D."""
@@ -216,7 +218,7 @@ class ItchEncoder(FeedEncoder):
         time_ns = self._now.time_ns
         if time_ns > self._until_ns and self._is_late():
             return
-        self._packets.append(pack_deleted(stock.deleted, time_ns - self._midnight_ns, order.feed_id))
+        self._append(pack_deleted(stock.deleted, time_ns - self._midnight_ns, order.feed_id))
 
     def replaced(self, old: Order, order: Order) -> None:
         """U; where one of the two is not displayed, the other's end or beginning."""
@@ -230,9 +232,7 @@ class ItchEncoder(FeedEncoder):
             shares, units = order.volume * stock.lot_shares, order.price_ticks * stock.tick_units
             timestamp = time_ns - self._midnight_ns
             try:
-                self._packets.append(
-                    pack_replaced(stock.replaced, timestamp, old.feed_id, order.feed_id, shares, units)
-                )
+                self._append(pack_replaced(stock.replaced, timestamp, old.feed_id, order.feed_id, shares, units))
             except struct.error:
                 pass
             else:
@@ -267,9 +267,7 @@ class ItchEncoder(FeedEncoder):
             self.undisplayed += 1
             return
         letter = b"B" if side == "B" else b"S"
-        self._packets.append(
-            pack_traded(stock.traded, timestamp, _NO_ORDER, letter, shares, stock.name, units, match_id)
-        )
+        self._append(pack_traded(stock.traded, timestamp, _NO_ORDER, letter, shares, stock.name, units, match_id))
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
         """Q."""
@@ -280,7 +278,7 @@ class ItchEncoder(FeedEncoder):
         if not 0 <= units <= LARGEST_PRICE:
             self.undisplayed += 1
             return
-        self._packets.append(
+        self._append(
             sequenced(
                 "Q",
                 stock_locate=locate,
@@ -312,7 +310,7 @@ class ItchEncoder(FeedEncoder):
             units if 0 <= (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
             for ticks in (far_ticks, near_ticks, reference_ticks)
         )
-        self._packets.append(
+        self._append(
             sequenced(
                 "I",
                 stock_locate=locate,
@@ -333,7 +331,7 @@ class ItchEncoder(FeedEncoder):
         """B."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
-            self._packets.append(sequenced("B", stock_locate=locate, timestamp=timestamp, match_number=match_id))
+            self._append(sequenced("B", stock_locate=locate, timestamp=timestamp, match_number=match_id))
 
     # -- states ------------------------------------------------------------------------------------------------
 
@@ -341,19 +339,19 @@ class ItchEncoder(FeedEncoder):
         """S."""
         timestamp = self._timestamp()
         if timestamp is not None:
-            self._packets.append(event_packet(code, timestamp))
+            self._append(event_packet(code, timestamp))
 
     def listed(self, locate: int) -> None:
         """R."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
-            self._packets.append(directory_packet(stock.listing, timestamp))
+            self._append(directory_packet(stock.listing, timestamp))
 
     def trading(self, locate: int, state: str, reason: str) -> None:
         """H."""
         stock, timestamp = self.stocks[locate], self._timestamp()
         if stock is not None and timestamp is not None:
-            self._packets.append(trading_packet(stock.listing, timestamp, state, reason))
+            self._append(trading_packet(stock.listing, timestamp, state, reason))
 
     # -- what there is -----------------------------------------------------------------------------------------
 

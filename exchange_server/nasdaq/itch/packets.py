@@ -12,7 +12,6 @@ from exchange_server.nasdaq.listing import Listing
 
 __all__ = [
     "LAST_TIMESTAMP",
-    "Attributions",
     "Stock",
     "directory_packet",
     "event_packet",
@@ -24,6 +23,7 @@ __all__ = [
     "pack_reduced",
     "pack_replaced",
     "pack_traded",
+    "remember_attribution",
     "sequenced",
     "trading_packet",
 ]
@@ -88,15 +88,13 @@ class Stock:
         self.reduced, self.deleted, self.replaced = head("X"), head("D"), head("U")
 
 
-class Attributions(dict[int, bytes]):
-    """Brokers' attributions as the packets have them, empty for brokers that have none; forgets when it gets large."""
-
-    def __missing__(self, broker_id: int) -> bytes:
-        if len(self) >= _ATTRIBUTIONS:
-            self.clear()
-        text = attribution_of(broker_id)
-        found = self[broker_id] = text.encode("ascii").ljust(4) if text else b""
-        return found
+def remember_attribution(known: dict[int, bytes], broker_id: int) -> bytes:
+    """A broker's attribution as the packets have it, empty if it has none; put into `known`, which stays small."""
+    if len(known) >= _ATTRIBUTIONS:
+        known.clear()
+    text = attribution_of(broker_id)
+    found = known[broker_id] = text.encode("ascii").ljust(4) if text else b""
+    return found
 
 
 def sequenced(letter: str, **values: Any) -> bytes:
