@@ -50,22 +50,14 @@ class Ouch5(OuchProtocol):
         data, time_ns, at = item.data, item.time_ns, 0
         end = len(data) - SHORTEST_RUN * ORDER_BYTES
         while at <= end:
-            count = self._carry_out_run(market, account, data, at, time_ns)
-            at += count * ORDER_BYTES
-            time_ns += count
-            if count < SHORTEST_RUN:
+            locate, orders = read_run(data, at, self._scales, account)
+            if orders:
+                market.enter_run(account, locate, orders, time_ns)
+            at += len(orders) * ORDER_BYTES
+            time_ns += len(orders)
+            if len(orders) < SHORTEST_RUN:
                 break
         return self._carry_out_each(market, account, data, at, time_ns)
-
-    def _carry_out_run(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> int:
-        """Plain orders one behind the other, and how many they were."""
-        now, enter, broker, index = market.now, market.enter, account.broker_id, account.index
-        count, orders = read_run(data, at, self._scales)
-        for ref, side, locate, ticks, lots, echo in orders:
-            now.time_ns = time_ns
-            time_ns += 1
-            enter(Order(0, 0, locate, side, ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo))
-        return count
 
     def _carry_out_each(self, market: Market, account: Account, data: bytes, at: int, time_ns: int) -> str:
         """Messages of all kinds from a place on; why the session must be closed."""

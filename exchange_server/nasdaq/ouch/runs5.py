@@ -6,24 +6,21 @@ read such a run costs 0.1 µs an order in place of 0.7 µs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
-from exchange_server.matching.order import Side
+from exchange_server.matching.account import Account
+from exchange_server.matching.order import Order
 from exchange_server.nasdaq.ouch.orders5 import PLAIN
 from exchange_server.nasdaq.ouch.scale import LARGEST_QUANTITY, MARKET_UNITS, Scales
 
-__all__ = ["ORDER_BYTES", "SHORTEST_RUN", "Run", "read_run"]
+__all__ = ["ORDER_BYTES", "SHORTEST_RUN", "read_run"]
 
 ORDER_BYTES: Final = 50
 """Of a packet with an order without options."""
 SHORTEST_RUN: Final = 64
 """Orders from which on reading them so pays."""
-
-Run = tuple[int, Iterable[tuple[int, Side, int, int, int, bytes]]]
-"""How many orders, and of each number, side, locate, ticks, lots and `Order.echo`."""
 
 _FIRST: Final = int.from_bytes(b"\x00\x30UO")
 _ROW: Final = np.dtype(
@@ -50,17 +47,18 @@ _ECHO: Final = np.dtype([("block", "V27"), ("middle", "V3"), ("state", "u1"), ("
 _LIVE: Final = ord("L")
 
 
-def read_run(data: bytes, at: int, scales: Scales) -> Run:
-    """The plain orders that lie at a place one behind the other, up to the first message that is none.
+def read_run(data: bytes, at: int, scales: Scales, account: Account) -> tuple[int, list[Order]]:
+    """The plain orders of an account that lie at a place one behind the other, and the locate of their symbol.
 
-    They are of one symbol, and alike in all but number, side, quantity, price and the client's id.
+    They end with the first message that is none, or not like the first: they are of one symbol, and alike in all but
+    number, side, quantity, price and the client's id.
     """
     rows: Any = np.frombuffer(data, _ROW, (len(data) - at) // ORDER_BYTES, at)
     begin = rows[0]
     scale = scales.by_stock.get(int(begin["stock"]).to_bytes(8))
     letters = bytes(begin["letters"])
     if scale is None or letters not in PLAIN:
-        return 0, ()
+        return 0, []
     locate, tick, lot = scale
     side, quantity, units = rows["side"], rows["quantity"], rows["units"]
     is_buy = side == b"B"
@@ -74,8 +72,16 @@ def read_run(data: bytes, at: int, scales: Scales) -> Run:
     for name in ("block", "middle", "tail"):
         echoes[name] = rows[name]
     echoes["state"] = _LIVE
-    sides = np.where(is_buy[:count], "B", "S").tolist()
-    columns = (rows["units"] // tick).tolist(), (rows["quantity"] // lot).tolist()
-    return count, zip(
-        rows["number"].tolist(), sides, [locate] * count, *columns, echoes.view("V47").tolist(), strict=True
+    columns = zip(
+        rows["number"].tolist(),
+        np.where(is_buy[:count], "B", "S").tolist(),
+        (rows["units"] // tick).tolist(),
+        (rows["quantity"] // lot).tolist(),
+        echoes.view("V47").tolist(),
+        strict=True,
     )
+    broker, index = account.broker_id, account.index
+    return locate, [
+        Order(0, 0, locate, side, ticks, lots, broker, index, ref, 0, 0, 0, 0, 0, 0, 0, echo)
+        for ref, side, ticks, lots, echo in columns
+    ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from deltabook.wire._ouch import DecodedOuch
 from deltabook.wire.ouch5 import Option, RejectReason
 from exchange_server.matching.account import AccountLimits
-from exchange_server.matching.inputs import Kill, MassCancel, Phase, Tick
+from exchange_server.matching.inputs import Enter, Kill, MassCancel, Phase, PhaseName, Tick
+from exchange_server.matching.order import MARKET, STOP
 from exchange_server.matching.reasons import CancelReason as MarketReason
 from exchange_server.matching.reasons import RefuseReason
 from exchange_server.nasdaq.ouch.reasons import CANCELED_5, CANCELED_42, REJECTED_5, REJECTED_42
@@ -255,20 +257,74 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
-@pytest.mark.parametrize("at", [0, 1, 63, 64, 65, 199])
-def test_many_orders_in_one_piece_do_what_they_do_one_by_one(odd: bytes, at: int) -> None:
-    orders = [enter(n + 1 + (n >= 69), "BS"[n % 3 == 0], 10 + n % 7, 100_000 + 100 * (n % 5)) for n in range(200)]
-    orders.insert(at, odd)
+def carry_out_both_ways(orders: list[bytes], prepare: Callable[[Desk], None]) -> tuple[str, list[bytes]]:
+    """In one piece and one by one; the answers, which must be the same."""
     together, single = Desk(), Desk()
     for desk in (together, single):
-        desk.open("A")
+        prepare(desk)
     reason = together.send("A", *orders)
     for order in orders:
         if single.send("A", order):
             break
         single.time_ns -= 999
-    assert bool(reason) == (odd == b"?")
-    assert together.raw("A") == single.raw("A")
     single.market.inputs = together.market.inputs
     assert together.market.state_hash() == single.market.state_hash()
+    told = together.raw("A")
+    assert told == single.raw("A")
+    together.market._check()
+    return reason, told
+
+
+def plain_orders(count: int) -> list[bytes]:
+    return [enter(n + 1 + (n >= 69), "BS"[n % 3 == 0], 10 + n % 7, 100_000 + 100 * (n % 5)) for n in range(count)]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 65, 199])
+def test_many_orders_in_one_piece_do_what_they_do_one_by_one(odd: bytes, at: int) -> None:
+    orders = plain_orders(200)
+    orders.insert(at, odd)
+    reason, _ = carry_out_both_ways(orders, lambda desk: desk.open("A"))
+    assert bool(reason) == (odd == b"?")
+
+
+def with_limits(desk: Desk) -> None:
+    desk.open("A", limits=AccountLimits(requests_per_s=150, open_orders=40, open_notional=1_000_000))
+
+
+def with_self_trade_prevention(desk: Desk) -> None:
+    desk.open("A", self_trade="oldest")
+
+
+def in_a_phase(phase: PhaseName) -> Callable[[Desk], None]:
+    def prepare(desk: Desk) -> None:
+        desk.open("A")
+        desk.apply(Phase(0, "ACME", phase))
+
+    return prepare
+
+
+def with_what_is_unusual(desk: Desk) -> None:
+    desk.open("A")
+    desk.open("B", broker_id=8)
+    seconds = (START_NS - MIDNIGHT_NS) // 10**9 + 1
+    desk.send("B", enter(1, "S", display="N"), enter(2, options={Option.MAX_FLOOR: 3}))
+    desk.send("B", enter(3, time_in_force="6", options={Option.EXPIRE_TIME: seconds}))
+    desk.apply(Enter(0, 0, 9, 0, "ACME", "B", 50, 0, STOP | MARKET, stop_ticks=1_002))
+    desk.time_ns = START_NS + 10**9 - 1_000 - 100
+
+
+def when_the_market_fills(desk: Desk) -> None:
+    desk.open("A")
+    desk.market.full_at = 30
+    desk.market.rules = msgspec.structs.replace(desk.market.rules, max_live_orders=30)
+
+
+PREPARED = [with_limits, with_self_trade_prevention, with_what_is_unusual, when_the_market_fills]
+PREPARED += [in_a_phase(phase) for phase in ("auction-open", "halted", "paused", "closed")]
+
+
+@pytest.mark.parametrize("prepare", PREPARED)
+def test_a_run_meets_limits_phases_and_what_is_in_the_book(prepare: Callable[[Desk], None]) -> None:
+    _, told = carry_out_both_ways(plain_orders(200), prepare)
+    assert len(told) >= 200
