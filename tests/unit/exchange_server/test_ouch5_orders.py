@@ -320,7 +320,12 @@ def when_the_market_fills(desk: Desk) -> None:
     desk.market.rules = msgspec.structs.replace(desk.market.rules, max_live_orders=30)
 
 
-PREPARED = [with_limits, with_self_trade_prevention, with_what_is_unusual, when_the_market_fills]
+PREPARED: list[Callable[[Desk], None]] = [
+    with_limits,
+    with_self_trade_prevention,
+    with_what_is_unusual,
+    when_the_market_fills,
+]
 PREPARED += [in_a_phase(phase) for phase in ("auction-open", "halted", "paused", "closed")]
 
 
