@@ -224,6 +224,23 @@ def test_row_30_a_recorded_execution_meets_live_orders_that_are_better_and_ends_
     run.close()
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_row_30_a_recorded_order_trades_with_live_ones_as_it_enters(tmp_path: Path, form: str) -> None:
+    loader = write_recording(form, tmp_path, DAY)
+    first_ns = next(loader.records()).time_ns
+    run = FlowRun(tmp_path / "journal", rules("as-orders"), anchor_ns=first_ns, speed=1.0, running=False)
+    run.play(loader, 1.0)
+    run.clock.pump([0.0, 9.5])
+    exchange, book = run.exchange, run.market.books["PAST"]
+    exchange.submit([OpenAccount(exchange.next_time_ns(), "text:7", "text", 7)])
+    (live_id,) = exchange.submit([Enter(exchange.next_time_ns(), 1, 7, 1, "PAST", "B", 80, 10_250)])
+    assert isinstance(live_id, int)
+    run.clock.pump([1.0])
+    assert book.orders[live_id].volume == 30, "50 lots were offered at less"
+    assert book.best("S") is None
+    run.close()
+
+
 def test_row_30_what_follows_a_recording_takes_no_live_orders_and_other_symbols_do(tmp_path: Path) -> None:
     run = life(tmp_path / "journal", "as-recorded", None)
     run.play_out(write_recording("lobster", tmp_path, DAY))
