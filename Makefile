@@ -17,7 +17,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate lint format bench bench-ingest bench-views bench-engine bench-exchange doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -46,6 +46,9 @@ fuzz-exchange: setup ## send broken messages to the exchange's sessions: SECONDS
 
 simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
+
+simulate-exchange: setup ## drive the exchange through faults and crashes, a seed each: SEEDS=1000 START=0
+	@$(PY) -m tests.simulation.exchange --seeds $(SEEDS) --start $(START)
 
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from deltabook.wire import ouch5, ouch42, text
 from deltabook.wire.soupbin import PacketSplitter
+from exchange_server.exchange import Exchange
+from exchange_server.journal import NumberedFile
 from exchange_server.matching.inputs import AnyInput, MarketRules
 from exchange_server.matching.market import Market
 from exchange_server.matching.outputs import Now
@@ -54,6 +56,25 @@ class Shadow:
                 self.told[teller.account.name] += teller.take()[0]
             self.market.touched.clear()
         self.inputs = len(history)
+
+    def compare(self, exchange: Exchange, when: str) -> None:
+        """An exchange that has carried out the same inputs holds the same, to the byte."""
+        ours, theirs = exchange.market.state_hash(), self.market.state_hash()
+        expect(ours == theirs, "{}: expected state {}, was {}", when, theirs, ours)
+        for name, stream in exchange.feeds.items():
+            _expect_records(f"{when}: feed {name}", stream.records, self.feeds[name])
+        for account in exchange.market.accounts[1:]:
+            records = exchange.stream(account).records
+            _expect_records(f"{when}: stream of {account.name}", records, self.told[account.name])
+        exchange.market._check()
+
+
+def _expect_records(what: str, records: NumberedFile, wanted: bytearray) -> None:
+    data = b""
+    while len(data) < records.size_bytes:
+        data += records.read(len(data), 1 << 20)
+    at = next((n for n, (one, other) in enumerate(zip(data, wanted, strict=False)) if one != other), None)
+    expect(data == wanted, "{}: {} bytes, expected {}, differ at {}", what, len(data), len(wanted), at)
 
 
 def check_feed(lines: bytes) -> tuple[int, int]:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import random
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
-from deltabook.wire import text
 from exchange_server.errors import ExchangeError
-from exchange_server.logins import PasswordHash, User
-from exchange_server.matching.account import AccountLimits
 from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
 from tests.simulation.exchange.audit import AuditError, Shadow, check_accounts, check_feed, expect
-from tests.simulation.exchange.clients import Client, SoupReader, TextReader
+from tests.simulation.exchange.clients import Client
 from tests.simulation.exchange.disk import Platter, SimulatedDisk
 from tests.simulation.exchange.network import Link
+from tests.simulation.exchange.people import clients_of, users_of
 from tests.simulation.exchange.process import Process
 from tests.simulation.exchange.shape import Shape
-from tests.simulation.exchange.traders import Ouch5Trader, Ouch42Trader, OuchTrader, TextTrader
+from tests.simulation.exchange.sizes import small_sizes
+from tests.simulation.exchange.traders import OuchTrader, TextTrader
+from tests.simulation.exchange.trading import Trading
 from tests.simulation.exchange.vandals import Vandal
 from tests.simulation.faults import CrashError, Faults
 from tests.simulation.trace import Trace
@@ -30,23 +28,9 @@ from tests.simulation.trace import Trace
 __all__ = ["World"]
 
 _CALM_STEPS: Final = 3_000
-_PASSWORD: Final = "SECRET"
-_CHEAP: Final = "scrypt$1$1$1$"
 _PHASES: Final[tuple[PhaseName, ...]] = (
     "auction-open", "auction-close", "auction-halt", "halted", "paused", "continuous", "continuous", "continuous",
 )  # fmt: skip
-
-
-def _users(shape: Shape) -> dict[str, User]:
-    secret = _cheap_secret()
-    protocols: tuple[Any, ...] = ("ouch5", "ouch42")
-    return {
-        name: User(
-            name=name, secret=secret, broker_id=number, protocol=protocol, limits=AccountLimits(),
-            self_trade=shape.self_trade, cancel_on_disconnect=number == 2,
-        )
-        for number, (name, protocol) in enumerate(zip(("ALPHA", "BETA"), protocols, strict=True), 1)
-    }  # fmt: skip
 
 
 class World:
@@ -69,35 +53,25 @@ class World:
         self.links: list[Link] = []
         self.now_s = 0.0
         self.is_calm = False
-        self._users = _users(self.shape)
+        self._users = users_of(self.shape)
         self._port = 1
+        self._trading = Trading(self.chance, self.shape)
         self._phase: PhaseName = "auction-open" if self.shape.rules.opens_with_auction else "continuous"
-        self.clients = self._clients()
+        self.clients = clients_of(self.chance, self.shape)
         self._traders = [client for client in self.clients if isinstance(client, TextTrader | OuchTrader)]
         trace.now_s = lambda: self.process.clock.seconds() if self.process else self.now_s
         acts: dict[str, Callable[[], bool]] = {name: getattr(self, f"_do_{name}") for name in self.shape.weights}
         self._acts = list(acts.values())
         self._weights = list(accumulate(self.shape.weights.values()))
 
-    def _clients(self) -> list[Client]:
-        brokers = range(1, self.shape.brokers + 1)
-        clients: list[Client] = [TextReader("lines"), SoupReader("packets", "itch")]
-        clients += (TextTrader(f"broker {number}", number, cancels=number == 3) for number in brokers)
-        clients.append(Ouch5Trader("ALPHA", "ALPHA", _PASSWORD))
-        clients.append(Ouch42Trader("BETA", "BETA", _PASSWORD))
-        for number in range(self.shape.duplicates):
-            twins = (
-                TextReader(f"lines {number}"),
-                TextTrader("broker 1 again", 1, cancels=False),
-                Ouch5Trader("ALPHA again", "ALPHA", _PASSWORD),
-            )
-            clients.append(self.chance.choice(twins))
-        return clients
-
     # The course of things
 
     def run(self) -> None:
         """From nothing to the end; raises what is wrong."""
+        with small_sizes():
+            self._run()
+
+    def _run(self) -> None:
         for _ in range(self.shape.steps):
             self._step()
         self._calm_down()
@@ -190,35 +164,18 @@ class World:
     def _compare(self, when: str, process: Process | None = None) -> None:
         process = process or self.process
         assert process is not None
-        shadow, exchange = self.shadow, process.exchange
-        shadow.apply(self.history)
-        ours, theirs = exchange.market.state_hash(), shadow.market.state_hash()
-        expect(ours == theirs, "{}: expected state {}, was {}", when, theirs, ours)
-        for name, stream in exchange.feeds.items():
-            self._expect_stream(f"{when}: feed {name}", stream.records, shadow.feeds[name])
-        for account in exchange.market.accounts[1:]:
-            assert account is not None
-            records = exchange.stream(account).records
-            self._expect_stream(f"{when}: stream of {account.name}", records, shadow.told[account.name])
+        self.shadow.apply(self.history)
+        self.shadow.compare(process.exchange, when)
         for client in self.clients:
             whole = self._stream_of(client)
             expect(whole.startswith(client.stream), "{}: {} was told what is not so", when, client.name)
-        exchange.market._check()
-
-    @staticmethod
-    def _expect_stream(what: str, records: Any, wanted: bytearray) -> None:
-        data = b""
-        while len(data) < records.size_bytes:
-            data += records.read(len(data), 1 << 20)
-        at = next((n for n, (one, other) in enumerate(zip(data, wanted, strict=False)) if one != other), None)
-        expect(data == wanted, "{}: {} bytes, expected {}, differ at {}", what, len(data), len(wanted), at)
 
     def _stream_of(self, client: Client) -> bytearray:
         if isinstance(client, TextTrader):
             return self.shadow.told[f"text:{client.broker_id}"]
         if isinstance(client, OuchTrader):
             return self.shadow.told[f"ouch:{client.user}"]
-        return self.shadow.feeds["text" if client.port == "text" else "itch"]
+        return self.shadow.feeds[client.port]
 
     def _ended(self, process: Process | None) -> None:
         """The process is dead, and perhaps the machine."""
@@ -277,65 +234,8 @@ class World:
             return False
         trader = self.chance.choice(traders)
         for _ in range(self.chance.choice((1, 1, 2, 5))):
-            if isinstance(trader, TextTrader):
-                self._trade_text(trader)
-            else:
-                self._trade_ouch(trader)
+            self._trading.ask(trader, self.now_s if self.process is None else self.process.clock.seconds())
         return True
-
-    def _symbol(self) -> str:
-        return self.chance.choice(self.shape.rules.instruments).symbol
-
-    def _price(self, side: str) -> int:
-        return 100 + self.chance.choice((-3, -2, -2, -1, -1, 0, 1, 2)) * (1 if side == "B" else -1)
-
-    def _trade_text(self, trader: TextTrader) -> None:
-        chance = self.chance
-        what = chance.random()
-        if what < 0.3 and trader.live:
-            order_id = chance.choice(trader.live)
-            action = chance.choice("XDDU")
-            price = self._price("B") if action == "U" else 0
-            trader.ask(action, order_id, chance.randint(1, 8), price, self._symbol())
-        elif what < 0.32:
-            trader.ask("M", 0, 0, 0, chance.choice(("", self._symbol())))
-        else:
-            side = chance.choice("BS")
-            options = text.PLAIN
-            if chance.random() < 0.4:
-                options = self._options()
-            market = chance.random() < 0.08 and options == text.PLAIN
-            trader.ask(side, 0, chance.randint(1, 12), 0 if market else self._price(side), self._symbol(), options)
-
-    def _options(self) -> text.OrderOptions:
-        chance = self.chance
-        return chance.choice(
-            (
-                text.OrderOptions(immediate=True),
-                text.OrderOptions(immediate=True, minimum=3),
-                text.OrderOptions(post_only=True),
-                text.OrderOptions(hidden=True),
-                text.OrderOptions(display=2),
-                text.OrderOptions(stop_ticks=chance.randint(98, 102)),
-                text.OrderOptions(expire_ns=self.shape.start_ns + int((self.now_s + chance.random() * 20) * 1e9)),
-                text.OrderOptions(auction=chance.choice(("open", "close", "halt"))),
-                text.OrderOptions(hidden=True, display=2),
-            )
-        )
-
-    def _trade_ouch(self, trader: OuchTrader) -> None:
-        chance = self.chance
-        what = chance.random()
-        if what < 0.2 and trader.live:
-            trader.cancel(chance.choice(trader.live), chance.choice((0, 0, 1, 3)))
-        elif what < 0.35 and trader.live:
-            trader.replace(chance.choice(trader.live), chance.randint(1, 12), self._price("B"))
-        else:
-            side = chance.choice("BS")
-            trader.enter(
-                side, chance.randint(1, 12), self._price(side), self._symbol(), immediate=chance.random() < 0.2,
-                hidden=chance.random() < 0.1,
-            )  # fmt: skip
 
     def _do_move(self) -> bool:
         if self.process is None:
@@ -406,7 +306,7 @@ class World:
             return False
         self._phase = self.chance.choice(_PHASES) if self._phase == "continuous" else "continuous"
         self.trace.say("phase {}", self._phase)
-        symbol = self.chance.choice(("", self._symbol()))
+        symbol = self.chance.choice(("", self._trading.symbol()))
         self._submit(Phase(self.process.exchange.next_time_ns(), symbol, self._phase))
         return True
 
@@ -496,9 +396,3 @@ class World:
                 link.fall(1 << 20)
         self._ended(process)
         return True
-
-
-def _cheap_secret() -> PasswordHash:
-    salt = b"s" * 16
-    digest = hashlib.scrypt(_PASSWORD.encode(), salt=salt, n=2, r=1, p=1, dklen=32)
-    return PasswordHash.parse(_CHEAP + f"{b64encode(salt).decode()}${b64encode(digest).decode()}")

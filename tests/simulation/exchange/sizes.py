@@ -1,0 +1,29 @@
+"""What is large in an exchange and must be small here, so that a seed's short streams come in many pieces too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from exchange_server.journal import Position
+
+__all__ = ["small_sizes"]
+
+_CHUNK_BYTES: Final = 1_500
+_SPACING: Final = 4
+
+
+def _position(*fields: Any) -> Position:
+    return Position(*fields) if fields else Position(spacing=_SPACING)
+
+
+@contextmanager
+def small_sizes() -> Iterator[None]:
+    """Gaps are filled in chunks of a line or two, and the index of a stream has an entry every few records."""
+    with (
+        patch("exchange_server.tail.CHUNK_BYTES", _CHUNK_BYTES),
+        patch("exchange_server.journal.numbered_file.Position", _position),
+    ):
+        yield
