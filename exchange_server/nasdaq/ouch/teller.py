@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import takewhile
 from typing import Final
 
 from exchange_server.matching.account import Account
@@ -28,7 +29,7 @@ class OuchTeller(Teller):
     fields of the request already lie as the answer says them again.
     """
 
-    __slots__ = ("_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
+    __slots__ = ("_entered", "_entered_ns", "_midnight_ns", "_now", "_packets", "_scales", "_touched", "account")
 
     def __init__(self, account: Account, now: Now, touched: Touched, scales: Scales) -> None:
         self.account = account
@@ -37,6 +38,8 @@ class OuchTeller(Teller):
         self._scales = scales.by_locate
         self._midnight_ns = 0
         self._packets: list[bytes] = []
+        self._entered = b""
+        self._entered_ns = 0
 
     def _new_day(self) -> int:
         """The timestamp of now, when that of the midnight before was too long ago."""
@@ -72,14 +75,16 @@ class OuchTeller(Teller):
         return True
 
     def _flag(self, order: Order, stamp: int) -> bytes:
-        """R of the order that the request of this time entered, A of one that was there."""
-        now = stamp.to_bytes(8)
-        for packet in reversed(self._packets):
-            if packet[4:12] != now:
-                break
-            if self._takes(packet, order):
-                return b"R"
-        return b"A"
+        """R of the order that the request of this time entered, A of one that was there.
+
+        One request may end any number of orders: what it entered is looked for once.
+        """
+        if self._entered_ns != self._now.time_ns:
+            now = stamp.to_bytes(8)
+            said = takewhile(lambda packet: packet[4:12] == now, reversed(self._packets))
+            self._entered = next((packet for packet in said if packet[3:4] in b"AU"), b"")
+            self._entered_ns = self._now.time_ns
+        return b"R" if self._entered and self._takes(self._entered, order) else b"A"
 
     @staticmethod
     @abstractmethod

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from deltabook.wire.ouch5 import Option
+from exchange_server.matching.order import Order
+from exchange_server.nasdaq.ouch.teller5 import Teller5
 from tests.generators.ouch_desk import MIDNIGHT_NS, Desk, cancel, enter, modify, replace, short
 
 
@@ -212,3 +214,22 @@ def test_a_replacement_takes_over_capacity_cross_side_and_symbol(desk: Desk) -> 
         "N",
         "r2",
     ]
+
+
+def test_self_trade_prevention_costs_the_same_for_each_order_that_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, looks = Desk(), 0
+    takes = Teller5._takes
+
+    def counted(packet: bytes, order: Order) -> bool:
+        nonlocal looks
+        looks += 1
+        return takes(packet, order)
+
+    monkeypatch.setattr(Teller5, "_takes", staticmethod(counted))
+    desk.open("A", self_trade="oldest")
+    count = 300
+    desk.send("A", *(enter(ref, "S", 1) for ref in range(1, count + 1)))
+    desk.take("A")
+    told = desk.ask("A", enter(count + 1, "B", count))
+    assert short(told, "user_ref_num", "liquidity_flag")[1:] == [("D", ref, "A") for ref in range(1, count + 1)]
+    assert looks <= 3 * count
