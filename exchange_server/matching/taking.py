@@ -38,6 +38,7 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
     shown, hidden = (book.asks, book.hidden_asks) if is_buy else (book.bids, book.hidden_bids)
     sign = shown.sign
     bound = NOTHING if flags & MARKET else sign * order.price_ticks
+    executed = order.executed  # of a replacement, before it came
     edge = max(shown.top(), hidden.top())
     reach = bound
     if collar_bps:
@@ -59,7 +60,7 @@ def meet(book: Book, order: Order, collar_bps: int) -> None:
         edge = max(shown.top(), hidden.top())
     if edge >= bound and edge != NOTHING:
         end(book, order, CancelReason.COLLAR)
-    elif flags & MINIMUM and not order.executed:
+    elif flags & MINIMUM and order.executed == executed:
         end(book, order, CancelReason.MINIMUM)
     elif flags & MARKET:
         end(book, order, CancelReason.MARKET)

@@ -333,3 +333,11 @@ PREPARED += [in_a_phase(phase) for phase in ("auction-open", "halted", "paused",
 def test_a_run_meets_limits_phases_and_what_is_in_the_book(prepare: Callable[[Desk], None]) -> None:
     _, told = carry_out_both_ways(plain_orders(200), prepare)
     assert len(told) >= 200
+
+
+def test_a_replacement_whose_minimum_meets_nobody_is_dead_whatever_its_chain_has_executed(desk: Desk) -> None:
+    desk.rest("S", 30, 1_000)
+    desk.send("A", enter(1))
+    desk.take("A")
+    told = desk.ask("A", replace(1, 2, time_in_force="3", options={Option.MINIMUM_QUANTITY: 50}))
+    assert short(told, "quantity", "order_state") == [("U", 70, "D")]
