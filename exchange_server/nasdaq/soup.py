@@ -71,7 +71,8 @@ class SoupServer(Factory, ABC):
         self.clock = clock
         self.limits = limits
         self._audiences: dict[SequencedStream, Audience[SoupConnection]] = {}
-        self._news: list[Audience[SoupConnection]] = []
+        self.news: list[Audience[SoupConnection]] = []
+        """Followers of streams to which something was appended in this turn of the reactor."""
         self.readers: Readers[SoupConnection] = Readers(
             clock, limits, self._deliver, lambda: self.readers.beat(self._why_end)
         )
@@ -124,7 +125,7 @@ class SoupServer(Factory, ABC):
         audience = self._audiences.get(stream)
         if audience is None:
             audience = self._audiences[stream] = Audience(
-                stream, self._announce, lambda: _END if self.is_over(stream) else _HEARTBEAT
+                stream, self.announce, lambda: _END if self.is_over(stream) else _HEARTBEAT
             )
         audience.connections.add(connection)
         connection.audience = audience
@@ -166,17 +167,18 @@ class SoupServer(Factory, ABC):
 
     # -- messages out --------------------------------------------------------------------------------------------
 
-    def _announce(self, audience: Audience[SoupConnection]) -> None:
-        self._news.append(audience)
+    def announce(self, audience: Audience[SoupConnection]) -> None:
+        """Something was appended to a stream that these follow."""
+        self.news.append(audience)
         self.readers.deliver_soon()
 
     def deliver(self) -> None:
         """Hand out what was appended, without waiting for the end of this turn of the reactor."""
-        if self._news:
+        if self.news:
             self.readers.deliver()
 
     def _deliver(self) -> None:
-        news, self._news = self._news, []
+        news, self.news = self.news, []
         for audience in news:
             self.readers.spread(audience.connections, audience.stream.records, audience.take(), audience.heartbeat())
 

@@ -9,6 +9,7 @@ from twisted.internet.interfaces import IAddress
 
 from deltabook.wire.errors import WireError
 from deltabook.wire.soupbin import CLIENT_HEARTBEAT, CLIENT_PACKET_LIMIT_BYTES, DEBUG, LOGIN, LOGOUT, LoginRequest
+from exchange_server.audience import Audience
 from exchange_server.errors import ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.logins import Gate, User
@@ -67,7 +68,7 @@ class OuchServer(SoupServer):
         self._left: set[int] = set()
         self._flush_call: Any = None
         self._sessions: dict[int, int] = {}
-        self._is_closing = False
+        self._is_closing = self._is_submitting = False
 
     def buildProtocol(self, addr: IAddress | None) -> OuchConnection:
         """A connection."""
@@ -196,7 +197,6 @@ class OuchServer(SoupServer):
                 self._flush_soon()
             return
         results = self._submit([Wire(exchange.next_time_ns(0, count), connection.index, requests)])
-        self.deliver()
         if results and results[0]:
             connection.cut(str(results[0]), flush=True)
 
@@ -221,18 +221,31 @@ class OuchServer(SoupServer):
         if not batch:
             return
         results = self._submit(batch)
-        self.deliver()
         for (connection, _, _), reason in zip(pending, results, strict=False):
             if reason:
                 connection.cut(str(reason), flush=True)
 
     def _submit(self, batch: list[AnyInput]) -> list[int | str]:
-        """What the exchange says of each; nothing if it must end."""
+        """What the exchange says of each, when the answers are out; nothing if the exchange must end.
+
+        So answers leave before the feed does, which waits for the end of this turn of the reactor.
+        """
+        self._is_submitting = True
         try:
-            return self._exchange.submit(batch)
+            results = self._exchange.submit(batch)
         except ExchangeError as error:
             self._stop(str(error))
             return []
+        finally:
+            self._is_submitting = False
+        self.deliver()
+        return results
+
+    def announce(self, audience: Audience[SoupConnection]) -> None:
+        """There is something to hand out: behind a batch of ours at once, else at the end of the turn."""
+        self.news.append(audience)
+        if not self._is_submitting:
+            self.readers.deliver_soon()
 
     def close(self) -> None:
         """Carry out and send what is there, then close every connection; what is to be cancelled for that is cancelled
