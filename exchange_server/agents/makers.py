@@ -19,13 +19,15 @@ _LOOKS: Final = 6
 class _Quote:
     """One rung of a ladder."""
 
-    __slots__ = ("away_steps", "lots", "order_id", "side")
+    __slots__ = ("asked_ns", "away_steps", "lots", "order_id", "side")
 
     def __init__(self, side: Side, away_steps: float, lots: int) -> None:
         self.side = side
         self.away_steps = away_steps
         self.lots = lots
         self.order_id = 0
+        self.asked_ns = 0
+        """The batch in which it was last placed or moved: until that is done nobody knows where it is."""
 
     def rested(self, order_id: int) -> None:
         self.order_id = order_id
@@ -50,12 +52,13 @@ class Maker(Trader):
             away *= settings.growth
         self._next = 0
 
-    def adopt(self, order: Order) -> None:
+    def adopt(self, order: Order) -> bool:
         """An order of a recovered book takes the first rung of its side that has none."""
         for quote in self.quotes:
             if quote.side == order.side and not quote.order_id:
                 quote.order_id = order.order_id
-                return
+                return True
+        return False
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Move the next quote that stands wrong, or put it back if it was executed."""
@@ -65,6 +68,8 @@ class Maker(Trader):
         for _ in range(_LOOKS):
             quote = self.quotes[self._next]
             self._next = (self._next + 1) % len(self.quotes)
+            if quote.asked_ns == batch.first_ns:
+                continue
             away = quote.away_steps * step
             if quote.side == "B":
                 price = int(opinion - away) // step * step
@@ -77,9 +82,11 @@ class Maker(Trader):
             price = max(step, price)
             order = orders.get(quote.order_id)
             if order is None:
+                quote.asked_ns = batch.first_ns
                 batch.enter(quote, self.brokers[0], quote.side, quote.lots, price)
                 return
             if abs(order.price_ticks - price) > settings.tolerance * away:
+                quote.asked_ns = batch.first_ns
                 batch.replace(quote, order, quote.lots, price)
                 return
 

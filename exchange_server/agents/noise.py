@@ -32,9 +32,10 @@ class Noise(Trader):
         self.patient = Resting()
         """Its patient orders."""
 
-    def adopt(self, order: Order) -> None:
-        """Orders of a recovered book count as patient."""
+    def adopt(self, order: Order) -> bool:
+        """Orders of a recovered book count as patient, whoever's they were."""
         self.patient.rested(order.order_id)
+        return True
 
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Place an order, or cancel one."""

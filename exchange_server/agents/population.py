@@ -58,9 +58,12 @@ class Population:
     def _adopt(self, book: Book) -> None:
         owners = {broker_id: trader for _, trader in self._turns for broker_id in trader.brokers}
         for order in sorted(book.orders.values(), key=_by_priority):
+            if order.account:
+                continue
             owner = owners.get(order.broker_id)
-            if owner is not None and not order.account:
-                owner.adopt(order)
+            # Orders that agents of other settings have left are noise: some day it cancels them.
+            if owner is None or not owner.adopt(order):
+                self._noise.adopt(order)
 
     def look(self, turns: int, random: Random) -> None:
         """A batch begins: so many turns have passed since the last."""

@@ -113,9 +113,9 @@ class ValueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Gain a lot from which on they trade."""
     clips: Positive = 0.4
     """Largest size of an order for each step of gain."""
-    volatility_steps: Weight = 0.15
+    volatility_steps: Weight = 0.25
     """Standard deviation of the value's move in a turn, when volatility is at its median."""
-    volatility_spread: Weight = 0.8
+    volatility_spread: Weight = 0.7
     """Standard deviation of the logarithm of volatility: clusters, and fat tails."""
     volatility_turns: Positive = 2_000.0
     """Turns in which a cluster fades to a third."""
@@ -177,16 +177,16 @@ class AgentSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 _CALIBRATED: Final = AgentSettings(
     noise=NoiseSettings(
-        weight=0.65, fleeting=0.92, fleeting_orders=1, inside=0.2, odd=0.18, market=0.007, market_clips=0.1,
-        patient_orders=280, nearest_steps=16, farthest_steps=800, patient_clips=2.3, size_spread=1.5,
+        weight=0.65, fleeting=0.92, fleeting_orders=1, inside=0.18, odd=0.18, market=0.004, market_clips=0.1,
+        patient_orders=280, nearest_steps=16, farthest_steps=800, patient_clips=1.9, size_spread=1.5,
     ),
     makers=MakerSettings(
-        weight=0.28, brokers=3, levels=8, half_spread_steps=1.9, growth=1.45, clips=0.7, clips_per_step=0.07,
-        learning=0.9, jitter_steps=0.9, tolerance=0.8,
+        weight=0.28, brokers=3, levels=8, half_spread_steps=1.6, growth=1.45, clips=0.7, clips_per_step=0.07,
+        learning=0.9, jitter_steps=0.5, tolerance=0.9,
     ),
     momentum=MomentumSettings(weight=0.005, threshold_steps=4, clips=1),
     value=ValueSettings(
-        weight=0.06, edge_steps=1, clips=0.8, volatility_steps=0.033, volatility_spread=1.4, volatility_turns=1000,
+        weight=0.06, edge_steps=1, clips=0.6, volatility_steps=0.045, volatility_spread=1.4, volatility_turns=1000,
         jumps=1e-5, jump_steps=25,
     ),
     large=LargeSettings(weight=0.005, clips=40, slices=40, turns=100),

@@ -27,8 +27,10 @@ class Trader(ABC):
     def act(self, view: View, random: Random, batch: Batch) -> None:
         """Its turn: ask for something, or pass."""
 
-    def adopt(self, order: Order) -> None:  # noqa: B027 - not every trader keeps orders
-        """An order of its own is in a recovered book; who keeps no orders ignores that."""
+    def adopt(self, order: Order) -> bool:
+        """An order of its own is in a recovered book; whether it has a place for it."""
+        del order
+        return False
 
     def some_broker(self, random: Random) -> int:
         """One of its broker ids."""

@@ -55,12 +55,14 @@ class Owner(Protocol):
 class Batch:
     """Requests of agents that are submitted together, at times one nanosecond apart."""
 
-    __slots__ = ("_time_ns", "inputs", "owners", "view")
+    __slots__ = ("_time_ns", "first_ns", "inputs", "owners", "view")
 
     view: View
     """Whose symbol the next requests are for."""
 
     def __init__(self, first_ns: int) -> None:
+        self.first_ns = first_ns
+        """No other batch has the same."""
         self._time_ns = first_ns - 1
         self.inputs: list[AnyInput] = []
         self.owners: list[Owner | None] = []
