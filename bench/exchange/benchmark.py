@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from bench.report import Record, record
 from exchange_server.matching import FeedEncoder, MarketRules, Now, Silence
 from exchange_server.nasdaq.itch import ItchEncoder
 
-__all__ = ["run"]
+__all__ = ["books", "run"]
 
 _LIVE: Final = 2_000
 
@@ -28,15 +29,15 @@ def run(quick: bool) -> list[Record]:
 def _measure_books(quick: bool) -> list[Record]:
     """Ours and the peers', in turns, so that what else the machine does falls on all of them."""
     runs, requests = (1, 50_000) if quick else (7, 500_000)
-    filling, flow = make_flow(requests, _LIVE)
+    filling, flow, live = make_flow(requests, _LIVE)
     python, peers = install_peers()
-    rates: dict[str, list[float]] = {name: [] for name in ("book", "book_itch", *peers)}
+    rates: dict[str, list[float]] = {name: [] for name in (*books(), *peers)}
     with tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder:
         path = Path(folder) / "flow"
         write_flow(path, filling, flow)
         for _ in range(runs):
-            rates["book"].append(requests / run_book(Silence(), filling, flow))
-            rates["book_itch"].append(requests / run_book(_itch(), filling, flow))
+            for name, encoder in books().items():
+                rates[name].append(requests / run_book(encoder(), filling, flow, live))
             for name in peers:
                 peer = run_peer(python, name, path)
                 rates[name].append(peer.requests / peer.seconds)
@@ -54,5 +55,6 @@ def _measure_books(quick: bool) -> list[Record]:
     ]
 
 
-def _itch() -> FeedEncoder:
-    return ItchEncoder(MarketRules((INSTRUMENT,)), Now())
+def books() -> dict[str, Callable[[], FeedEncoder]]:
+    """Our book in each form that is timed: what makes the encoder of its feed."""
+    return {"book": Silence, "book_itch": lambda: ItchEncoder(MarketRules((INSTRUMENT,)), Now())}

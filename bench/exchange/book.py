@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from bench.exchange.flow import CANCEL, Request
@@ -16,13 +16,22 @@ __all__ = ["run_book"]
 INSTRUMENT: Final = Instrument("ACME", "0.01", "1", 10_000)
 
 
-def run_book(feed: FeedEncoder, filling: Sequence[Request], requests: Sequence[Request], turn: int = 1_000) -> float:
-    """Seconds for the requests. Orders are made inside the time that is taken, as the peers make theirs; what the
-    encoder has is taken (and dropped) every so many requests, as an exchange does once a turn of its reactor."""
+_TURN: Final = 1_000
+
+
+def run_book(
+    feed: FeedEncoder, filling: Sequence[Request], requests: Sequence[Request], live: Collection[int]
+) -> float:
+    """Seconds for the requests.
+
+    Orders are made inside the time that is taken, as the peers make theirs; what the encoder has is taken (and dropped)
+    every 1,000 requests, as an exchange does once a turn of its reactor. Raises RuntimeError if the book holds other
+    orders than `live` afterwards.
+    """
     book = Book(1, INSTRUMENT.symbol, feed)
     _drive(book, filling)
     feed.take()
-    pieces = [requests[start : start + turn] for start in range(0, len(requests), turn)]
+    pieces = [requests[start : start + _TURN] for start in range(0, len(requests), _TURN)]
     gc.collect()
     gc.freeze()
     try:
@@ -30,9 +39,12 @@ def run_book(feed: FeedEncoder, filling: Sequence[Request], requests: Sequence[R
         for piece in pieces:
             _drive(book, piece)
             feed.take()
-        return time.perf_counter() - start
+        seconds = time.perf_counter() - start
     finally:
         gc.unfreeze()
+    if book.orders.keys() != set(live):
+        raise RuntimeError(f"expected the {len(live)} orders of the flow to rest, was {len(book.orders)}")
+    return seconds
 
 
 def _drive(book: Book, requests: Sequence[Request]) -> None:

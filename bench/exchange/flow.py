@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from sortedcontainers import SortedDict
 
-__all__ = ["ADD", "CANCEL", "CROSS", "Request", "make_flow"]
+__all__ = ["ADD", "CANCEL", "CROSS", "Flow", "Request", "make_flow"]
 
 ADD: Final = 0
 """An order that rests."""
@@ -59,7 +59,18 @@ class _Side:
         return volume
 
 
-def make_flow(requests: int, live_orders: int, seed: int = 1) -> tuple[list[Request], list[Request]]:
+class Flow(NamedTuple):
+    """What is sent, and what a book must hold afterwards."""
+
+    filling: list[Request]
+    """Adds that fill the book."""
+    requests: list[Request]
+    """What is timed."""
+    live: dict[int, tuple[int, int]]
+    """Orders that still rest at the end: id → side and price."""
+
+
+def make_flow(requests: int, live_orders: int, seed: int = 1) -> Flow:
     """The adds that fill a book, and the requests behind them, which keep about as many orders alive.
 
     A tenth of the requests execute, about as many others add as cancel. Prices lie within 40 ticks of a mid that
@@ -92,7 +103,7 @@ def make_flow(requests: int, live_orders: int, seed: int = 1) -> tuple[list[Requ
             made.append((ADD, order_id, side, price, volume))
         else:
             made.append(_cancel(random, sides, live, ids))
-    return made[:live_orders], made[live_orders:]
+    return Flow(made[:live_orders], made[live_orders:], live)
 
 
 def _rest(  # noqa: PLR0917 - the parts of an order
