@@ -63,3 +63,9 @@ class Account(msgspec.Struct):
     """Its newest references that are tokens (OUCH 4.2): one of them again is a repetition …"""
     older_tokens: dict[bytes, None] = msgspec.field(default_factory=dict)
     """… and those before them; of a bounded number, see `exchange_server.nasdaq.ouch.protocol42`."""
+
+    def worth(self) -> int:
+        """What `open_notional` has to be: ticks times lots of its live orders, 0 where nobody limits that."""
+        if not self.limits.open_notional:
+            return 0
+        return sum((order.volume + order.reserve) * order.price_ticks for order in self.orders.values())

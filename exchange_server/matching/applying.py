@@ -39,12 +39,13 @@ def _open_account(market: Market, item: OpenAccount) -> int:
         account = Account(len(market.accounts), item.name, item.protocol, item.broker_id)
         market.add_account(account)
         market.tellers[account.index].system("S")
+    rate = account.limits.requests_per_s
     account.broker_id, account.limits = item.broker_id, item.limits
     account.self_trade, account.cancel_on_disconnect = item.self_trade, item.cancel_on_disconnect
-    live = account.orders.values()
-    tracked = account.limits.open_notional > 0
-    account.open_notional = sum((o.volume + o.reserve) * o.price_ticks for o in live) if tracked else 0
-    account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
+    account.open_notional = account.worth()
+    if account.limits.requests_per_s != rate:
+        # And only then: a client may ask for its settings again and again.
+        account.bucket, account.bucket_ns = account.limits.requests_per_s * 10**9, item.time_ns
     market.look_at(account)
     return 0
 

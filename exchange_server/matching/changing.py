@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from exchange_server.matching.entering import Refusal, refusal_of
+from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.levels import NOTHING
 from exchange_server.matching.order import HIDDEN, MARKET, OUTSIDE, STOP, Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
@@ -57,7 +58,7 @@ def replace(market: Market, old: Order, new: Order, item: object) -> None:
     assert book is not None
     book.remove(old)
     market.number(new)
-    new.executed = old.executed
+    new.executed = min(old.executed, INT64_MAX)
     market.tellers[new.account].replaced(old, new)
     old.reserve = 0
     if old.flags & (OUTSIDE | HIDDEN):

@@ -23,19 +23,24 @@ def will_expire(floor: Floor, order: Order) -> None:
     """
     heap = floor.expiries
     if len(heap) >= floor.most_expiries:
-        restore_expiries(floor)
+        heap[:] = [entry for entry in dict.fromkeys(heap) if _order_of(floor, entry) is not None]
+        heapify(heap)
         floor.most_expiries = 2 * len(heap) + _SPARE
     heappush(heap, (order.expire_ns, order.order_id, order.locate))
     floor.next_due_ns = heap[0][0]
+
+
+def _order_of(floor: Floor, entry: tuple[int, int, int]) -> Order | None:
+    _, order_id, locate = entry
+    book = floor.book_at[locate]
+    return None if book is None else book.orders.get(order_id)
 
 
 def next_expired(floor: Floor, time_ns: int) -> Order | None:
     """The live order whose time came first, None if there is none; it must end before the next is asked for."""
     heap = floor.expiries
     while heap and heap[0][0] <= time_ns:
-        _, order_id, locate = heappop(heap)
-        book = floor.book_at[locate]
-        order = None if book is None else book.orders.get(order_id)
+        order = _order_of(floor, heappop(heap))
         if order is not None:
             return order
     floor.next_due_ns = heap[0][0] if heap else _NEVER

@@ -51,13 +51,17 @@ _DECODER: Final = msgspec.msgpack.Decoder(_MarketState)
 
 def encode(market: Market) -> bytes:
     """All that the market is, its encoders apart."""
-    accounts = [msgspec.structs.replace(account, orders={}) for account in market.accounts[1:]]
-    return msgspec.msgpack.encode(_taken(market, accounts))
+    return msgspec.msgpack.encode(_taken(market, [_taken_account(account) for account in market.accounts[1:]]))
+
+
+def _taken_account(account: Account, **values: int) -> Account:
+    """What its orders do not say; what they are worth may be more than a number of the state holds."""
+    return msgspec.structs.replace(account, orders={}, open_notional=0, **values)
 
 
 def fingerprint(market: Market) -> str:
     """Blake2b, 32 bytes as hex, over what `encode` writes; how much each account was told does not count."""
-    accounts = [msgspec.structs.replace(account, orders={}, next_message=1) for account in market.accounts[1:]]
+    accounts = [_taken_account(account, next_message=1) for account in market.accounts[1:]]
     return blake2b(msgspec.msgpack.encode(_taken(market, accounts)), digest_size=32).hexdigest()
 
 
@@ -84,6 +88,8 @@ def decode(market: Market, data: bytes) -> None:
         market.look_at(account)
     for book, kept in zip(market.books.values(), state.books, strict=True):
         _restore_book(market, book, kept)
+    for account in market.accounts:
+        account.open_notional = account.worth()
     restore_expiries(market)
     market.full_at = 0
 

@@ -232,13 +232,14 @@ class ModelMarket:
         if known is None:
             account = Account(
                 len(self.accounts) + 1, item.name, item.protocol, item.broker_id, item.limits, item.self_trade,
-                item.cancel_on_disconnect, bucket=full, bucket_ns=item.time_ns,
+                item.cancel_on_disconnect, bucket=full, bucket_ns=item.time_ns if full else 0,
             )  # fmt: skip
             self.accounts.append(account)
             self.tellers.append(self._protocols[item.protocol].teller(account, self.now, Touched()))
             self.tellers[-1].system("S")
             return
-        known.bucket, known.bucket_ns = full, item.time_ns
+        if known.limits.requests_per_s != item.limits.requests_per_s:
+            known.bucket, known.bucket_ns = full, item.time_ns
         known.broker_id = item.broker_id
         known.limits, known.self_trade = item.limits, item.self_trade
         known.cancel_on_disconnect = item.cancel_on_disconnect

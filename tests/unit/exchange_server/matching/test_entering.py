@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 
 from exchange_server.matching import AccountLimits, Enter
@@ -17,6 +19,7 @@ from exchange_server.matching.order import (
     OPENING,
     POST_ONLY,
     STOP,
+    Order,
 )
 from tests.generators.order_desk import AGENT, OrderDesk
 
@@ -174,3 +177,35 @@ def test_the_number_of_live_orders_is_bounded() -> None:
         "refused MARKET_FULL",
     ]
     assert desk.market.live_orders == 2
+
+
+def test_settings_that_are_made_again_give_no_requests_back() -> None:
+    desk = limited(requests_per_s=2)
+    for choice in (True, False):
+        desk.enter("ann", "B", 1, 100)
+        desk.open("ann", limits=AccountLimits(requests_per_s=2), cancel_on_disconnect=choice)
+    desk.enter("ann", "B", 1, 100)
+    assert desk.told("ann") == ["refused RATE"]
+    desk.open("ann", limits=AccountLimits(requests_per_s=3))
+    desk.enter("ann", "B", 1, 100)
+    assert desk.told("ann") == ["accepted 3"]
+
+
+def test_times_of_orders_that_are_gone_are_thrown_out_without_a_look_at_those_that_live() -> None:
+    desk = OrderDesk()
+    desk.open("ann")
+    live = desk.enter(AGENT, "B", 1, 90)
+
+    class Unseen(dict[int, Order]):
+        def values(self) -> NoReturn:
+            raise AssertionError("all live orders were looked at")
+
+    book = desk.market.books["ACME"]
+    book.orders = Unseen(book.orders)
+    market, time_ns = desk.market, desk.time_ns
+    for number in range(1, 1_000):
+        time_ns += 2
+        order_id = market.apply(Enter(time_ns, 1, 1, number, "ACME", "B", 1, 100, EXPIRES, 0, 0, 0, 10**9 + number))
+        book.cancel(int(order_id))
+    assert len(market.expiries) <= 200
+    assert list(book.orders) == [live]

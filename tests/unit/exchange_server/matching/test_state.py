@@ -142,3 +142,18 @@ def test_room_for_orders_is_counted_anew() -> None:
     for time_ns in (10**6, 10**6 + 1, 10**6 + 2):
         later.apply(Enter(time_ns, 0, 9, 0, "ACME", "B", 1, 100))
     assert later.live_orders == 2
+
+
+def test_no_figure_of_an_order_or_account_outgrows_the_state() -> None:
+    desk = OrderDesk()
+    desk.open("ann", "bob")
+    large = 2**63 - 1
+    order_id = desk.enter("ann", "B", large, large)
+    for _ in range(3):
+        desk.enter("bob", "S", large - 1, large)
+        order_id = desk.replace("ann", order_id, large, large)
+    desk.open("ann", limits=AccountLimits(open_notional=1))
+    later = Market.restore(desk.market.rules, desk.market.state())
+    assert later.state_hash() == desk.market.state_hash()
+    assert later.accounts[1].open_notional == large * large
+    later._check()
