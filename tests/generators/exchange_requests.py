@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -66,6 +66,15 @@ _MARKET_KINDS: Final = {0: 10, IOC: 1, IOC | MINIMUM: 2, STOP: 3, OPENING: 2, CL
 _ALL_FLAGS: Final = IOC | MINIMUM | POST_ONLY | HIDDEN | ICEBERG | STOP | EXPIRES | OPENING | CLOSING | HALTED_ONLY
 
 
+_WIDE: Final = (-5, -4, -3, -3, -2, -2, -1, -1, 0, 0, 1, 2, 3)
+_NARROW: Final = (-1, 0, 0, 0, 1)
+"""How much more than 100 a buyer bids, and a seller asks less."""
+
+
+def _weight(kind: int, kinds: Mapping[int, int], likes_auctions: bool) -> int:
+    return kinds[kind] * (5 if likes_auctions and kind & (OPENING | CLOSING | HALTED_ONLY | HIDDEN) else 1)
+
+
 def random_rules(chance: random.Random, *, plays: bool = True) -> MarketRules:
     """Rules of a market of one to three symbols."""
     symbols = ("ACME", "GLOBEX", "INITECH")[: chance.choice((1, 2, 2, 3))]
@@ -89,7 +98,7 @@ def _limits(chance: random.Random) -> AccountLimits:
         requests_per_s=chance.choice((0, 0, 3, 1_000)),
         open_orders=chance.choice((0, 0, 4, 20)),
         order_notional=chance.choice((0, 0, 1_000)),
-        open_notional=chance.choice((0, 0, 4_000)),
+        open_notional=chance.choice((0, 0, 1_000, 4_000)),
     )
 
 
@@ -120,15 +129,20 @@ class RequestFlow:
             self._symbols, "auction-open" if rules.opens_with_auction else "continuous"
         )
         self._recorded = 0
-        self._kinds = list(_KINDS), list(accumulate(_KINDS.values()))
-        self._market_kinds = list(_MARKET_KINDS), list(accumulate(_MARKET_KINDS.values()))
         self._pace_ns = chance.choice((1, 1_000, 10_000_000, 500_000_000))
+        self._offsets = chance.choice((_WIDE, _WIDE, _NARROW))
+        likes_auctions = chance.random() < 0.3
         weights = {
             self._enter: 550, self._reduce: 80, self._cancel: 120, self._replace: 130, self._mass_cancel: 8,
-            self._kill: 9, self._phase: 12, self._tick: 15, self._bust: 3, self._wire: 100, self._account: 4,
+            self._kill: 9, self._phase: 60 if likes_auctions else 12,
+            self._tick: 60 if likes_auctions else 15, self._bust: 3, self._wire: 100, self._account: 4,
             self._record: 200 if rules.replay_symbols else 0,
         }  # fmt: skip
         self._acts = list(weights), list(accumulate(weights.values()))
+        self._kinds, self._market_kinds = (
+            (list(kinds), list(accumulate(_weight(kind, kinds, likes_auctions) for kind in kinds)))
+            for kinds in (_KINDS, _MARKET_KINDS)
+        )
 
     def next(self, live: Sequence[Order]) -> AnyInput:
         """One request, given the orders that live."""
@@ -159,7 +173,7 @@ class RequestFlow:
 
     def _price(self, side: str) -> int:
         """About 100, a buy's more often below it."""
-        return 100 + self._chance.choice((-5, -4, -3, -3, -2, -2, -1, -1, 0, 0, 1, 2, 3)) * (1 if side == "B" else -1)
+        return 100 + self._chance.choice(self._offsets) * (1 if side == "B" else -1)
 
     def _volume(self) -> int:
         return self._chance.choice((1, 1, 2, 2, 3, 4, 5, 7, 10, 15))
