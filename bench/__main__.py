@@ -17,6 +17,7 @@ BENCHMARKS: Final = {
     "views": "bench.views",
     "engine": "bench.engine.benchmark",
     "exchange": "bench.exchange.benchmark",
+    "market": "bench.market.benchmark",
 }
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.")
 """In the names of figures that the benchmark has shown in a table of its own."""

@@ -1,14 +1,20 @@
-"""What an order of the agents costs, beside what the market does with it."""
+"""What an order of the agents costs, beside what the market does with it, and how fast recorded files are read."""
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from bench.market.observing import Venue
 from bench.report import Record, record
+from deltabook.wire.itch import encode_message, frame
 from exchange_server.agents import PRESETS, AgentFlow
 from exchange_server.config import DEFAULT_INSTRUMENTS
+from exchange_server.replay import BitstampLoader, DbtoasterLoader, ItchLoader, Loader, LobsterLoader
+from exchange_server.replay.bitstamp import HEADER
 
 __all__ = ["run"]
 
@@ -17,7 +23,11 @@ _BATCH: Final = 20
 
 
 def run(quick: bool) -> list[Record]:
-    """Processor time of agents on the default symbols, at the default rate's batches."""
+    """Processor time of agents on the default symbols, at the default rate's batches, and of the loaders."""
+    return [*_agents(quick), *_loaders(quick)]
+
+
+def _agents(quick: bool) -> list[Record]:
     records = []
     for name, settings in PRESETS.items():
         agents_us, market_us = [], []
@@ -35,3 +45,60 @@ def run(quick: bool) -> list[Record]:
         reference = "the market with the same requests, nobody listening"
         records.append(record(f"market.agents.{name}.us_per_request", agents_us, "µs", reference, market_us))
     return records
+
+
+def _loaders(quick: bool) -> list[Record]:
+    rates: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, loader in _recordings(Path(folder), 20_000 if quick else 200_000).items():
+            rates[name] = [_rate(loader) for _ in range(3)]
+    slowest = rates["bitstamp"]
+    return [
+        record(f"market.replay.{name}.records_per_s", values, "records/s", "bitstamp", slowest)
+        for name, values in rates.items()
+    ]
+
+
+def _rate(loader: Loader) -> float:
+    start_s = time.thread_time()
+    count = sum(1 for _ in loader.records())
+    return count / (time.thread_time() - start_s)
+
+
+def _recordings(folder: Path, count: int) -> dict[str, Loader]:
+    """The same orders in each format, each added and deleted; of ITCH once more, as one stock of twenty."""
+    orders = range(1, count // 2 + 1)
+    lines = {
+        "dbtoaster": [f"{n},{n},B,100,{10_000 + n % 50}\n{n},{n},D,0,0\n" for n in orders],
+        "lobster": [
+            f"{n}.5,1,{n},100,{10_000 + n % 50},1\n{n}.7,3,{n},100,{10_000 + n % 50},1\n" for n in _day(orders)
+        ],
+        "bitstamp": [
+            f"{HEADER}\n" if not n
+            else f"{n},{n},0,{100 + n % 50}.0,0.07,created,bid\n{n},{n + 1},0,{100 + n % 50}.0,0.07,deleted,bid\n"
+            for n in range(len(orders) + 1)
+        ],
+    }  # fmt: skip
+    for name, texts in lines.items():
+        (folder / name).write_text("".join(texts))
+    stocks = [f"S{locate}" for locate in range(20)]
+    data = bytearray()
+    for n in orders:
+        common = {"stock_locate": n % 20 + 1, "timestamp": n, "order_reference_number": n}
+        add = encode_message(
+            "A", **common, buy_sell_indicator="B", shares=100, stock=stocks[n % 20], price=10_000 + n % 50
+        )
+        data += frame(add) + frame(encode_message("D", **common))
+    (folder / "itch").write_bytes(data)
+    return {
+        "dbtoaster": DbtoasterLoader(folder / "dbtoaster", "R"),
+        "lobster": LobsterLoader(folder / "lobster", "R"),
+        "bitstamp": BitstampLoader(folder / "bitstamp", "R"),
+        "itch": ItchLoader(folder / "itch", stocks),
+        "itch_one_of_20": ItchLoader(folder / "itch", stocks[:1]),
+    }
+
+
+def _day(orders: range) -> Iterator[int]:
+    """Numbers that are seconds of a day, too."""
+    return (n % 86_400 for n in orders)
