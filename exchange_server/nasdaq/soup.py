@@ -337,9 +337,12 @@ class SoupConnection(Protocol):
     def cut(self, reason: str, *, flush: bool = False) -> None:
         """Close; what is not sent yet is sent first, with the reason (`flush`), or thrown away.
 
-        Behind the end of a session nothing follows, not even a reason: there are clients that trip over it.
+        Behind the end of a session nothing follows, not even a reason: there are clients that trip over it. Of a
+        connection that is closing already what is left is thrown away, unless it is to be sent: not everybody reads it.
         """
         if self.reader.is_closed:
+            if not flush:
+                self.transport.abortConnection()
             return
         self._log.info("{name}: {peer} closed: {reason}", name=self.server.name, peer=self.peer, reason=reason)
         last_words = b"" if self.has_all else encode_packet(DEBUG, reason.encode("ascii", "replace"))

@@ -38,6 +38,8 @@ class TextConnection(LineOnlyReceiver):
         """Whom it trades for."""
         self.is_interactive = False
         self.is_passive = False
+        self._waits_for_broker = False
+        self._is_paused = False
 
     @property
     def account(self) -> str:
@@ -101,9 +103,19 @@ class TextConnection(LineOnlyReceiver):
         self.transport.write(text.encode_login_reply(text.Refused(code, reason)))
         self.cut(f"login refused: {reason}", flush=True)
 
+    def await_broker(self) -> None:
+        """Wait for the first request, which says whose stream to send; answers may be too many before it."""
+        self.is_interactive = self._waits_for_broker = True
+        self.transport.registerProducer(self, True)
+
     def follow(self, tail: Tail) -> None:
         """Begin to send a stream; from now on the transport says when it has had enough."""
+        if self._waits_for_broker:
+            self._waits_for_broker = False
+            self.transport.unregisterProducer()
         self.reader.follow(tail)
+        if self._is_paused:
+            self.reader.pause()
         tail.pump(self._server.clock.seconds())
         tail.beat(self._server.clock.seconds())
 
@@ -136,20 +148,27 @@ class TextConnection(LineOnlyReceiver):
         self.transport.write(text.encode_response(response))
 
     def cut(self, reason: str, *, flush: bool = False) -> None:
-        """Close; what is not sent yet is sent first (`flush`) or thrown away."""
+        """Close; what is not sent yet is sent first (`flush`) or thrown away: also what is left of a connection that is
+        closing already, since not everybody reads it."""
         if self.reader.is_closed:
+            if not flush:
+                self.transport.abortConnection()
             return
         self._log.info("text: {peer} closed: {reason}", peer=self.peer, reason=reason)
+        if self._waits_for_broker:
+            self.transport.unregisterProducer()
         self.reader.close(flush=flush)
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full: send nothing, and read no further requests, until it has drained."""
+        self._is_paused = True
         self.reader.pause()
         if self.is_interactive and not self.reader.is_closed:
             self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
         """The transport's buffer has drained."""
+        self._is_paused = False
         if self.is_interactive and not self.reader.is_closed:
             self.transport.resumeProducing()
         self.reader.resume()

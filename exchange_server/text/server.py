@@ -145,7 +145,7 @@ class TextServer(Factory):
     def login_broker(self, connection: TextConnection, login: text.InteractiveLogin) -> None:
         """Accept a trading client at its position, or refuse it."""
         if login.broker_id is None:
-            connection.is_interactive = True
+            connection.await_broker()
             connection.transport.write(text.encode_login_reply(text.Accepted(self.exchange.session, 0, 0)))
             return
         if not self._may_trade(login.broker_id):

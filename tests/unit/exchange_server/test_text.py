@@ -381,3 +381,17 @@ class TestCancelOnDisconnect:
         third = Floor(tmp_path)
         assert third.exchange.inputs == again.exchange.inputs
         third.close()
+
+
+def test_answers_that_nobody_reads_are_not_piled_up_before_there_is_a_broker_either(floor: Floor) -> None:
+    connection, wire = floor.connect("0")
+    connection.dataReceived(b"nonsense\n")
+    assert wire.producer is connection
+    connection.pauseProducing()
+    assert wire.producerState == "paused"
+    wire.clear()
+    connection.dataReceived(b"1,0,0,7,B,5,100,ACME\n")
+    assert wire.value() == b""
+    connection.resumeProducing()
+    assert wire.producerState == "producing"
+    assert [line[0] for line in fields(wire.take())] == ["A"]
