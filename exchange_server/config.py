@@ -33,6 +33,10 @@ DEFAULT_INSTRUMENTS: Final = (
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _OUTLIER_FACTOR: Final = 10
 
+_BURST_INTERVAL_S: Final = 0.0005
+"""While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
+whoever sent the next one waiting for longer than anything else."""
+
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A recorded file to play."""
@@ -127,7 +131,7 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Stop when standard input ends."""
     limits: Limits = Limits()
     """What the server of the text protocol puts up with."""
-    soup_limits: SoupLimits = SoupLimits()
+    soup_limits: SoupLimits = SoupLimits(burst_interval_s=_BURST_INTERVAL_S)
     """What the server of ITCH puts up with."""
     glimpse_limits: GlimpseLimits = GlimpseLimits()
     """What the server of snapshots puts up with."""

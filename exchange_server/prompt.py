@@ -20,9 +20,12 @@ def prompt_write(transport: Any) -> Write:
 
     For short bursts only: whoever sends much at once must use the transport, which lets others have their turn.
     """
+
+    def write(data: bytes) -> None:
+        transport.write(data)
+
     handle = getattr(transport, "getHandle", None)
     if handle is None or not hasattr(transport, "_tempDataLen") or getattr(transport, "TLS", False):
-        write: Write = transport.write
         return write
     send = handle().send
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,6 +23,8 @@ class ReaderLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """How long a connection may stay without a login."""
     silence_s: float = 1.0
     """A heartbeat follows this much silence."""
+    burst_interval_s: float = 0.0
+    """Between bursts that nobody asked for lies at least so much; what is said meanwhile goes into the next."""
     lag_bytes: int = 64 * 1024 * 1024
     """A reader that falls behind by more is cut."""
     stall_s: float = 30.0
@@ -135,6 +138,7 @@ class Readers(Generic[C]):
         self._deliver = deliver
         self._beat = beat
         self._deliver_call: Any = None
+        self._delivered_s = -math.inf
         self.connections: set[C] = set()
         """Those that are open."""
         self._beat_call = clock.callLater(limits.silence_s / 4, self._tick)
@@ -155,15 +159,18 @@ class Readers(Generic[C]):
         return Tail(records, number, connection.transport, heartbeat, lag_limit_bytes=self._limits.lag_bytes)
 
     def deliver_soon(self) -> None:
-        """Deliver at the end of this turn of the reactor."""
+        """Deliver at the end of this turn of the reactor, or when the interval between bursts is over."""
         if self._deliver_call is None:
-            self._deliver_call = self._clock.callLater(0, self.deliver)
+            interval_s = self._limits.burst_interval_s
+            wait_s = max(0.0, self._delivered_s + interval_s - self._clock.seconds()) if interval_s else 0
+            self._deliver_call = self._clock.callLater(wait_s, self.deliver)
 
     def deliver(self) -> None:
         """Deliver now."""
         if self._deliver_call is not None and self._deliver_call.active():
             self._deliver_call.cancel()
         self._deliver_call = None
+        self._delivered_s = self._clock.seconds()
         self._deliver()
 
     def spread(self, connections: Iterable[C], records: Records, burst: bytes, heartbeat: bytes) -> None:

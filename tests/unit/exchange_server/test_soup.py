@@ -336,3 +336,22 @@ def test_a_client_cannot_make_the_server_hold_much_before_its_login_is_answered(
     assert wire.disconnecting
     assert "before the answer to a login" in reasons(wire.take())
     floor.close()
+
+
+def test_bursts_keep_their_distance_and_the_first_behind_a_silence_does_not_wait(tmp_path: Path) -> None:
+    floor = SoupFloor(tmp_path, burst_interval_s=0.25)
+    floor.quote()
+    _, wire = floor.connect(LoginRequest(sequence=0))
+    floor.clock.advance(0.25)
+    wire.take()
+    floor.quote(2)
+    assert types(wire.take()) == "SSH"
+    floor.quote(1)
+    floor.quote(1)
+    assert wire.take() == []
+    floor.clock.advance(0.25)
+    assert types(wire.take()) == "SSH"
+    floor.clock.advance(0.25)
+    floor.quote(1)
+    assert types(wire.take()) == "SH"
+    floor.close()
