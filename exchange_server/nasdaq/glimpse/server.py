@@ -21,7 +21,7 @@ class GlimpseLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only
     """What the server puts up with."""
 
     fresh_s: float = 1.0
-    """Clients that come within so long of each other share a snapshot."""
+    """Clients that come within so long of each other share a snapshot; and those that come before it is complete."""
     snapshots: int = 4
     """That are held at once, of some 50 bytes for each displayed order; beyond that the newest is shared however old
     it is, which only means that the feed is joined further back."""
@@ -46,6 +46,7 @@ class GlimpseServer(ListeningServer):
         self._encoder = encoder
         self._limits = limits
         self._newest: Snapshot | None = None
+        self._is_stale = False
         self._fill_calls: dict[Snapshot, Any] = {}
         self._drop_call: Any = None
 
@@ -59,6 +60,7 @@ class GlimpseServer(ListeningServer):
         else:
             snapshot = self._snapshot()
             self.follow(connection, snapshot, session, 1)
+            self._fill_soon(snapshot)
 
     def is_over(self, stream: SequencedStream) -> bool:
         """The snapshot is complete."""
@@ -72,19 +74,32 @@ class GlimpseServer(ListeningServer):
             return followed[-1]
         feed = self.exchange.feeds["itch"].records
         newest = self._newest = Snapshot(self.exchange.market, self._encoder, feed.next_number)
-        self._fill_calls[newest] = self.clock.callLater(0, self._fill, newest)
+        self._is_stale = False
         self._drop_call = self.clock.callLater(self._limits.fresh_s, self._drop)
         return newest
 
-    def _fill(self, snapshot: Snapshot) -> None:
-        if snapshot.fill():
+    def _fill_soon(self, snapshot: Snapshot) -> None:
+        if snapshot in self.followed and not snapshot.is_complete and snapshot not in self._fill_calls:
             self._fill_calls[snapshot] = self.clock.callLater(0, self._fill, snapshot)
-        else:
-            del self._fill_calls[snapshot]
+
+    def _fill(self, snapshot: Snapshot) -> None:
+        """Make one slice more, unless nobody waits for it: whoever only comes and goes costs no more than the notes."""
+        del self._fill_calls[snapshot]
+        if snapshot in self.followed:
+            snapshot.fill()
+            self._fill_soon(snapshot)
+        self._forget_stale()
 
     def _drop(self) -> None:
         """It is no longer fresh; it goes with its last reader."""
-        self._newest = None
+        self._is_stale = True
+        self._forget_stale()
+
+    def _forget_stale(self) -> None:
+        """Before it is complete another one is not begun: they would be made faster than they are written."""
+        newest = self._newest
+        if self._is_stale and newest is not None and (newest.is_complete or newest not in self.followed):
+            self._newest = None
 
     def close(self) -> None:
         """Close every connection; a snapshot that is not complete is worth nothing."""

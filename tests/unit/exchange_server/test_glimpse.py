@@ -182,3 +182,39 @@ def test_a_server_that_closes_leaves_nothing_to_do(floor: SoupFloor) -> None:
     connection.connectionLost()
     assert wire.disconnecting
     assert floor.clock.getDelayedCalls() == []
+
+
+def test_no_snapshot_is_made_for_nobody(floor: SoupFloor, monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = 0
+    fill = Snapshot.fill
+
+    def counted(snapshot: Snapshot) -> bool:
+        nonlocal slices
+        slices += 1
+        return fill(snapshot)
+
+    monkeypatch.setattr(Snapshot, "fill", counted)
+    floor.quote(10_000)
+    for _ in range(3):
+        connection, _ = floor.connect(LoginRequest(), floor.glimpse)
+        connection.connectionLost()
+        floor.clock.advance(1.5)
+    assert slices == 0
+    found, _, _ = look(floor)
+    assert len(adds(found)) == 10_000
+
+
+def test_clients_share_a_snapshot_that_is_not_complete_however_old_it_is(floor: SoupFloor) -> None:
+    floor.quote(10_000)
+    floor.connect(LoginRequest(), floor.glimpse)
+    wires = []
+
+    def come_late() -> None:
+        wires.append(floor.connect(LoginRequest(), floor.glimpse)[1])
+        assert len(floor.glimpse.followed) == 1
+
+    floor.clock.callLater(1.0, come_late)
+    floor.clock.advance(1.0)
+    assert types(wires[0].take())[-2:] == "SZ"
+    look(floor)
+    assert len(floor.glimpse.followed) == 2
