@@ -104,6 +104,8 @@ choose_java() {
 }
 
 started=$SECONDS
+# An environment belongs to one checkout; made anew through a link, another's would be emptied.
+[ ! -L "$VENV" ] || fail "expected $VENV to be this checkout's own, was a link to $(readlink "$VENV"); remove the link"
 if ! is_current "$PACKAGES_STAMP" "$(packages_key)"; then
     install_packages
     rm -f "$JAVA_STAMP"
