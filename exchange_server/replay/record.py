@@ -90,7 +90,7 @@ class Loader(ABC):
         self.errors += 1
         if self.errors <= _LOGGED_ERRORS:
             self._log.warn(
-                "replay: {path} {unit} {position}{where}: {error}",
+                "replay: {path} {unit} {position}: {error}",
                 path=str(self.path), unit=self.unit, position=position, error=str(error),
             )  # fmt: skip
 

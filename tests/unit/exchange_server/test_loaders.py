@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from twisted.logger import formatEvent, globalLogPublisher
 
 from exchange_server.errors import ExchangeConfigurationError, ReplayFileError
 from exchange_server.matching.inputs import REMAIN
@@ -56,6 +58,20 @@ def test_a_bad_line_of_a_trace_is_counted_and_the_next_one_is_read(tmp_path: Pat
     loader = dbtoaster(tmp_path, f"{line}\n1,2,B,3,4\n")
     assert [record.position for record in loader.records()] == [2]
     assert loader.errors == 1
+
+
+def test_a_bad_line_is_named_in_the_log(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def observer(event: Any) -> None:
+        heard.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(observer)  # type: ignore[arg-type]
+    try:
+        list(dbtoaster(tmp_path, "1,2,B,3,4\n1,2\n").records())
+    finally:
+        globalLogPublisher.removeObserver(observer)  # type: ignore[arg-type]
+    assert heard == [f"replay: {tmp_path / 't.csv'} line 2: expected t,id,action,volume,price, was b'1,2\\n'"]
 
 
 def test_a_capture_is_converted_exactly_and_a_change_keeps_no_price(tmp_path: Path) -> None:
