@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
@@ -97,10 +99,11 @@ class Journal:
         if not self._disk.is_file(path) and not any(not name.startswith(".") for name in self._disk.names(path)):
             InputsLog.create(path, _session(new_session()), rules, self._disk)
         reader = JournalReader(path, self._disk)
-        if reader.head.rules != rules:
+        began = reader.head.rules
+        if began != rules:
             raise ExchangeConfigurationError(
-                f"expected the rules that the journal in {self.directory} began with ({_words(reader.head.rules)}), "
-                f"was {_words(rules)}; another directory begins a new session"
+                f"expected the rules that the journal in {self.directory} began with ({_words(began, rules)}), "
+                f"was {_words(rules, began)}; another directory begins a new session"
             )
         return reader
 
@@ -175,6 +178,17 @@ def _session(name: str) -> str:
     return name
 
 
-def _words(rules: MarketRules) -> str:
-    replay = f", {' '.join(rules.replay_symbols)} replayed {rules.replay_mode}" if rules.replay_symbols else ""
-    return ", ".join(instrument.symbol for instrument in rules.instruments) + replay
+def _words(rules: MarketRules, others: MarketRules) -> str:
+    """The symbols, how they are played, and whatever else is not as in the other rules."""
+    words = [instrument.symbol for instrument in rules.instruments]
+    if rules.replay_symbols:
+        words.append(f"{' '.join(rules.replay_symbols)} replayed {rules.replay_mode}")
+    if words == [instrument.symbol for instrument in others.instruments]:
+        for mine, its in zip(rules.instruments, others.instruments, strict=True):
+            words += _differences(mine, its, f"{mine.symbol} ")
+    return ", ".join(words + _differences(rules, others, "", but=("instruments", "replay_symbols", "replay_mode")))
+
+
+def _differences(mine: msgspec.Struct, its: msgspec.Struct, prefix: str, but: Sequence[str] = ()) -> list[str]:
+    fields = [name for name in mine.__struct_fields__ if name not in but]
+    return [f"{prefix}{name} {getattr(mine, name)}" for name in fields if getattr(mine, name) != getattr(its, name)]

@@ -157,6 +157,11 @@ def test_other_rules_need_another_directory(tmp_path: Path) -> None:
     open_exchange(tmp_path, RULES).close()
     with pytest.raises(ExchangeConfigurationError, match=r"began with \(ACME, GLOBEX\), was ACME"):
         open_exchange(tmp_path, MarketRules(instruments=RULES.instruments[:1]))
+    with pytest.raises(ExchangeConfigurationError, match=r"\(ACME, GLOBEX, collar_bps 0\), was .*, collar_bps 50;"):
+        open_exchange(tmp_path, MarketRules(instruments=RULES.instruments, collar_bps=50))
+    finer = (RULES.instruments[0], Instrument("GLOBEX", "0.001"))
+    with pytest.raises(ExchangeConfigurationError, match=r"was ACME, GLOBEX, GLOBEX tick_size 0\.001;"):
+        open_exchange(tmp_path, MarketRules(instruments=finer))
     open_exchange(tmp_path, RULES).close()
 
 
