@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,14 +17,19 @@ _WIDEST: Final = 1 << 20
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, left: Sequence[str]) -> None:
-    """Print rows under a title; columns named in ``left`` are aligned there, the others to the right. None is empty."""
+    """Print rows under a title; columns named in ``left`` are aligned there, the others to the right. None is empty.
+
+    Where the terminal is too narrow the frames of the columns go first: no cell is wrapped that need not be.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDEST
     table = Table()
     for name in columns:
         table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDEST
+    if table.__rich_measure__(console, console.options).maximum > console.width:
+        table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, 0
     console.print(Text(title))
     console.print(table)
