@@ -302,8 +302,7 @@ def parse_login(line: bytes) -> PassiveLogin | InteractiveLogin:
         choice = _choice(rest[3], line) if len(rest) == 4 else None
         return InteractiveLogin(broker_id, rest[1], _position(rest[2], line), choice)
     raise WireError(
-        "expected a login `1`, `1,session,sequence`, `0`, `0,broker` or `0,broker,session,sequence[,cancel]`, was "
-        f"{line[:80]!r}"
+        f"expected a login `1` with 0 or 2 fields behind it or `0` with 0 or 1 or 3 or 4, was {line[:80]!r}"
     )
 
 
