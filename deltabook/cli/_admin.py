@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import sys
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ __all__ = ["AdminPort", "LazyPort", "admin_options", "print_json"]
 
 T = TypeVar("T")
 _TIMEOUT_SECONDS: Final = 30.0
+_NO_TOKEN: Final = 401
 _ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
 _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 
@@ -31,10 +33,7 @@ class AdminPort:
         """``where`` is HOST:PORT; without it the exchange that runs on ``directory`` is asked."""
         self.where = where if where is not None else _whereabouts(directory)
         address(self.where, "--admin")
-        try:
-            self._token = token_file.read_text(encoding="ascii").strip() if token_file else ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"expected a token in {token_file}, was {error}") from error
+        self._token = _token(token_file) if token_file else ""
 
     def get(self, path: str, kind: type[T]) -> T:
         """What a path answers."""
@@ -56,10 +55,25 @@ class AdminPort:
                 data: bytes = answer.read()
                 return data
         except urllib.error.HTTPError as error:
-            raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
+            said = error.read().decode("utf-8", "replace").strip() or str(error)
+            raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
+        except http.client.HTTPException:
+            raise ConfigurationError(f"expected an exchange's admin port at {self.where}, was another port") from None
         except (urllib.error.URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise ConfigurationError(f"expected an exchange's admin port at {self.where}, was: {reason}") from None
+
+
+def _token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
+        raise ConfigurationError(f"expected a token in {path}, was {reason}") from None
+    if not token.isprintable():
+        # Nothing of what it holds: it may be a file of other secrets.
+        raise ConfigurationError(f"expected a token as the only line of {path}, was more")
+    return token
 
 
 def _whereabouts(directory: Path | None) -> str:

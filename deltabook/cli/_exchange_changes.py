@@ -37,6 +37,13 @@ def _change(port: LazyPort, change: admin.Change, as_json: bool) -> None:
         click.echo(done.what)
 
 
+def _reason(context: click.Context, option: click.Parameter, said: str) -> str:
+    del context, option
+    if len(said) > admin.LONGEST_REASON or not (said.isascii() and said.isprintable()):
+        raise click.BadParameter(f"expected up to {admin.LONGEST_REASON} ASCII characters, was {said!r}")
+    return said
+
+
 def _to_phase(name: str, phase: Any, line: str) -> click.Command:
     """A command that brings SYMBOL, or every symbol, into a phase."""
 
@@ -49,7 +56,11 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
     decorated = admin_options(to_phase)
     if phase in _WITH_REASON:
         decorated = click.option(
-            "--reason", default="", show_default=False, help="Up to four characters that the feed says."
+            "--reason",
+            default="",
+            show_default=False,
+            callback=_reason,
+            help="Up to four characters that the feed says.",
         )(decorated)
     decorated = click.option("--all", "every", is_flag=True, help="Every symbol.")(decorated)
     decorated = click.argument("symbol", metavar="[SYMBOL]", required=False)(decorated)
@@ -178,9 +189,9 @@ def show_replay(port: LazyPort, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    state = "has ended," if found.finished else "is paused," if found.paused else "is played"
     pace = "as fast as possible" if found.speed is None else f"at {found.speed:g} times real time"
-    click.echo(f"{found.file} {state} {pace} as {found.symbol}, last record {found.position}")
+    state = "has ended" if found.finished else f"is paused, {pace}" if found.paused else f"is played {pace}"
+    click.echo(f"{found.file} {state}, as {found.symbol}, last record {found.position}")
     for name, count in sorted(found.counts.items()):
         click.echo(f"  {count} {name.replace('_', ' ')}")
 

@@ -9,8 +9,10 @@ from typing import Final
 import click
 
 from deltabook.cli._admin import print_json
+from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
+from deltabook.wire.attribution import LARGEST_BROKER
 
 __all__ = ["export_itch", "hash_of", "passwd", "verify"]
 
@@ -78,7 +80,11 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
     from exchange_server.outputs import all_outputs
 
     walk = History(directory, all_outputs).walk(lambda _: False)
-    with file.open("wb") as out:
+    try:
+        out = file.open("wb")
+    except OSError as error:
+        raise ConfigurationError(f"expected a file that can be written, was {file}: {error.strerror}") from None
+    with out:
 
         def write(name: str, data: bytes) -> None:
             if name == feed_name(_ITCH):
@@ -94,10 +100,16 @@ def export_itch(directory: Path, file: Path, as_json: bool) -> None:
         click.echo(f"{messages} messages of {walk.inputs} requests in {file}")
 
 
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option("--stdin", "from_stdin", is_flag=True, help="Take the first line of standard input as the password.")
-@click.option("--broker", type=click.IntRange(1), default=1, help="Whose orders NAME's are on the feed.")
+@click.option(
+    "--broker", type=click.IntRange(1, LARGEST_BROKER), default=1, help="Whose orders NAME's are on the feed."
+)
 @click.option("--protocol", type=click.Choice(["ouch5", "ouch42", "itch"]), default="ouch5", help="What NAME speaks.")
 @_json
 def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_json: bool) -> None:
@@ -107,6 +119,8 @@ def passwd(name: str | None, from_stdin: bool, broker: int, protocol: str, as_js
     known = check_name(name) if name else ""
     if from_stdin:
         password = sys.stdin.readline().rstrip("\r\n")
+    elif not _has_terminal():
+        raise click.UsageError("expected a terminal to ask for the password at, or --stdin, was neither")
     else:
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     hashed = hash_password(password)

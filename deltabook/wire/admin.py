@@ -17,6 +17,7 @@ __all__ = [
     "BOOK_PATH",
     "CHANGES",
     "HASH_PATH",
+    "LONGEST_REASON",
     "MOST_ACCOUNTS",
     "MOST_DEPTH",
     "MOST_SESSIONS",
@@ -60,6 +61,8 @@ ACCOUNTS_PATH: Final = "/v1/accounts"
 HASH_PATH: Final = "/v1/hash"
 REPLAY_PATH: Final = "/v1/replay"
 
+LONGEST_REASON: Final = 4
+"""Characters of the reason of a halt, as the feed has it."""
 MOST_DEPTH: Final = 1_000
 """Levels of a side in one answer."""
 MOST_ACCOUNTS: Final = 1_000
@@ -210,8 +213,8 @@ class AccountLine(msgspec.Struct, frozen=True):
     killed: bool
     """Whether its orders are refused."""
     open_orders: int
-    open_notional: int
-    """Ticks times lots of its live orders."""
+    open_notional: int | None
+    """Ticks times lots of its live orders; None where no limit of the account needs it."""
     self_trade: str
     cancel_on_disconnect: bool
     messages: int
@@ -260,7 +263,7 @@ class SetPhase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     symbol: Text
     phase: PhaseName
-    reason: Annotated[str, msgspec.Meta(max_length=4, pattern=r"^[ -~]*\Z")] = ""
+    reason: Annotated[str, msgspec.Meta(max_length=LONGEST_REASON, pattern=r"^[ -~]*\Z")] = ""
     """What the feed says of a halt."""
 
 

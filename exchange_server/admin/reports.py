@@ -218,10 +218,10 @@ class Reports:
                 broker_id=account.broker_id,
                 killed=account.killed,
                 open_orders=len(account.orders),
-                open_notional=account.open_notional,
+                open_notional=account.open_notional if account.limits.open_notional else None,
                 self_trade=account.self_trade,
                 cancel_on_disconnect=account.cancel_on_disconnect,
-                messages=account.next_message - 1,
+                messages=self.exchange.stream(account).records.next_number - 1,
             )
             for account in market.accounts[first : first + admin.MOST_ACCOUNTS]
         )

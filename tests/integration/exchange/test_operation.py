@@ -217,6 +217,8 @@ def test_a_user_logs_in_with_the_password_that_was_hashed_and_is_stopped(tmp_pat
             assert client.makefile("rb").read(3)[2:] == b"A"
             (session,) = answer("sessions", "--dir", str(tmp_path / "exchange"))["sessions"]
             assert (session["face"], session["account"], session["follows"]) == ("ouch", "ouch:JOE", True)
+            (account,) = answer("accounts", "--dir", str(tmp_path / "exchange"))["accounts"]
+            assert (account["messages"], account["open_notional"]) == (1, None)
             killed = answer("accounts", "kill", "ouch:JOE", "--dir", str(tmp_path / "exchange"))
             assert killed["what"].startswith("account ouch:JOE is stopped")
         process.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -61,3 +63,34 @@ def test_a_port_where_nobody_is_is_one_line() -> None:
 def test_a_token_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="expected a token in"):
         AdminPort("127.0.0.1:1", None, tmp_path / "nothing")
+
+
+def test_a_file_that_is_no_token_is_one_line_with_nothing_of_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text('name = "JOE"\npassword = "secret"\n')
+    with pytest.raises(ConfigurationError, match=r"expected a token as the only line of \S+users, was more$"):
+        AdminPort("127.0.0.1:1", None, tmp_path / "users")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            b"J,login,expected a login was b'GET /v1/status'\n",
+            "expected an exchange's admin port at .*, was another port$",
+        ),
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 5\r\n\r\nnone\n", r"none \(--token-file\)$"),
+    ],
+)
+def test_a_port_that_answers_otherwise_is_one_line(said: bytes, words: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+
+        def answer() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(65536)
+                peer.sendall(said)
+
+        answered = pool.submit(answer)
+        with pytest.raises(ConfigurationError, match=words):
+            AdminPort(f"127.0.0.1:{server.getsockname()[1]}", None, None).get(admin.STATUS_PATH, admin.Status)
+        answered.result()

@@ -75,6 +75,8 @@ def test_a_halt_is_lifted(operated: Operated, operator: Operator) -> None:
     [
         (["halt", "NONE"], "expected one of the symbols ACME, GLOBEX, was 'NONE'"),
         (["resume", "ACME"], "expected ACME in another phase than continuous, was in it already"),
+        (["halt", "ACME", "--reason", "LONGER"], "expected up to 4 ASCII characters, was 'LONGER'"),
+        (["pause", "ACME", "--reason", "ÄÖ"], "expected up to 4 ASCII characters, was 'ÄÖ'"),
         (["halt"], "expected a SYMBOL or --all, was neither"),
         (["halt", "ACME", "--all"], "expected a SYMBOL or --all, was both"),
         (["accounts", "cancel"], "expected an ACCOUNT or --all, was neither"),
@@ -114,7 +116,7 @@ def test_all_accounts_are_listed_however_many_an_answer_holds(
         operated.clock.advance(0)
     found = json.loads(operator.says("accounts", "list", "--json"))
     assert [line["name"] for line in found["accounts"]] == [f"text:{broker}" for broker in range(1, 6)]
-    assert "text:3 text 3 yes 1 0 allow 1" in operator.says("accounts")
+    assert "text:3 text 3 yes 1 allow 1" in operator.says("accounts")
 
 
 def test_an_account_is_killed_revived_and_its_orders_cancelled(operated: Operated, operator: Operator) -> None:
@@ -158,7 +160,7 @@ def test_the_hash_is_the_markets(operated: Operated, operator: Operator) -> None
 
 
 def test_a_recording_is_shown_and_driven(operator: Operator) -> None:
-    assert operator.says("replay") == "day.csv is played at 1 times real time as REPLAY, last record 12"
+    assert operator.says("replay") == "day.csv is played at 1 times real time, as REPLAY, last record 12"
     assert operator.says("replay", "pause") == "day.csv is paused"
     assert operator.says("replay", "speed", "max") == "day.csv is paused"
     assert operator.says("replay", "resume") == "day.csv is played as fast as possible"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from deltabook.cli import main
+from deltabook.cli import _exchange_files, main
 from deltabook.wire.itch import decode_message, frames
 from exchange_server.logins import PasswordHash
 from exchange_server.matching.inputs import Enter
@@ -83,7 +83,19 @@ def test_a_feed_that_was_text_is_written_as_a_file_of_itch(journal: tuple[Path, 
     assert found == {"file": str(out), "messages": len(kinds), "inputs": 20}
 
 
-def test_a_password_is_asked_for_twice_and_only_its_hash_printed() -> None:
+def test_a_file_that_cannot_be_written_is_one_line(journal: tuple[Path, list[str]], tmp_path: Path) -> None:
+    line = fails_with(run("export-itch", str(journal[0]), str(tmp_path / "nowhere" / "day.itch")))
+    assert line.endswith(f"was {tmp_path / 'nowhere' / 'day.itch'}: No such file or directory")
+
+
+def test_a_password_is_not_asked_for_where_there_is_no_terminal() -> None:
+    assert fails_with(run("passwd", given="secret\nsecret\n")).endswith(
+        "expected a terminal to ask for the password at, or --stdin, was neither"
+    )
+
+
+def test_a_password_is_asked_for_twice_and_only_its_hash_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_exchange_files, "_has_terminal", lambda: True)
     result = run("passwd", given="secret\nsecret\n")
     assert result.exit_code == 0
     assert "secret" not in result.output
@@ -102,6 +114,7 @@ def test_an_entry_of_the_users_file_is_printed_for_a_name() -> None:
     ("arguments", "password", "words"),
     [
         (("toolongname",), "secret", "expected a name of 1 to 6 letters and digits, was 'toolongname'"),
+        (("joe", "--broker", "1223056"), "secret", "1223056 is not in the range 1<=x<=1223055."),
         ((), "", "expected a password of 1 to 10 printable ASCII characters"),
         ((), "elevenchars", "expected a password of 1 to 10 printable ASCII characters"),
     ],
