@@ -91,14 +91,14 @@ def _interest(book: Book, side: Side, flag: int) -> Iterator[_Lots]:
     """
     shown, hidden = (book.bids, book.hidden_bids) if side == "B" else (book.asks, book.hidden_asks)
     sign = shown.sign
-    unseen: dict[int, list[Order]] = {rank: list(hidden[rank * sign].values()) for rank in hidden.ranks}
+    unseen: dict[int, list[Order]] = {rank: list(hidden[rank * sign].values()) for rank in hidden.best_first()}
     for order in book.waiting.values():
         if order.flags & flag and order.side == side:
             if order.flags & MARKET:
                 yield _Lots(order, order.volume, 0)
             else:
                 unseen.setdefault(order.price_ticks * sign, []).append(order)
-    for rank in sorted({*shown.ranks, *unseen}, reverse=True):
+    for rank in sorted({*shown.best_first(), *unseen}, reverse=True):
         queue = shown.get(rank * sign, {}).values()
         for order in queue:
             yield _Lots(order, order.volume, order.volume)

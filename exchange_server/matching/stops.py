@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import Final
+
+from sortedcontainers import SortedList
 
 from exchange_server.matching.order import STOP, Order
 
@@ -23,8 +24,9 @@ class Stops:
     __slots__ = ("_arrivals", "_buys", "_keys", "_sells", "high", "low")
 
     def __init__(self) -> None:
-        self._buys: list[tuple[int, int, int]] = []
-        self._sells: list[tuple[int, int, int]] = []
+        # A client may have very many: a plain list would move all behind the place of each that comes or goes.
+        self._buys: SortedList[tuple[int, int, int]] = SortedList()
+        self._sells: SortedList[tuple[int, int, int]] = SortedList()
         self._keys: dict[int, tuple[int, int, int]] = {}
         self._arrivals = 0
         self.high = -_FAR
@@ -41,12 +43,12 @@ class Stops:
         is_buy = order.side == "B"
         key = (order.stop_ticks if is_buy else -order.stop_ticks, self._arrivals, order.order_id)
         self._keys[order.order_id] = key
-        insort(self._buys if is_buy else self._sells, key)
+        (self._buys if is_buy else self._sells).add(key)
 
     def remove(self, order: Order) -> None:
         """It waits no more."""
         keys = self._buys if order.side == "B" else self._sells
-        del keys[bisect_left(keys, self._keys.pop(order.order_id))]
+        keys.remove(self._keys.pop(order.order_id))
 
     def traded(self, price_ticks: int) -> None:
         """There was a trade."""
@@ -57,8 +59,8 @@ class Stops:
         """Ids of the orders that trades since the last call have reached, in the order in which they enter."""
         if self.high == -_FAR:
             return []
-        found = [key[2] for key in self._buys[: bisect_left(self._buys, (self.high + 1,))]]
-        found += [key[2] for key in self._sells[: bisect_left(self._sells, (1 - self.low,))]]
+        found = [key[2] for key in self._buys.irange(maximum=(self.high + 1,))]
+        found += [key[2] for key in self._sells.irange(maximum=(1 - self.low,))]
         self.high, self.low = -_FAR, _FAR
         return found
 
@@ -67,6 +69,6 @@ class Stops:
         stops = {order_id: order for order_id, order in waiting.items() if order.flags & STOP}
         assert stops.keys() == self._keys.keys(), f"{name}: stops and waiting orders differ"
         for side, keys in (("B", self._buys), ("S", self._sells)):
-            assert keys == sorted(keys), f"{name} {side}: stops out of order"
+            assert list(keys) == sorted(keys), f"{name} {side}: stops out of order"
             assert {key[2] for key in keys} == {each for each, order in stops.items() if order.side == side}
             assert all(abs(key[0]) == stops[key[2]].stop_ticks for key in keys), f"{name}: a stop at another price"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exchange_server.matching.levels import NOTHING, SHORT, Levels, ranks_of
+from exchange_server.matching.levels import NEAR, NOTHING, SHORT, Levels, ranks_of
 from exchange_server.matching.order import Order
 
 
@@ -59,3 +60,34 @@ def test_a_long_queue_is_linked_in_the_same_order_when_it_is_walked() -> None:
         assert walked is levels[100] is levels.walk(100)
         assert isinstance(walked, OrderedDict) == (length > SHORT)
         assert list(walked) == list(queue)
+
+
+@given(st.lists(st.integers(1, 60), max_size=120))
+def test_prices_far_from_the_touch_are_kept_apart_and_come_back(prices: list[int]) -> None:
+    for side in "BS":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("exchange_server.matching.levels.NEAR", 4)
+            levels, left = filled(side), set[int]()
+            for price in prices:
+                if price in left:
+                    levels.close(price)
+                else:
+                    levels.open(price)[price] = Order(price, price, 1, "B" if side == "B" else "S", price, 5, 7)
+                left ^= {price}
+                levels._check("ACME", side)
+                assert len(levels.ranks) <= 4
+                assert set(levels) == left
+            while (best := levels.best()) is not None:
+                assert best == (max(left) if side == "B" else min(left))
+                levels.close(best)
+                left.remove(best)
+            assert not left
+
+
+def test_no_price_moves_more_than_so_many_others() -> None:
+    for step in (1, -1):
+        levels = Levels(1)
+        for price in range(500_000, 500_000 + 3 * NEAR * step, step):
+            levels.open(price)[1] = Order(1, 1, 1, "B", price, 5, 7)
+            assert len(levels.ranks) <= NEAR
+        assert len(levels) == 3 * NEAR

@@ -91,3 +91,11 @@ def test_what_will_expire_is_noted_for_live_orders_only() -> None:
         desk.cancel(AGENT, order)
     desk.enter(AGENT, "B", 1, 100, until=10**15)
     assert len(desk.market.expiries) <= 65
+
+
+def test_no_stop_moves_more_than_so_many_others() -> None:
+    stops = Stops()
+    for order_id in range(1, 20_001):
+        stops.add(stop(order_id, "BS"[order_id % 2], order_id))
+    for keys in (stops._buys, stops._sells):
+        assert max(map(len, getattr(keys, "_lists", [keys]))) <= 4_000
