@@ -152,6 +152,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             )
         if self.rate_per_s <= 0:
             raise ExchangeConfigurationError(f"expected a rate above 0, was {self.rate_per_s}")
+        if self.day.closing_s > 0 and self.day.trading_s <= 0:
+            raise ExchangeConfigurationError("expected an end of trading before the closing auction, was none")
         if self.keep_snapshots == 1 or self.keep_snapshots < 0:
             raise ExchangeConfigurationError(f"expected two snapshots to keep, or 0: all, was {self.keep_snapshots}")
         if self.fsync_interval_s <= 0:

@@ -68,6 +68,10 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
         ({"admin_port": 0, "admin_interface": "0.0.0.0"}, "expected a token for an admin port that is not on loopback"),
         ({"fsync_interval_s": 0.0}, "expected an fsync interval above 0, was 0"),
         ({"keep_snapshots": 1}, "expected two snapshots to keep, or 0: all, was 1"),
+        (
+            {"day": DaySchedule(opening_s=1, closing_s=5)},
+            "expected an end of trading before the closing auction, was none",
+        ),
         ({"rate_per_s": 0.0}, "expected a rate above 0, was 0"),
     ],
 )
