@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
 from exchange_server.matching.outputs import FeedEncoder, Now
@@ -74,7 +75,8 @@ class TextEncoder(FeedEncoder):
         self.added(order)
 
     def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
-        self._trade(locate, 0, volume, price_ticks)
+        """Of all orders together; a number of a line says no more than an int64."""
+        self._trade(locate, 0, min(volume, INT64_MAX), price_ticks)
 
     def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
         self._trade(order.locate, 0, volume, price_ticks)

@@ -39,6 +39,7 @@ class TestTheFeed:
             (lambda feed: feed.crossed(order(25), 5, 97, 1), ["20,7,X,5,99,GLOBEX"]),
             (lambda feed: feed.crossed(order(0), 5, 97, 1), ["20,7,D,5,99,GLOBEX"]),
             (lambda feed: feed.cross(1, 500, 97, 1, "O"), ["0,0,T,500,97,ACME"]),
+            (lambda feed: feed.cross(1, 2**64, 97, 1, "O"), [f"0,0,T,{2**63 - 1},97,ACME"]),
             (lambda feed: feed.traded(order(5), 3, 99, 1), ["0,0,T,3,99,GLOBEX"]),
             (lambda feed: feed.printed(1, 4, 3, 99, 1), ["0,4,T,3,99,ACME"]),
             (
