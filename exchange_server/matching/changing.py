@@ -108,11 +108,25 @@ def in_order(market: Market, account: int, symbol: str) -> list[Order]:
 
 
 def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Order]:
-    """An account's orders in a book: only the queues that they are in are looked at."""
-    queues: dict[tuple[bool, int, bool], dict[int, Order]] = {}
+    """An account's orders in a book."""
+    places: dict[tuple[bool, int, bool], list[Order]] = {}
+    waiting: list[Order] = []
     for order in orders:
-        if not order.flags & OUTSIDE:
-            levels, price = book.levels_of(order), order.price_ticks
-            queues[order.side == "S", -levels.sign * price, order.flags & HIDDEN > 0] = levels[price]
-    found = [order for key in sorted(queues) for order in queues[key].values() if order.account == account]
-    return found + [order for order in book.waiting.values() if order.account == account]
+        if order.flags & OUTSIDE:
+            waiting.append(order)
+        else:
+            rank = book.levels_of(order).sign * order.price_ticks
+            places.setdefault((order.side == "S", -rank, order.flags & HIDDEN > 0), []).append(order)
+    found = [order for key in sorted(places) for order in _as_queued(book, account, places[key])]
+    return found + sorted(waiting, key=lambda order: order.order_id)
+
+
+def _as_queued(book: Book, account: int, orders: list[Order]) -> list[Order]:
+    """An account's orders of one queue in its order, which is that of their ids on the feed.
+
+    But for stops that were reached: they have come later than their ids say, and the whole queue is looked at.
+    """
+    if len(orders) == 1 or not any(order.stop_ticks for order in orders):
+        return sorted(orders, key=lambda order: order.feed_id)
+    queue = book.levels_of(orders[0])[orders[0].price_ticks]
+    return [order for order in queue.values() if order.account == account]

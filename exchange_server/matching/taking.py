@@ -201,8 +201,9 @@ def _executable(order: Order, shown: Levels, hidden: Levels, reach: int, policy:
     for rank in ranks_of(shown, hidden):
         if rank < reach:
             break
+        price = rank * shown.sign
         for levels in (shown, hidden):
-            queue = levels.get(rank * shown.sign, {})
+            queue = levels.walk(price) if price in levels else {}
             later: deque[tuple[int, int, int, bool]] = deque()
             for volume, reserve, display, is_own in chain(_parts(order, queue, policy), _drained(later)):
                 if not left or done >= order.minimum or (is_own and policy in {"newest", "both"}):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from exchange_server.matching import MassCancel, Order
 from exchange_server.matching.order import HIDDEN, OPENING
 from tests.generators.order_desk import AGENT, OrderDesk
 
@@ -99,3 +102,41 @@ def test_a_replacement_that_is_cancelled_on_entry_is_gone_from_the_feed() -> Non
     assert desk.replace("ann", 1, 5, 110) == 0
     assert desk.feed() == ["deleted 1 5"]
     assert desk.told("ann")[1:] == ["replaced 1 3", "canceled 3 5 COLLAR left 0"]
+
+
+def test_a_mass_cancel_does_not_look_at_the_orders_of_others() -> None:
+    class Unseen(dict[int, Order]):
+        def values(self) -> NoReturn:
+            raise AssertionError("all orders of a price were looked at")
+
+    desk = OrderDesk()
+    desk.open("ann", "bob")
+    for _ in range(100):
+        desk.enter(AGENT, "B", 1, 100)
+    mine = [
+        desk.enter("ann", "B", 5, 100, show=2),
+        desk.enter("ann", "B", 1, 100),
+        desk.enter("ann", "B", 1, 90, OPENING),
+    ]
+    for _ in range(100):
+        desk.enter(AGENT, "B", 1, 100)
+    desk.enter(AGENT, "S", 102, 100)
+    assert desk.told("ann")[-1].startswith("refreshed")
+    book, market = desk.market.books["ACME"], desk.market
+    book.bids.queues[100] = Unseen(book.bids.queues[100])
+    book.waiting = Unseen(book.waiting)
+    market.apply(MassCancel(desk.time_ns + 1, 1, "ACME"))
+    assert deleted(desk, "ann") == [mine[1], mine[0], mine[2]]
+    assert len(book.bids.queues[100]) == 100
+
+
+def test_stops_that_were_reached_are_cancelled_where_they_stand_in_the_queue() -> None:
+    desk = OrderDesk()
+    desk.open("ann")
+    desk.enter("ann", "B", 1, 100, stop=101)
+    desk.enter("ann", "B", 1, 100)
+    desk.enter(AGENT, "S", 1, 101)
+    desk.enter(AGENT, "B", 1, 101)
+    assert desk.resting() == [(2, "B", 1, 100), (1, "B", 1, 100)]
+    desk.mass_cancel("ann")
+    assert deleted(desk, "ann") == [2, 1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 
+from exchange_server.matching.levels import SHORT
 from exchange_server.matching.order import HIDDEN, IOC
 from tests.generators.order_desk import AGENT, OrderDesk
 
@@ -90,3 +93,12 @@ def test_the_oldest_are_passed_over_for_a_minimum() -> None:
     desk.feed()
     desk.enter("own", "B", 3, 101, IOC, minimum=3)
     assert desk.feed() == ["deleted 1 9", "executed 2 3@101"]
+
+
+def test_a_minimum_does_not_step_over_orders_that_are_gone_again_and_again(desk: OrderDesk) -> None:
+    ids = [desk.enter(AGENT, "S", 1, 100) for _ in range(3 * SHORT)]
+    for order_id in ids[:SHORT]:
+        desk.cancel(AGENT, order_id)
+    desk.enter(AGENT, "B", 3 * SHORT, 100, IOC, minimum=3 * SHORT)
+    assert isinstance(desk.market.books["ACME"].asks[100], OrderedDict)
+    assert len(desk.resting()) == 2 * SHORT
