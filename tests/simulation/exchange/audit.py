@@ -71,8 +71,8 @@ class Shadow:
 
 def _expect_records(what: str, records: NumberedFile, wanted: bytearray) -> None:
     data = b""
-    while len(data) < records.size_bytes:
-        data += records.read(len(data), 1 << 20)
+    while len(data) < records.size_bytes and (more := records.read(len(data), 1 << 20)):
+        data += more
     at = next((n for n, (one, other) in enumerate(zip(data, wanted, strict=False)) if one != other), None)
     expect(data == wanted, "{}: {} bytes, expected {}, differ at {}", what, len(data), len(wanted), at)
 
