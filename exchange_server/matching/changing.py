@@ -92,19 +92,21 @@ def trigger(market: Market, book: Book, order: Order) -> None:
 def in_order(market: Market, account: int, symbol: str) -> list[Order]:
     """The live orders of an account (0: of everybody, a recording that is followed apart), of one symbol or (empty) of
     all, in the order in which a mass cancel ends them."""
-    books = [market.books[symbol]] if symbol else list(market.books.values())
+    wanted = market.books[symbol] if symbol else None
     if not account:
+        books = market.books.values() if wanted is None else (wanted,)
         taken = (book for book in books if not book.is_followed)
         return [order for book in taken for order in (*book.resting(), *book.waiting.values())]
     by_locate: dict[int, list[Order]] = {}
     for order in market.accounts[account].orders.values():
-        by_locate.setdefault(order.locate, []).append(order)
-    return [
-        order
-        for book in books
-        if book.locate in by_locate
-        for order in _in_priority(book, account, by_locate[book.locate])
-    ]
+        if wanted is None or order.locate == wanted.locate:
+            by_locate.setdefault(order.locate, []).append(order)
+    found: list[Order] = []
+    for locate in sorted(by_locate):
+        book = market.book_at[locate]
+        assert book is not None
+        found += _in_priority(book, account, by_locate[locate])
+    return found
 
 
 def _in_priority(book: Book, account: int, orders: Iterable[Order]) -> list[Order]:

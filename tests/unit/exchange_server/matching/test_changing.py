@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from exchange_server.matching import MassCancel, Order
+from exchange_server.matching import Book, MassCancel, Order
 from exchange_server.matching.order import HIDDEN, OPENING
 from tests.generators.order_desk import AGENT, OrderDesk
 
@@ -139,4 +139,18 @@ def test_stops_that_were_reached_are_cancelled_where_they_stand_in_the_queue() -
     desk.enter(AGENT, "B", 1, 101)
     assert desk.resting() == [(2, "B", 1, 100), (1, "B", 1, 100)]
     desk.mass_cancel("ann")
+    assert deleted(desk, "ann") == [2, 1]
+
+
+def test_a_mass_cancel_does_not_look_at_the_symbols_of_others() -> None:
+    class Unseen(dict[str, Book]):
+        def values(self) -> NoReturn:
+            raise AssertionError("all symbols were looked at")
+
+    desk = OrderDesk(("ACME", "GLOBEX", "INITECH"))
+    desk.open("ann")
+    for symbol in ("INITECH", "GLOBEX"):
+        desk.enter("ann", "B", 1, 100, symbol=symbol)
+    desk.market.books = Unseen(desk.market.books)
+    desk.market.apply(MassCancel(desk.time_ns + 1, 1))
     assert deleted(desk, "ann") == [2, 1]
