@@ -103,6 +103,8 @@ class Tail:
         """Read on until the transport wants a pause or everything is sent."""
         while not self.paused and self.lag_bytes:
             chunk = self.records.piece(self.offset, CHUNK_BYTES)
+            if not chunk:  # a file that lost its end: whoever waits for it is cut for its lag, and nothing hangs
+                return
             self.offset += len(chunk)
             self.written_s = now_s
             # Within the allowance of where it now is: a reader that catches up is not cut for where it came from.

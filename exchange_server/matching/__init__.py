@@ -40,7 +40,7 @@ from exchange_server.matching.inputs import (
 )
 from exchange_server.matching.market import Market
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Imbalance, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.matching.silence import Silence, SilentTeller
 
@@ -56,6 +56,7 @@ __all__ = [
     "Enter",
     "FeedEncoder",
     "FeedFan",
+    "Imbalance",
     "Input",
     "Kill",
     "Market",

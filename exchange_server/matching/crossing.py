@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from exchange_server.matching.order import CLOSING, HALTED_ONLY, MARKET, OPENING, Order, Side
+from exchange_server.matching.outputs import Imbalance
 from exchange_server.matching.reasons import CancelReason
 from exchange_server.matching.taking import refresh
 
@@ -67,7 +68,7 @@ def say_imbalance(book: Book, kind: CrossKind) -> None:
     demand = sum(lots.lots for lots in buys if lots.order.flags & MARKET or lots.order.price_ticks >= reference)
     supply = sum(lots.lots for lots in sells if lots.order.price_ticks <= reference)
     direction = "B" if demand > supply else "S" if supply > demand else "N"
-    book.feed.imbalance(
+    found = Imbalance(
         book.locate,
         min(demand, supply),
         abs(demand - supply),
@@ -77,6 +78,7 @@ def say_imbalance(book: Book, kind: CrossKind) -> None:
         reference,
         kind,
     )
+    book.feed.imbalance(found)
 
 
 def _alone(side: list[_Lots], flag: int) -> list[_Lots]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import FeedEncoder
+from exchange_server.matching.outputs import FeedEncoder, Imbalance
 from exchange_server.matching.silence import Silence
 
 __all__ = ["FeedFan", "feed_of"]
@@ -67,19 +67,9 @@ class FeedFan(FeedEncoder):
         for encoder in self._encoders:
             encoder.printed(locate, broker_id, volume, price_ticks, match_id)
 
-    def imbalance(  # noqa: PLR0917 - as everywhere
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None:
+    def imbalance(self, found: Imbalance) -> None:
         for encoder in self._encoders:
-            encoder.imbalance(locate, paired, imbalance, direction, far_ticks, near_ticks, reference_ticks, kind)
+            encoder.imbalance(found)
 
     def busted(self, locate: int, match_id: int) -> None:
         for encoder in self._encoders:

@@ -8,7 +8,7 @@ is part of the market's snapshot), so that the same journal gives the same bytes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from exchange_server.matching.order import Order
 from exchange_server.matching.reasons import CancelReason, RefuseReason
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from exchange_server.matching.inputs import Wire
     from exchange_server.matching.market import Market
 
-__all__ = ["AccountProtocol", "FeedEncoder", "Now", "Teller", "Touched"]
+__all__ = ["AccountProtocol", "FeedEncoder", "Imbalance", "Now", "Teller", "Touched"]
 
 
 class Now:
@@ -28,6 +28,27 @@ class Now:
 
     def __init__(self) -> None:
         self.time_ns = 0
+
+
+class Imbalance(NamedTuple):
+    """How an auction would end now; the fields are those of ITCH's message, in its order."""
+
+    locate: int
+    """The instrument."""
+    paired: int
+    """Lots that pair off at the reference price."""
+    volume: int
+    """Lots that do not."""
+    direction: str
+    """On which side those are: B, S, N there are none, O too few orders to say."""
+    far_ticks: int
+    """The cross price of the auction's own orders alone, 0 for none."""
+    near_ticks: int
+    """The cross price of all orders, 0 for none."""
+    reference_ticks: int
+    """The reference price."""
+    kind: str
+    """As in `FeedEncoder.cross`."""
 
 
 class FeedEncoder(ABC):
@@ -86,19 +107,8 @@ class FeedEncoder(ABC):
         """A trade that a recording tells of, and no order of this market took part in."""
 
     @abstractmethod
-    def imbalance(  # noqa: PLR0917 - the fields of the message, in its order
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None:
-        """How an auction would end now: lots that pair off at the reference price, lots that do not and on which side
-        (B S, N none, O too few orders to say); kind as in `cross`."""
+    def imbalance(self, found: Imbalance) -> None:
+        """How an auction would end now."""
 
     @abstractmethod
     def busted(self, locate: int, match_id: int) -> None:

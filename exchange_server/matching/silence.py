@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exchange_server.matching.account import Account
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import FeedEncoder, Teller
+from exchange_server.matching.outputs import FeedEncoder, Imbalance, Teller
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 __all__ = ["Silence", "SilentTeller"]
@@ -39,17 +39,7 @@ class Silence(FeedEncoder):
 
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None: ...
 
-    def imbalance(  # noqa: PLR0917 - as everywhere
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None: ...
+    def imbalance(self, found: Imbalance) -> None: ...
 
     def busted(self, locate: int, match_id: int) -> None: ...
 

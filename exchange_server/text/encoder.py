@@ -7,7 +7,7 @@ from typing import cast
 from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import FeedEncoder, Now
+from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now
 
 __all__ = ["TextEncoder"]
 
@@ -102,17 +102,7 @@ class TextEncoder(FeedEncoder):
     def trading(self, locate: int, state: str, reason: str) -> None:
         pass
 
-    def imbalance(  # noqa: PLR0917 - the interface's
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None:
+    def imbalance(self, found: Imbalance) -> None:
         pass
 
     def busted(self, locate: int, match_id: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from exchange_server.matching.order import HIDDEN, MARKET, Order
+from exchange_server.matching.outputs import Imbalance
 from exchange_server.matching.reasons import CancelReason
 from tests.model.book import AUCTIONS, ModelBook, left_of, reaches
 from tests.model.entering import refresh
@@ -113,4 +114,5 @@ def say_imbalance(market: ModelMarket, book: ModelBook) -> None:
     has_both = {order.side for order in orders} == {"B", "S"}
     direction = "O" if not has_both else "N" if bought == sold else "B" if bought > sold else "S"
     paired, imbalance = min(bought, sold), abs(bought - sold)
-    market.feed.imbalance(book.locate, paired, imbalance, direction, far or 0, near or 0, reference, kind)
+    found = Imbalance(book.locate, paired, imbalance, direction, far or 0, near or 0, reference, kind)
+    market.feed.imbalance(found)

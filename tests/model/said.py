@@ -9,7 +9,7 @@ import msgspec
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Wire
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Now, Teller, Touched
+from exchange_server.matching.outputs import AccountProtocol, FeedEncoder, Imbalance, Now, Teller, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 
 __all__ = ["Said", "SaidFeed", "SaidProtocol", "SaidTeller", "WireRequest"]
@@ -87,18 +87,8 @@ class SaidFeed(FeedEncoder):
     def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
         self._say("printed", locate, broker_id, volume, price_ticks, match_id)
 
-    def imbalance(
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None:
-        self._say("imbalance", locate, paired, imbalance, direction, far_ticks, near_ticks, reference_ticks, kind)
+    def imbalance(self, found: Imbalance) -> None:
+        self._say("imbalance", *found)
 
     def busted(self, locate: int, match_id: int) -> None:
         self._say("busted", locate, match_id)

@@ -9,7 +9,7 @@ import msgspec
 
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import FeedEncoder, Now
+from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now
 from exchange_server.nasdaq.itch.packets import (
     LAST_TIMESTAMP,
     Stock,
@@ -291,38 +291,28 @@ class ItchEncoder(FeedEncoder):
             )
         )
 
-    def imbalance(  # noqa: PLR0917 - the fields of the message, in its order
-        self,
-        locate: int,
-        paired: int,
-        imbalance: int,
-        direction: str,
-        far_ticks: int,
-        near_ticks: int,
-        reference_ticks: int,
-        kind: str,
-    ) -> None:
+    def imbalance(self, found: Imbalance) -> None:
         """I; a price without room is 0, as one that there is not."""
-        stock, timestamp = self.stocks[locate], self._timestamp()
+        stock, timestamp = self.stocks[found.locate], self._timestamp()
         if stock is None or timestamp is None:
             return
         far, near, reference = (
             units if 0 <= (units := ticks * stock.tick_units) <= LARGEST_PRICE else 0
-            for ticks in (far_ticks, near_ticks, reference_ticks)
+            for ticks in (found.far_ticks, found.near_ticks, found.reference_ticks)
         )
         self._append(
             sequenced(
                 "I",
-                stock_locate=locate,
+                stock_locate=found.locate,
                 timestamp=timestamp,
-                paired_shares=min(paired * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_shares=min(imbalance * stock.lot_shares, _LARGEST_COUNT),
-                imbalance_direction=direction,
+                paired_shares=min(found.paired * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_shares=min(found.volume * stock.lot_shares, _LARGEST_COUNT),
+                imbalance_direction=found.direction,
                 stock=stock.listing.symbol,
                 far_price=far,
                 near_price=near,
                 current_reference_price=reference,
-                cross_type=kind,
+                cross_type=found.kind,
                 price_variation_indicator=_variation(near, reference),
             )
         )

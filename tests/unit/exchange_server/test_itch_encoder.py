@@ -16,7 +16,7 @@ from deltabook.wire.itch import MESSAGES, decode_message, encode_message, frame
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order, Side
-from exchange_server.matching.outputs import Now
+from exchange_server.matching.outputs import Imbalance, Now
 from exchange_server.nasdaq.itch import packets
 from exchange_server.nasdaq.itch.encoder import ItchEncoder
 from tests.generators.itch_book import messages_of
@@ -141,7 +141,7 @@ KINDS: dict[str, tuple[Callable[[ItchEncoder], None], dict[str, Any]]] = {
         {"cross_shares": 100 << 40, "stock": "GLOBEX", "cross_price": 250_000, "match_number": 9, "cross_type": "O"},
     ),
     "I": (
-        lambda it: it.imbalance(ACME, 7, 3, "B", 10_400, 10_300, 10_000, "O"),
+        lambda it: it.imbalance(Imbalance(ACME, 7, 3, "B", 10_400, 10_300, 10_000, "O")),
         {
             "paired_shares": 7,
             "imbalance_shares": 3,
@@ -266,7 +266,7 @@ def test_the_heads_of_packets_say_length_kind_and_locate() -> None:
 )
 def test_an_imbalance_says_how_far_the_price_is_from_the_reference(near: int, reference: int, indicator: str) -> None:
     said = Said()
-    said.encoder.imbalance(ACME, 2**63, 2**63, "N", 0, near, reference, "C")
+    said.encoder.imbalance(Imbalance(ACME, 2**63, 2**63, "N", 0, near, reference, "C"))
     fields = said.fields()
     assert fields["price_variation_indicator"] == indicator
     assert fields["near_price"] == (near * 100 if near < 2**31 else 0)
@@ -320,7 +320,7 @@ def test_what_a_recording_may_hold_and_no_field_can_is_left_out() -> None:
     it.executed(order(1), 1, -1, 9)
     fields = said.fields()
     assert (fields["printable"], fields["execution_price"]) == ("N", 0)
-    it.imbalance(ACME, 1, 1, "B", -1, -1, -1, "O")
+    it.imbalance(Imbalance(ACME, 1, 1, "B", -1, -1, -1, "O"))
     fields = said.fields()
     assert (fields["far_price"], fields["near_price"], fields["current_reference_price"]) == (0, 0, 0)
 
@@ -346,7 +346,7 @@ def test_of_what_is_not_listed_nothing_is_said() -> None:
     it.reduced(bitcoin, 1)
     it.replaced(bitcoin, bitcoin)
     it.deleted(bitcoin, 1)
-    it.imbalance(BITCOIN, 1, 1, "B", 1, 1, 1, "O")
+    it.imbalance(Imbalance(BITCOIN, 1, 1, "B", 1, 1, 1, "O"))
     it.busted(BITCOIN, 1)
     assert it.take() == (b"", 0)
     assert it.symbols == ("ACME", "GLOBEX")

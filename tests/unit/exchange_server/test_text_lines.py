@@ -13,7 +13,7 @@ from exchange_server.matching import order as flags
 from exchange_server.matching.account import Account
 from exchange_server.matching.inputs import Cancel, Enter, MarketRules, MassCancel, Reduce, Replace, Wire
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import Now, Touched
+from exchange_server.matching.outputs import Imbalance, Now, Touched
 from exchange_server.matching.reasons import CancelReason, RefuseReason
 from exchange_server.text.encoder import TextEncoder
 from exchange_server.text.protocol import TextProtocol, TextTeller
@@ -49,7 +49,7 @@ class TestTheFeed:
             (lambda feed: feed.system("O"), []),
             (lambda feed: feed.listed(1), []),
             (lambda feed: feed.trading(1, "H", "T1"), []),
-            (lambda feed: feed.imbalance(1, 2, 3, "B", 4, 5, 6, "O"), []),
+            (lambda feed: feed.imbalance(Imbalance(1, 2, 3, "B", 4, 5, 6, "O")), []),
             (lambda feed: feed.busted(1, 1), []),
         ],
     )
