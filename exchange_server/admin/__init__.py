@@ -1,9 +1,11 @@
-"""The admin port: what an operator looks at and changes, and what a monitor is told.
+"""The admin port: what an operator looks at and changes, what a monitor is told, and a page that shows the market.
 
 ```
  HTTP ──▶ http.py ──access.py──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
-                            └──▶ metrics.py   /metrics (durations.py: of fsyncs)
+                            ├──▶ metrics.py   /metrics (durations.py: of fsyncs)
+                            ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
+                            └──▶ pages.py     the page's files, in page/
 ```
 
 Every change of the market is a request in its journal, with a time of its own; looking changes nothing, and costs no

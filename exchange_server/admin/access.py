@@ -40,6 +40,13 @@ def read_token(path: str) -> str:
     return token
 
 
+def _without_port(asked: str) -> str:
+    """The host of ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT``."""
+    if asked.startswith("["):
+        return asked[1:].partition("]")[0]
+    return asked.partition(":")[0]
+
+
 class Access:
     """Decides about requests."""
 
@@ -47,10 +54,14 @@ class Access:
         """Without a token everybody on this machine is let in, and nobody else; with one whoever says it."""
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
 
-    def refusal(self, host: str, authorization: str | None, origin: str | None) -> tuple[int, str] | None:
+    def refusal(
+        self, host: str, authorization: str | None, origin: str | None, asked: str | None = None
+    ) -> tuple[int, str] | None:
         """Why a request from an address is refused, with the HTTP status; None if it is not.
 
-        ``origin`` is what a browser says of the page that asks: no page has any business here.
+        ``origin`` is what a browser says of a page that changes something or is not this port's: none may.
+        ``asked`` is the name and port by which the client knows this one: a page of somebody whose name leads to this
+        machine may look at the answers, so that without a token only names of this machine will do.
         """
         if origin is not None:
             return 403, f"expected a program, was a page of {origin}"
@@ -61,4 +72,6 @@ class Access:
             )
         if not is_loopback(host):
             return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
+        if asked is not None and not is_loopback(_without_port(asked)):
+            return 403, f"expected a request to localhost or a loopback address, was one to {asked[:80]}"
         return None

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The admin port: `deltabook.wire.admin` over HTTP, and ``/metrics``."""
+"""The admin port: `deltabook.wire.admin` over HTTP, ``/metrics``, and the live page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
-from deltabook.wire import admin
+from deltabook.wire import admin, live
 from exchange_server.admin.access import Access
 from exchange_server.admin.changes import Changes
+from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
+from exchange_server.admin.pages import PAGE_HEADERS, page_files
 from exchange_server.admin.reports import Reports
 from exchange_server.errors import OperationError, UnknownNameError
 
@@ -89,6 +91,7 @@ class _Root(Resource):
     def __init__(self, reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> None:
         super().__init__()
         self._reports, self._changes, self._metrics, self._access = reports, changes, metrics, access
+        self._live, self._page = LiveFrames(reports), page_files()
         self._answers: Final[dict[str, Callable[[Request], object]]] = {
             admin.STATUS_PATH: lambda _: reports.status(),
             admin.STATISTICS_PATH: lambda request: reports.statistics(_argument(request, b"after", "")),
@@ -97,18 +100,25 @@ class _Root(Resource):
             admin.HASH_PATH: lambda _: reports.state_hash(),
             admin.REPLAY_PATH: lambda _: reports.replay(),
         }
-        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", _METRICS_PATH}
+        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", f"{live.LIVE_PATH}SYMBOL", _METRICS_PATH, "/"}
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
         """Answer a request: 200, or one line that says what was expected."""
-        host = str(getattr(request.getClientAddress(), "host", ""))
-        refusal = self._access.refusal(host, request.getHeader("authorization"), request.getHeader("origin"))
-        if refusal is not None:
-            if refusal[0] == 401:
-                request.setHeader("www-authenticate", "Bearer")
-            return _refuse(request, *refusal)
         path = unquote(request.path.decode("ascii", "replace"))
+        refusal = self._access.refusal(
+            str(getattr(request.getClientAddress(), "host", "")),
+            request.getHeader("authorization"),
+            request.getHeader("origin"),
+            request.getHeader("host"),
+        )
+        if refusal is not None and refusal[0] == 401:
+            if path in self._page and request.method in {b"GET", b"HEAD"}:
+                # It says nothing of the market, and is what asks a person for the token.
+                return self._file(request, path)
+            request.setHeader("www-authenticate", "Bearer")
+        if refusal is not None:
+            return _refuse(request, *refusal)
         try:
             if request.method == b"POST":
                 return self._post(request, path)
@@ -125,17 +135,28 @@ class _Root(Resource):
         return _refuse(request, 405, f"expected GET or POST, was {request.method.decode('ascii', 'replace')}")
 
     def _get(self, request: Request, path: str) -> bytes:
+        if path in self._page:
+            return self._file(request, path)
         if path == _METRICS_PATH:
             return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
-        if path.startswith(admin.BOOK_PATH):
-            depth = _argument(request, b"depth", str(_DEPTH))
-            if not (depth.isascii() and depth.isdigit() and len(depth) < 10):
-                return _refuse(request, 400, f"expected a whole number as depth, was {depth[:80]!r}")
-            return _json(request, self._reports.book(path.removeprefix(admin.BOOK_PATH), int(depth)))
+        for prefix, name, default, report in (
+            (admin.BOOK_PATH, "depth", _DEPTH, self._reports.book),
+            (live.LIVE_PATH, "after", 0, self._live.frame),
+        ):
+            if path.startswith(prefix):
+                number = _argument(request, name.encode("ascii"), str(default))
+                if not (number.isascii() and number.isdigit() and len(number) < 20):
+                    return _refuse(request, 400, f"expected a whole number as {name}, was {number[:80]!r}")
+                return _json(request, report(path.removeprefix(prefix), int(number)))
         answer = self._answers.get(path)
         if answer is None:
             return _refuse(request, 404, f"expected to get one of {self._readable}, was {path[:80]}")
         return _json(request, answer(request))
+
+    def _file(self, request: Request, path: str) -> bytes:
+        for name, value in PAGE_HEADERS.items():
+            request.setHeader(name, value)
+        return _reply(request, 200, self._page[path].body, self._page[path].content_type)
 
     def _post(self, request: Request, path: str) -> bytes:
         kind = admin.CHANGES.get(path)

@@ -108,12 +108,17 @@ class Reports:
         self._seconds = seconds
         self._since_s = seconds()
 
+    @property
+    def up_s(self) -> float:
+        """Seconds since the process began."""
+        return round(self._seconds() - self._since_s, 3)
+
     def status(self) -> admin.Status:
         """The exchange as a whole."""
         return admin.Status(
             session=self.exchange.session,
             time_ns=self.exchange.heartbeat_time_ns(),
-            up_s=round(self._seconds() - self._since_s, 3),
+            up_s=self.up_s,
             pid=os.getpid(),
             directory=self.directory,
             ports=self.ports,

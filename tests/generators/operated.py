@@ -112,7 +112,8 @@ class Operated(Floor):
     ) -> Answer:
         """Send a request; what came back in this turn of the reactor."""
         connection, transport = self.dial(host)
-        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}"
+        named = "" if headers.startswith("Host:") else "Host: localhost:4712\r\n"
+        head = f"{method} {path} HTTP/1.1\r\n{named}Connection: close\r\n{headers}"
         connection.dataReceived(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         data: bytes = transport.value()
         if not data:

@@ -47,6 +47,35 @@ def test_a_token_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_token(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_ours"),
+    [
+        ("localhost", True),
+        ("localhost:4712", True),
+        ("127.0.0.1:4712", True),
+        ("[::1]:4712", True),
+        ("[::1]", True),
+        (None, True),
+        ("example.org", False),
+        ("localhost.example.org:4712", False),
+        ("[::2]:4712", False),
+        ("", False),
+    ],
+)
+def test_without_a_token_only_names_of_this_machine_are_answered(asked: str | None, is_ours: bool) -> None:
+    refusal = Access().refusal("127.0.0.1", None, None, asked)
+    assert (
+        refusal is None
+        if is_ours
+        else refusal
+        == (
+            403,
+            f"expected a request to localhost or a loopback address, was one to {asked}",
+        )
+    )
+    assert Access("0123456789abcdef").refusal("127.0.0.1", "Bearer 0123456789abcdef", None, asked) is None
+
+
 def test_a_token_is_asked_of_this_machine_too() -> None:
     access = Access("0123456789abcdef")
     assert access.refusal("127.0.0.1", None, None) == (401, "expected the token, was another or none")

@@ -50,7 +50,7 @@ def test_a_head_is_an_answer_without_its_body(operated: Operated) -> None:
 @pytest.mark.parametrize(
     ("path", "method", "body", "status", "words"),
     [
-        ("/v2", "GET", b"", 404, "expected to get one of /metrics, /v1/accounts, /v1/books/SYMBOL"),
+        ("/v2", "GET", b"", 404, "expected to get one of /, /metrics, /v1/accounts, /v1/books/SYMBOL"),
         ("/v1/status", "POST", b"", 404, "expected to post to one of /v1/accounts/kill"),
         ("/v1/status", "DELETE", b"", 405, "expected GET or POST, was DELETE"),
         ("/v1/phase", "POST", b"{", 400, "expected a SetPhase as JSON"),
@@ -64,6 +64,8 @@ def test_a_head_is_an_answer_without_its_body(operated: Operated) -> None:
         ("/v1/books/ACME?depth=x", "GET", b"", 400, "expected a whole number as depth, was 'x'"),
         ("/v1/books/ACME?depth=0", "GET", b"", 409, "expected a depth from 1 to 1000, was 0"),
         ("/v1/books/ACME?depth=1001", "GET", b"", 409, "expected a depth from 1 to 1000, was 1001"),
+        ("/v1/live/NONE", "GET", b"", 404, "expected one of the symbols ACME, GLOBEX, was 'NONE'"),
+        ("/v1/live/ACME?after=-1", "GET", b"", 400, "expected a whole number as after, was '-1'"),
         ("/v1/accounts?after=text:7", "GET", b"", 404, "expected the name of an account"),
         ("/v1/replay", "GET", b"", 404, "expected an exchange that plays a recorded file"),
     ],
@@ -92,6 +94,49 @@ def test_without_a_token_programs_of_this_machine_are_let_in_and_nobody_else(ope
     assert operated.exchange.inputs == 0
 
 
+def test_a_name_of_somebody_else_that_leads_to_this_machine_is_not_let_in(
+    operated: Operated, guarded: Operated
+) -> None:
+    elsewhere = "Host: example.org:4712\r\n"
+    assert operated.ask(admin.STATUS_PATH, headers=elsewhere).status == 403
+    assert guarded.ask(admin.STATUS_PATH, headers=elsewhere + SAYS_TOKEN).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "words"),
+    [
+        ("/", "text/html; charset=utf-8", b'<script src="page.js" defer>'),
+        ("/page.css", "text/css; charset=utf-8", b"prefers-color-scheme: dark"),
+        ("/page.js", "text/javascript; charset=utf-8", b'"use strict"'),
+    ],
+)
+def test_the_live_page_is_three_files_that_ask_nobody_else(
+    operated: Operated, path: str, content_type: str, words: bytes
+) -> None:
+    answer = operated.ask(path)
+    assert (answer.status, answer.headers["content-type"]) == (200, content_type)
+    assert words in answer.body
+    assert b"://" not in answer.body
+    policy = answer.headers["content-security-policy"].split("; ")
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"} <= set(policy)
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert (answer.headers["x-content-type-options"], answer.headers["cache-control"]) == ("nosniff", "no-store")
+    assert operated.ask(path, "HEAD").body == b""
+    assert operated.ask(path, "POST").status == 404
+
+
+def test_the_page_is_there_without_the_token_that_it_asks_for_and_its_frames_are_not(guarded: Operated) -> None:
+    assert guarded.ask("/", host="10.0.0.7").status == 200
+    assert guarded.ask("/page.js").status == 200
+    assert guarded.ask("/v1/live/ACME").status == 401
+    assert guarded.ask("/v1/live/ACME", headers=SAYS_TOKEN).status == 200
+
+
+def test_the_page_is_for_this_machine_alone_without_a_token(operated: Operated) -> None:
+    assert operated.ask("/", host="10.0.0.7").status == 403
+    assert operated.ask("/", headers="Origin: http://localhost:8000\r\n").status == 403
+
+
 def test_pages_of_browsers_are_not_let_in(operated: Operated, guarded: Operated) -> None:
     origin = "Origin: http://localhost:8000\r\n"
     assert operated.ask("/v1/phase", "POST", HALT, headers=origin).status == 403
@@ -117,7 +162,7 @@ def test_of_a_body_that_is_too_long_little_is_kept(operated: Operated) -> None:
     answer = operated.ask("/v1/phase", "POST", b" " * MOST_BODY_BYTES + HALT)
     assert (answer.status, operated.exchange.inputs) == (413, 0)
     connection, transport = operated.dial()
-    connection.dataReceived(b"POST /v1/phase HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    connection.dataReceived(b"POST /v1/phase HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(100):
         connection.dataReceived(b"4000\r\n" + b" " * 0x4000 + b"\r\n")
     assert transport.disconnecting

@@ -1,0 +1,145 @@
+"""A headless Chromium that is told what to do over two pipes (DevTools), and answers when a page is as it should be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from base64 import b64decode
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["PROGRAM", "Browser"]
+
+PROGRAM: Final = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+"""None where there is none."""
+_OPTIONS: Final = (
+    "--headless",
+    "--no-sandbox",  # which a container's root has not
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--remote-debugging-pipe",
+)
+_UNTIL: Final = """new Promise((resolve) => {
+  let looks = 3000;
+  const look = () => {
+    if (%s) resolve("");
+    else if (looks--) setTimeout(look, 20);
+    else resolve(document.body.innerText);
+  };
+  look();
+})"""
+"""A slow machine is no failure, a page that will never be so is."""
+
+
+class Browser:
+    """One page. The pipes are the process's descriptors 3 and 4; every command waits for its answer."""
+
+    def __init__(self, profile: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
+        """``profile``: an empty folder for what it writes."""
+        assert PROGRAM is not None
+        shell = 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1'
+        self._process = subprocess.Popen(
+            ["sh", "-c", shell, "sh", PROGRAM, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._number = 0
+        self._session: dict[str, str] = {}
+        self.complaints: list[str] = []
+        """What the console was told of as a warning or worse, and exceptions that nobody caught."""
+        pages = [each for each in self._do("Target.getTargets")["targetInfos"] if each["type"] == "page"]
+        target = pages[0]["targetId"]
+        found = self._do("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = {"sessionId": found["sessionId"]}
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._do(f"{domain}.enable")
+        self._do("Emulation.setFocusEmulationEnabled", enabled=True)
+        self.resize(width, height)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._do("Emulation.setEmulatedMedia", features=[scheme])
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _do(self, method: str, **parameters: Any) -> Any:
+        """Send a command and wait for its result; events that come before it are looked at."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters, **self._session}
+        self._process.stdin.write(json.dumps(message).encode() + b"\0")
+        self._process.stdin.flush()
+        while True:
+            answer = json.loads(self._read())
+            if answer.get("id") == self._number:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return answer["result"]
+            self._hear(answer.get("method", ""), answer.get("params", {}))
+
+    def _read(self) -> bytes:
+        """One message of the pipe, which a zero ends."""
+        assert self._process.stdout is not None
+        data = bytearray()
+        while (byte := self._process.stdout.read(1)) != b"\0":
+            assert byte, f"expected an answer of {PROGRAM}, was its end"
+            data += byte
+        return bytes(data)
+
+    def _hear(self, event: str, said: dict[str, Any]) -> None:
+        if event == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(said["exceptionDetails"]))
+        elif event == "Log.entryAdded" and said["entry"]["level"] in {"warning", "error"}:
+            self.complaints.append(f"{said['entry']['source']}: {said['entry']['text']}")
+        elif event == "Runtime.consoleAPICalled" and said["type"] in {"warning", "error", "assert"}:
+            self.complaints.append(json.dumps(said["args"]))
+
+    def open(self, address: str) -> None:
+        """Go to a page."""
+        self._do("Page.navigate", url=address)
+
+    def resize(self, width: int, height: int) -> None:
+        """Of the window, in pixels."""
+        self._do("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def ask(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        result = self._do("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def until(self, claim: str) -> None:
+        """Wait until an expression is true in the page."""
+        words = self.ask(_UNTIL % claim)
+        assert not words, f"expected a page with {claim}, was {words}"
+
+    def press(self, key: str) -> None:
+        """A key, such as Tab or ArrowDown."""
+        said = {"key": key, "code": key, "windowsVirtualKeyCode": {"Tab": 9, "Enter": 13, "ArrowDown": 40}[key]}
+        text = {"text": "\r"} if key == "Enter" else {}
+        self._do("Input.dispatchKeyEvent", type="keyDown", **said, **text)
+        self._do("Input.dispatchKeyEvent", type="keyUp", **said)
+
+    def type(self, text: str) -> None:
+        """Into what has the focus."""
+        self._do("Input.insertText", text=text)
+
+    def screenshot(self, path: Path) -> None:
+        """The page as it is seen, as PNG."""
+        path.write_bytes(b64decode(self._do("Page.captureScreenshot", format="png")["data"]))
+
+    def close(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
