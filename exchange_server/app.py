@@ -39,7 +39,7 @@ from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.process import choose_reactor, settle
+from exchange_server.process import allow_files, choose_reactor, settle
 from exchange_server.replay import Loader, Player, open_recording
 from exchange_server.upkeep import Upkeep
 
@@ -47,6 +47,10 @@ __all__ = ["App", "run"]
 
 _START_CHECK_S: Final = 0.05
 _LAST_TURN_S: Final = 0.05
+
+
+_FILES_BESIDE: Final = 512
+"""Open files beside connections: journal, feeds, the streams of accounts that are in use."""
 
 
 def _random_session() -> str:
@@ -190,6 +194,7 @@ class App:
     def start(self) -> dict[str, int]:
         """Open the ports and begin; returns them by purpose. Raises `ListenError`."""
         config = self._config
+        allow_files(config.limits.connections + _FILES_BESIDE)
         self.faces.open()
         if config.admin_port is not None:
             self.faces.listen("admin", config.admin_port, self._admin_site, config.admin_interface)

@@ -14,13 +14,13 @@ from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.journal import FsyncPolicy
 from exchange_server.matching.inputs import MarketRules, ReplayMode
 from exchange_server.nasdaq.glimpse import GlimpseLimits
+from exchange_server.nasdaq.itch import ItchLimits
 from exchange_server.nasdaq.mold import RequestLimits
 from exchange_server.nasdaq.ouch import OuchLimits
-from exchange_server.nasdaq.soup import SoupLimits
 from exchange_server.outputs import FeedForm
 from exchange_server.process import ReactorName
 from exchange_server.replay import SCALES, RecordingFormat
-from exchange_server.text import Limits
+from exchange_server.text import Limits as TextLimits
 
 __all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "rules_of"]
 
@@ -32,10 +32,6 @@ DEFAULT_INSTRUMENTS: Final = (
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
 _OUTLIER_FACTOR: Final = 10
-
-_BURST_INTERVAL_S: Final = 0.0005
-"""While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
-whoever sent the next one waiting for longer than anything else."""
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,6 +56,26 @@ class ReplayConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def symbols(self) -> tuple[str, ...]:
         """Instruments that the file becomes."""
         return self.stocks or (self.symbol,)
+
+
+class PortLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What each server puts up with."""
+
+    text: TextLimits = TextLimits()
+    """Of the text protocol, with what its brokers may do."""
+    itch: ItchLimits = ItchLimits()
+    """Of ITCH over SoupBinTCP."""
+    glimpse: GlimpseLimits = GlimpseLimits()
+    """Of snapshots."""
+    ouch: OuchLimits = OuchLimits()
+    """Of OUCH; what its users may do is in their file."""
+    mold: RequestLimits = RequestLimits()
+    """How much is sent again to receivers of datagrams."""
+
+    @property
+    def connections(self) -> int:
+        """Connections of all servers together."""
+        return sum(limits.connections for limits in (self.text, self.itch, self.glimpse, self.ouch))
 
 
 class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -129,16 +145,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Between status lines, 0 for none."""
     exit_with_stdin: bool = False
     """Stop when standard input ends."""
-    limits: Limits = Limits()
-    """What the server of the text protocol puts up with."""
-    soup_limits: SoupLimits = SoupLimits(burst_interval_s=_BURST_INTERVAL_S)
-    """What the server of ITCH puts up with."""
-    glimpse_limits: GlimpseLimits = GlimpseLimits()
-    """What the server of snapshots puts up with."""
-    ouch_limits: OuchLimits = OuchLimits()
-    """What the server of OUCH puts up with."""
-    mold_limits: RequestLimits = RequestLimits()
-    """How much is sent again to receivers of datagrams."""
+    limits: PortLimits = PortLimits()
+    """What the servers put up with."""
 
     def __post_init__(self) -> None:
         """Raises `ExchangeConfigurationError` for settings that contradict each other."""

@@ -46,21 +46,21 @@ class Faces:
         """Port that is wished for and server, by the purpose."""
         gate = Gate(load_users(Path(config.users_file)), reactor) if config.users_file else None
         if config.port is not None:
-            self.tcp["text"] = config.port, TextServer(exchange, reactor, config.limits, stop)
+            self.tcp["text"] = config.port, TextServer(exchange, reactor, config.limits.text, stop)
         if itch is not None:
             self._make_itch(exchange, itch, gate)
         if config.ouch_port is not None and gate is not None:
-            self._ouch = OuchServer(exchange, gate, reactor, config.ouch_limits, stop)
+            self._ouch = OuchServer(exchange, gate, reactor, config.limits.ouch, stop)
             self.tcp["ouch"] = config.ouch_port, self._ouch
 
     def _make_itch(self, exchange: Exchange, itch: ItchEncoder, gate: Gate | None) -> None:
         config, reactor = self._config, self._reactor
         if config.itch_port is not None:
-            self.tcp["itch"] = config.itch_port, ItchServer(exchange, itch, reactor, config.soup_limits, gate)
+            self.tcp["itch"] = config.itch_port, ItchServer(exchange, itch, reactor, config.limits.itch, gate)
         if config.glimpse_port is not None:
             self.tcp["glimpse"] = (
                 config.glimpse_port,
-                GlimpseServer(exchange, itch, reactor, config.glimpse_limits, gate),
+                GlimpseServer(exchange, itch, reactor, config.limits.glimpse, gate),
             )
         if config.mold_to:
             stream = exchange.feeds["itch"]
@@ -73,7 +73,7 @@ class Faces:
                 interface=config.interface,
             )
             if config.mold_port is not None:
-                self._requests = MoldRequestServer(stream.records, exchange.session, reactor, config.mold_limits)
+                self._requests = MoldRequestServer(stream.records, exchange.session, reactor, config.limits.mold)
 
     @property
     def servers(self) -> dict[str, Any]:

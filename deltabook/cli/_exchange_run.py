@@ -14,7 +14,7 @@ from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
     from exchange_server.agents import AgentSettings
-    from exchange_server.text import Limits
+    from exchange_server.config import PortLimits
 
 __all__ = ["run"]
 
@@ -67,10 +67,10 @@ def _agent_settings(style: str) -> AgentSettings:
     return cast(AgentSettings, _read(style, AgentSettings, what))
 
 
-def _text_limits(path: str) -> Limits:
-    from exchange_server.text import Limits
+def _limits(path: str) -> PortLimits:
+    from exchange_server.config import PortLimits
 
-    return cast(Limits, _read(path, Limits, "a JSON file of limits for --text-limits")) if path else Limits()
+    return cast(PortLimits, _read(path, PortLimits, "a JSON file of limits for --limits")) if path else PortLimits()
 
 
 @click.command("run", cls=DefaultCommand)
@@ -109,11 +109,11 @@ def _text_limits(path: str) -> Limits:
     help="Users of the OUCH, ITCH and GLIMPSE ports.",
 )
 @click.option(
-    "--text-limits",
+    "--limits",
     default="",
     show_default=False,
     metavar="FILE.json",
-    help="Of the text protocol: connections, accounts, and so on.",
+    help="Of each port: connections, how far a reader may be behind, and so on.",
 )
 @click.option(
     "--instruments", default=None, metavar="A,B|FILE.json", help="What is traded.  [default: the agents' symbols]"
@@ -179,7 +179,7 @@ def _text_limits(path: str) -> Limits:
 )
 @click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
-def run(agents: str | None, instruments: str | None, agent_style: str, text_limits: str, **settings: Any) -> None:
+def run(agents: str | None, instruments: str | None, agent_style: str, limits: str, **settings: Any) -> None:
     """Run the simulated exchange.
 
     Every port but those of the text protocol and of the admin is closed unless it is asked for, and all are on loopback
@@ -193,7 +193,7 @@ def run(agents: str | None, instruments: str | None, agent_style: str, text_limi
     plays = replay["file"] is not None
     agents = agents or (_NONE if plays else _DEFAULT)
     settings["agents"] = agents != _NONE
-    settings["limits"] = _text_limits(text_limits)
+    settings["limits"] = _limits(limits)
     settings["agent_settings"] = _agent_settings(agent_style)
     settings["instruments"] = _instruments(agents, instruments, plays=plays)
     settings["replay"] = replay if plays else None

@@ -8,6 +8,6 @@ market ──says──▶ encoder.py (packets.py) ──▶ the exchange's stre
 
 from exchange_server.nasdaq.itch.binary_file import export
 from exchange_server.nasdaq.itch.encoder import ItchEncoder
-from exchange_server.nasdaq.itch.server import ItchServer
+from exchange_server.nasdaq.itch.server import ItchLimits, ItchServer
 
-__all__ = ["ItchEncoder", "ItchServer", "export"]
+__all__ = ["ItchEncoder", "ItchLimits", "ItchServer", "export"]

@@ -11,7 +11,18 @@ from exchange_server.nasdaq.listening import ListeningServer
 from exchange_server.nasdaq.soup import SoupConnection, SoupLimits
 from exchange_server.readers import Timers
 
-__all__ = ["ItchServer"]
+__all__ = ["ItchLimits", "ItchServer"]
+
+
+class ItchLimits(SoupLimits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the server puts up with: more listeners than others have clients.
+
+    While orders come without pause, listeners hear of many at once: to write to each of them for each order would keep
+    whoever sent the next one waiting for longer than anything else.
+    """
+
+    connections: int = 2_000
+    burst_interval_s: float = 0.000_5
 
 
 class ItchServer(ListeningServer):

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from deltabook.cli import main
 from exchange_server.agents import PRESETS
 from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig
+from exchange_server.nasdaq.itch import ItchLimits
 
 Invoke = Callable[..., ExchangeConfig]
 REFUSED = {
@@ -29,7 +30,7 @@ REFUSED = {
         ["--instruments", "nothing.json"],
         "expected a JSON file of instruments for --instruments, was nothing.json",
     ),
-    "limits": (["--text-limits", "nothing.json"], "expected a JSON file of limits for --text-limits, was nothing.json"),
+    "limits": (["--limits", "nothing.json"], "expected a JSON file of limits for --limits, was nothing.json"),
     "style": (["--agent-style", "wild"], "expected lively, calibrated or a JSON file for --agent-style, was wild"),
     "speed": (["--speed", "0"], "expected `max` or a number above 0, was '0'"),
 }
@@ -135,10 +136,12 @@ def test_agents_have_a_style_of_their_own_if_a_file_says_it(told: Invoke, tmp_pa
     assert told("--dir", "d", "--agent-style", str(tmp_path / "s.json")).agent_settings == PRESETS["calibrated"]
 
 
-def test_what_brokers_of_the_text_protocol_may_do_is_in_a_file(told: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "l.json").write_text('{"brokers":5,"account":{"open_orders":3},"self_trade":"newest"}')
-    limits = told("--dir", "d", "--text-limits", str(tmp_path / "l.json")).limits
-    assert (limits.brokers, limits.account.open_orders, limits.self_trade) == (5, 3, "newest")
+def test_what_the_ports_put_up_with_is_in_a_file(told: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "l.json").write_text('{"text":{"brokers":5,"account":{"open_orders":3}},"itch":{"connections":7}}')
+    limits = told("--dir", "d", "--limits", str(tmp_path / "l.json")).limits
+    assert (limits.text.brokers, limits.text.account.open_orders, limits.itch.connections) == (5, 3, 7)
+    assert limits.itch.burst_interval_s == ItchLimits().burst_interval_s > 0
+    assert limits.connections == 7 + 3 * 256
 
 
 @pytest.mark.parametrize("name", REFUSED)
