@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +26,7 @@ __all__ = ["measure_tcp"]
 
 _USERS: Final = ("ALPHA", "BRAVO", "CHARLY", "DELTA")
 _SYMBOL: Final = "ACME"
+_ORDER_BYTES: Final = 50
 _TIMEOUT_S: Final = 600
 
 
@@ -80,9 +83,30 @@ def _latencies(orders: int, listeners: int, fsync: str, runs: int) -> list[list[
     return [_run(job, fsync).latencies_us for _ in range(runs)]
 
 
+def _echo_us(pings: int) -> list[float]:
+    """The same conversation with a server that does nothing."""
+    command = [sys.executable, "-m", "bench.exchange.echo_process"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            address = ("127.0.0.1", int(process.stdout.readline()))
+            with socket.create_connection(address) as connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return [_ping_us(connection) for _ in range(pings)]
+        finally:
+            process.kill()
+
+
+def _ping_us(connection: socket.socket) -> float:
+    before = time.perf_counter_ns()
+    connection.sendall(bytes(_ORDER_BYTES))
+    connection.recv(4_096)
+    return (time.perf_counter_ns() - before) / 1_000
+
+
 def measure_tcp(quick: bool) -> list[Record]:
     """``exchange.tcp.*``: orders a second through everything, and how long one order takes."""
-    runs, orders, pings = (1, 40_000, 2_000) if quick else (5, 600_000, 20_000)
+    runs, orders, pings = (1, 40_000, 2_000) if quick else (5, 1_000_000, 20_000)
     _allow_files()
     what = "OUCH 5.0 in, matched, journalled, ITCH out to 16 listeners; half of the orders execute"
     records = [
@@ -100,11 +124,12 @@ def measure_tcp(quick: bool) -> list[Record]:
     )
     sent = [1_000 * r.feed_bytes / r.seconds / 1e6 for r in results]
     records.append(record("exchange.tcp.listeners_1000.mb_per_s", sent, "MB/s"))
+    echoes = [_echo_us(pings) for _ in range(runs)]
     for fsync, name in (("interval", "exchange.tcp"), ("always", "exchange.tcp.always")):
         took = _latencies(pings, 16, fsync, runs)
         for percent in (50, 99):
-            values = [float(np.percentile(run, percent)) for run in took]
-            records.append(record(f"{name}.p{percent}_us", values, "us", "one order in flight, 16 listeners"))
+            values, least = ([float(np.percentile(run, percent)) for run in runs_] for runs_ in (took, echoes))
+            records.append(record(f"{name}.p{percent}_us", values, "us", "an echo on the same reactor", least))
     return records
 
 
