@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, Final
@@ -11,10 +12,12 @@ from deltabook.wire.live import MOST_TRADES, LiveTrade
 from deltabook.wire.symbols import Instrument
 from exchange_server.nasdaq.listing import list_instruments
 
-__all__ = ["MOST_SCANNED", "Tape"]
+__all__ = ["MOST_LINES", "MOST_PACKETS", "Tape"]
 
-MOST_SCANNED: Final = 1 << 14
-"""Messages at the end of the feed that are looked through at most: some milliseconds."""
+MOST_LINES: Final = 1 << 14
+"""Messages at the end of the feed as text that are looked through at most: 4 ms, in which nobody trades."""
+MOST_PACKETS: Final = 1 << 12
+"""The same of ITCH, where each is a step: 3 ms."""
 _DAY_NS: Final = 86_400 * 10**9
 
 # In a packet, which begins with two bytes of length and the packet's type.
@@ -56,24 +59,27 @@ class Tape:
         records = self._records
         if records is None or after >= records.next_number - 1:
             return []
-        begin = max(records.next_number - MOST_SCANNED, 1)
-        if self._is_text:
-            begin = max(begin, after + 1)
+        # Of text what is new; of packets also those before, which may say the prices of what is new.
+        oldest = (
+            max(after + 1, records.next_number - MOST_LINES) if self._is_text else records.next_number - MOST_PACKETS
+        )
+        begin = max(oldest, 1)
         offset = records.offset_of(begin)
         data = records.piece(offset, records.size_bytes - offset)
         found = _of_text(data, instrument) if self._is_text else _of_itch(data, begin, instrument, book)
+        newest = deque((trade for trade in found if trade[0] > after), MOST_TRADES)
+        price, quantity = instrument.price, instrument.quantity
         return [
-            LiveTrade(number, day_ns, None if ticks is None else f"{instrument.price(ticks):f}", f"{quantity:f}")
-            for number, day_ns, ticks, lots in found
-            if number > after
-            for quantity in (instrument.quantity(lots),)
-        ][-MOST_TRADES:]
+            LiveTrade(number, day_ns, None if ticks is None else f"{price(ticks):f}", f"{quantity(lots):f}")
+            for number, day_ns, ticks, lots in newest
+        ]
 
 
 def _of_text(data: bytes, instrument: Instrument) -> Iterator[tuple[int, int, int | None, int]]:
     symbol = re.escape(instrument.symbol.encode("ascii"))
-    # The fields in front are looked at for lines that end as wanted alone: the pattern begins with what is rare.
-    for found in re.finditer(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n", data):
+    # The pattern begins with what is rare in a line, and what stands in front is read of the newest alone.
+    pattern = re.compile(rb",[EFT],(\d+),(\d+)," + symbol + rb"\n")
+    for found in deque(pattern.finditer(data), MOST_TRADES):
         number, time_ns, _ = data[data.rfind(b"\n", 0, found.start()) + 1 : found.start()].split(b",", 2)
         yield int(number), int(time_ns) % _DAY_NS, int(found[2]), int(found[1])
 

@@ -1,8 +1,9 @@
-"""Rows 35 and 36: an exchange is operated at the command line, and watched by a monitor."""
+"""Rows 35 to 37: an exchange is operated at the command line, watched by a monitor, and looked at in a browser."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from deltabook.wire import live
 from exchange_server.matching.inputs import Enter, Phase
 from tests.generators.operated import Operated
 from tests.generators.operator import Operator
@@ -131,3 +133,37 @@ def test_row_36_metrics_are_what_prometheus_reads_and_what_the_exchange_did(oper
     assert found[f"{prefix}_fsync_seconds_count",] == 1
     assert found[f"{prefix}_fsync_seconds_bucket", "0.004096"] == 1
     assert found[f"{prefix}_fsync_seconds_bucket", "0.002048"] == 0
+
+
+def test_row_37_the_live_page_is_served_whole_and_may_run_nothing_else(operated: Operated) -> None:
+    page = operated.ask("/")
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'; script-src 'self'; style-src 'self'" in page.headers["content-security-policy"]
+    named = re.findall(rb'(?:src|href)="(?!data:)([^"]+)"', page.body)
+    assert named == [b"page.css", b"page.js"]
+    assert [operated.ask(f"/{name.decode()}").status for name in named] == [200, 200]
+    assert not re.search(rb" on[a-z]+=| style=|<style|<script>", page.body)
+
+
+def test_row_37_a_frame_shows_ladder_phase_and_last_trade_at_exact_prices(operated: Operated) -> None:
+    for side, price, volume in (("B", 9_998, 5), ("B", 9_999, 3), ("S", 10_101, 7), ("S", 10_105, 8), ("B", 10_101, 2)):
+        operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, price))
+    operated.submit(Phase(0, "ACME", "halted"))
+    found = operated.report(f"{live.LIVE_PATH}ACME", live.Live)
+    assert [(level.price, level.quantity) for level in found.bids] == [("99.99", "3"), ("99.98", "5")]
+    assert [(level.price, level.quantity) for level in found.asks] == [("101.01", "5"), ("101.05", "8")]
+    assert (found.phase, found.last, found.spread) == ("halted", "101.01", "1.02")
+    assert (found.figures.orders, found.figures.trades, found.figures.live_orders) == (5, 1, 4)
+
+
+def test_row_37_recent_trades_are_told_once_and_a_page_that_does_not_ask_costs_nothing(operated: Operated) -> None:
+    for volume in (2, 3):
+        for side in "BS":
+            operated.submit(Enter(0, 0, 4, 0, "ACME", side, volume, 100))
+    assert len(operated.exchange.feeds["text"].on_append) == 1, "the feed's own port, and nobody else"
+    found = operated.report(f"{live.LIVE_PATH}ACME", live.Live)
+    assert [(trade.price, trade.quantity) for trade in found.trades] == [("1.00", "2"), ("1.00", "3")]
+    path = f"{live.LIVE_PATH}ACME?after={found.next_after}"
+    assert operated.report(path, live.Live).trades == ()
+    operated.submit(Enter(0, 0, 4, 0, "ACME", "B", 4, 101), Enter(0, 0, 4, 0, "ACME", "S", 4, 101))
+    assert [(trade.price, trade.quantity) for trade in operated.report(path, live.Live).trades] == [("1.01", "4")]

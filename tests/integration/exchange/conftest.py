@@ -2,4 +2,9 @@
 
 import shutil
 
-collect_ignore = [] if shutil.which("tshark") else ["test_tshark.py"]
+from tests.generators.browser import PROGRAM
+
+collect_ignore = [
+    *([] if shutil.which("tshark") else ["test_tshark.py"]),
+    *([] if PROGRAM else ["test_page.py"]),
+]

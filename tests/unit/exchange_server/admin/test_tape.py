@@ -115,7 +115,8 @@ def test_so_many_trades_and_no_more_are_told_and_so_many_messages_looked_through
     for volume in range(1, 71):
         floor.trade(volume, 100)
     assert [int(quantity) for _, quantity in floor.both()] == list(range(71 - MOST_TRADES, 71))
-    monkeypatch.setattr(module, "MOST_SCANNED", 8)
+    monkeypatch.setattr(module, "MOST_LINES", 8)
+    monkeypatch.setattr(module, "MOST_PACKETS", 8)
     assert [int(quantity) for _, quantity in floor.both()] == [67, 68, 69, 70]
 
 
@@ -124,7 +125,7 @@ def test_what_an_execution_in_itch_leaves_out_is_looked_up_or_said_to_be_unknown
 ) -> None:
     floor.enter("B", 5, 100)
     floor.enter("S", 2, 100)
-    monkeypatch.setattr(module, "MOST_SCANNED", 1)
+    monkeypatch.setattr(module, "MOST_PACKETS", 1)
     assert [(trade.price, trade.quantity) for trade in floor.trades(floor.itch)] == [("1.00", "2")]
     floor.enter("S", 3, 100)
     assert [(trade.price, trade.quantity) for trade in floor.trades(floor.itch)] == [(None, "3")]
