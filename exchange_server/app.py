@@ -42,6 +42,7 @@ from exchange_server.outputs import encoders_of, protocols_of
 from exchange_server.process import allow_files, choose_reactor, settle
 from exchange_server.replay import Loader, Player, open_recording
 from exchange_server.upkeep import Upkeep
+from exchange_server.wakefulness import Wakefulness
 
 __all__ = ["App", "run"]
 
@@ -124,6 +125,7 @@ class App:
         config, exchange, reactor = self._config, self.exchange, self._reactor
         self._player: Player | None = None
         self._day = Day(exchange, reactor, config.day, self.fail)
+        self._wakefulness = Wakefulness(exchange, reactor, config.busy_poll_ms / 1_000)
         self._flows: list[AgentFlow | Player] = []
         if config.agents and config.instruments:
             self._flows.append(
@@ -206,6 +208,8 @@ class App:
         self._status.ready(ports)
         self._upkeep.start()
         self._day.start()
+        if self._config.busy_poll_ms:
+            self._wakefulness.start()
         self._begin_flow()
         return ports
 
@@ -248,6 +252,7 @@ class App:
         for flow in self._flows:
             flow.stop()
         self._day.stop()
+        self._wakefulness.stop()
         self._upkeep.stop()
         self.faces.close(send=not self._failure)
         # One more turn, so that what was written last leaves.

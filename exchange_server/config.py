@@ -141,6 +141,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Name of a new session, empty for a random one."""
     reactor: ReactorName = "default"
     """Twisted's way to wait for the network."""
+    busy_poll_ms: float = 0.0
+    """How long the reactor polls without sleeping after the newest request; 0: it sleeps at once."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
     exit_with_stdin: bool = False
@@ -166,6 +168,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             raise ExchangeConfigurationError(f"expected two snapshots to keep, or 0: all, was {self.keep_snapshots}")
         if self.fsync_interval_s <= 0:
             raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
+        if self.busy_poll_ms < 0:
+            raise ExchangeConfigurationError(f"expected to poll for 0 ms or more, was {self.busy_poll_ms:g}")
 
     @property
     def forms(self) -> tuple[FeedForm, ...]:

@@ -177,6 +177,11 @@ def _limits(path: str) -> PortLimits:
     default="default",
     help="Of Twisted.",
 )
+@click.option(
+    "--busy-poll-ms",
+    default=0.0,
+    help="Poll without sleeping for so long after a request: quicker answers, a busy core.",
+)
 @click.option("--status-interval", "status_interval_s", default=1.0, help="Seconds between status lines, 0: none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(agents: str | None, instruments: str | None, agent_style: str, limits: str, **settings: Any) -> None:
