@@ -27,11 +27,12 @@ __all__ = ["measure_tcp"]
 _USERS: Final = ("ALPHA", "BRAVO", "CHARLY", "DELTA")
 _SYMBOL: Final = "ACME"
 _ORDER_BYTES: Final = 50
+_BUSY_POLL_MS: Final = 100
 _TIMEOUT_S: Final = 600
 
 
 @contextmanager
-def _exchange(folder: Path, fsync: str) -> Iterator[dict[str, int]]:
+def _exchange(folder: Path, fsync: str, busy_poll_ms: int) -> Iterator[dict[str, int]]:
     """An exchange without flow of its own; gives its ports."""
     users = folder / "users.toml"
     secret = hash_password(PASSWORD)
@@ -46,6 +47,7 @@ def _exchange(folder: Path, fsync: str) -> Iterator[dict[str, int]]:
     command = [sys.executable, "-m", "deltabook", "exchange", "--dir", str(folder / "exchange"), "--agents", "none"]
     command += ["--instruments", _SYMBOL, "--port", "none", "--itch-port", "0", "--ouch-port", "0"]
     command += ["--users", str(users), "--fsync", fsync, "--status-interval", "0", "--exit-with-stdin"]
+    command += ["--busy-poll-ms", str(busy_poll_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None
@@ -66,7 +68,11 @@ def _load(job: Job) -> Result:
 
 
 def _run(job: Job, fsync: str) -> Result:
-    with tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder, _exchange(Path(folder), fsync) as ports:
+    busy_poll_ms = _BUSY_POLL_MS if job.polls else 0
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder,
+        _exchange(Path(folder), fsync, busy_poll_ms) as ports,
+    ):
         return _load(msgspec.structs.replace(job, ouch_port=ports["ouch"], itch_port=ports["itch"]))
 
 
@@ -78,8 +84,8 @@ def _rates(job: Job, fsync: str, runs: int) -> list[float]:
     return [result.orders / result.seconds for result in (_run(job, fsync) for _ in range(runs))]
 
 
-def _latencies(orders: int, listeners: int, fsync: str, runs: int) -> list[list[float]]:
-    job = Job(0, 0, [_USERS[0]], _SYMBOL, listeners, orders, in_flight_one=True)
+def _latencies(orders: int, fsync: str, runs: int, *, polls: bool) -> list[list[float]]:
+    job = Job(0, 0, [_USERS[0]], _SYMBOL, 16, orders, in_flight_one=True, polls=polls)
     return [_run(job, fsync).latencies_us for _ in range(runs)]
 
 
@@ -125,11 +131,15 @@ def measure_tcp(quick: bool) -> list[Record]:
     sent = [1_000 * r.feed_bytes / r.seconds / 1e6 for r in results]
     records.append(record("exchange.tcp.listeners_1000.mb_per_s", sent, "MB/s"))
     echoes = [_echo_us(pings) for _ in range(runs)]
-    for fsync, name in (("interval", "exchange.tcp"), ("always", "exchange.tcp.always")):
-        took = _latencies(pings, 16, fsync, runs)
+    for name, fsync, polls in (
+        ("exchange.tcp", "interval", True),
+        ("exchange.tcp.sleeping", "interval", False),
+        ("exchange.tcp.always", "always", False),
+    ):
+        took = _latencies(pings, fsync, runs, polls=polls)
         for percent in (50, 99):
             values, least = ([float(np.percentile(run, percent)) for run in runs_] for runs_ in (took, echoes))
-            records.append(record(f"{name}.p{percent}_us", values, "us", "an echo on the same reactor", least))
+            records.append(record(f"{name}.p{percent}_us", values, "us", "an echo on the same reactor, asleep", least))
     return records
 
 
