@@ -9,6 +9,7 @@
                                                   ▼
                  journal/  inputs (the truth), snapshots, streams ◀──▶ matching/  the market, pure
  logins/  users and passwords      config.py  settings      app.py  the process      clock.py  market time
+ faces.py  the ports               upkeep.py  snapshots, syncs                       wakefulness.py  busy polling
 ```
 
 Nothing is imported here: `exchange_server.matching` is the market alone, for whoever wants it in process, and
