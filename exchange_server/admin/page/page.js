@@ -140,7 +140,7 @@ function drawReplay(replay) {
   if (replay === null) return;
   const pace = replay.speed === null ? "as fast as possible" : `at ${replay.speed} × real time`;
   const state = replay.finished ? "ended" : replay.paused ? "paused" : replay.seeking ? "skipping ahead" : `playing ${pace}`;
-  write(at("replay-words"), `${replay.file} (${replay.symbol}): ${state}, record ${grouped.format(replay.position)}`);
+  write(at("replay-words"), `${replay.file.split("/").at(-1)} (${replay.symbol}): ${state}, record ${grouped.format(replay.position)}`);
 }
 
 // -- the state of the page ------------------------------------------------------------------------------------
