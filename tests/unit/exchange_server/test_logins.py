@@ -70,6 +70,22 @@ def test_passwords_that_no_login_carries_are_refused(password: str) -> None:
         HASH + "!",
         HASH + "$AAAA",
     ],
+    # Names of their own: the salt is another one in each process of the tests.
+    ids=[
+        "nothing",
+        "a password",
+        "half",
+        "a scheme",
+        "no cost",
+        "a great cost",
+        "a huge cost",
+        "a block",
+        "no threads",
+        "letters",
+        "short",
+        "a sign",
+        "a tail",
+    ],
 )
 def test_what_is_no_hash_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(ValueError, match="expected") as caught:
