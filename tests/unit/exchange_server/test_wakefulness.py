@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from twisted.internet.task import Clock
+from collections.abc import Callable
+from typing import Any
 
 from exchange_server.wakefulness import Wakefulness
 
@@ -12,33 +13,62 @@ class Requests:
         self.inputs = 7
 
 
-def sleeps_for_s(clock: Clock) -> float:
-    """How long a reactor would sleep now."""
-    times: list[float] = [call.getTime() for call in clock.getDelayedCalls()]  # type: ignore[misc]  # of Twisted's own
-    return min(times) - clock.seconds()
+class Call:
+    """A call that a reactor owes. (Twisted's own clock comes to no end of calls without delay.)"""
+
+    def __init__(self, delay_s: float, call: Callable[[], Any]) -> None:
+        self.delay_s = delay_s
+        self.call = call
+        self.is_owed = True
+
+    def active(self) -> bool:
+        return self.is_owed
+
+    def cancel(self) -> None:
+        self.is_owed = False
+
+
+class Reactor:
+    """A reactor that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.owed = Call(0, lambda: None)
+
+    def seconds(self) -> float:
+        return self.now_s
+
+    def callLater(self, delay: float, call: Callable[[], Any]) -> Call:
+        self.owed = Call(delay, call)
+        return self.owed
+
+    def turn(self, after_s: float) -> float:
+        """Do what is owed after a while; for how long the reactor sleeps then."""
+        self.now_s += after_s
+        self.owed.call()
+        return self.owed.delay_s
 
 
 def test_it_polls_while_requests_come_and_sleeps_afterwards() -> None:
-    clock, requests = Clock(), Requests()
-    wakefulness = Wakefulness(requests, clock, 0.005)
+    reactor, requests = Reactor(), Requests()
+    wakefulness = Wakefulness(requests, reactor, 0.005)
     wakefulness.start()
-    assert (wakefulness.is_awake, sleeps_for_s(clock)) == (False, 0.01)
+    assert (wakefulness.is_awake, reactor.owed.delay_s) == (False, 0.01)
+    assert reactor.turn(0.01) == 0.01
     requests.inputs += 1
-    clock.advance(0.01)
-    assert (wakefulness.is_awake, sleeps_for_s(clock)) == (True, 0)
-    clock.advance(0.004)
-    requests.inputs += 1
-    clock.advance(0)
-    clock.advance(0.004)
+    assert reactor.turn(0.01) == 0
     assert wakefulness.is_awake
-    clock.advance(0.002)
-    assert (wakefulness.is_awake, sleeps_for_s(clock)) == (False, 0.01)
+    requests.inputs += 1
+    assert reactor.turn(0.004) == 0
+    assert reactor.turn(0.004) == 0
+    assert reactor.turn(0.002) == 0.01
+    assert not wakefulness.is_awake
 
 
 def test_once_stopped_it_leaves_no_call_behind() -> None:
-    clock = Clock()
-    wakefulness = Wakefulness(Requests(), clock, 0.005)
+    reactor = Reactor()
+    wakefulness = Wakefulness(Requests(), reactor, 0.005)
     wakefulness.stop()
     wakefulness.start()
     wakefulness.stop()
-    assert clock.getDelayedCalls() == []
+    assert not reactor.owed.active()
