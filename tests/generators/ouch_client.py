@@ -5,12 +5,12 @@ Nothing here knows how the exchange writes or reads a message.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
-from nasdaq_protocols import ouch, soup
+from nasdaq_protocols import ouch
 from nasdaq_protocols.common import message as fields
+
+from tests.generators.soup_client import SoupClient
 
 __all__ = ["Message", "OuchClient", "enter_order"]
 
@@ -82,49 +82,24 @@ def enter_order(ref: int, side: str, quantity: int, price: int, symbol: str = "A
     return order
 
 
-class OuchClient:
-    """A user; counts what it is told over all its connections, and so knows where to go on."""
+class OuchClient(SoupClient):
+    """A user."""
 
     def __init__(self, name: str, password: str, deadline_s: float) -> None:
-        self.told: list[bytes] = []
+        super().__init__(name, password, deadline_s)
         self.messages: list[Any] = []
         """What was told, read by NASDAQ's package."""
-        self._login = name, password
-        self._deadline_s = deadline_s
-        self._session: Any = None
-        self._news = asyncio.Condition()
-        self._is_closed = False
 
-    async def connect(self, port: int, session: str = "") -> None:
-        """Log in at the message behind the last one."""
-        self._is_closed = False
-        self._session = await soup.connect_async(
-            ("127.0.0.1", port), *self._login, session, len(self.told) + 1,
-            on_msg_coro=self._on_message, on_close_coro=self._on_close,
-            client_heartbeat_interval=1, server_heartbeat_interval=3,
-        )  # fmt: skip
-
-    async def _on_message(self, packet: Any) -> None:
-        if isinstance(packet, soup.SequencedData):
-            self.told.append(packet.data)
-            length, message = Message.from_bytes(packet.data)
-            assert length == len(packet.data), f"expected {length} bytes, was {packet.data!r}"
-            self.messages.append(message)
-            async with self._news:
-                self._news.notify_all()
-
-    async def _on_close(self) -> None:
-        self._is_closed = True
-        async with self._news:
-            self._news.notify_all()
-
-    async def _wait(self, claim: Callable[[], bool]) -> None:
-        async with asyncio.timeout(self._deadline_s), self._news:
-            await self._news.wait_for(claim)
+    def take(self, message: bytes) -> None:
+        """One more message has been told."""
+        super().take(message)
+        length, read = Message.from_bytes(message)
+        assert length == len(message), f"expected {length} bytes, was {message!r}"
+        self.messages.append(read)
 
     def send(self, message: Any) -> None:
         """A request."""
-        self._session.send_unseq_data(message.to_bytes()[1])
+        self.session.send_unseq_data(message.to_bytes()[1])
 
     def count(self, letter: str) -> int:
         """Messages of a type so far."""
@@ -132,19 +107,4 @@ class OuchClient:
 
     async def hear(self, letter: str, count: int) -> None:
         """Wait until so many messages of a type have been told."""
-        await self._wait(lambda: self.count(letter) >= count or self._is_closed)
-        assert self.count(letter) >= count, "the connection ended before"
-
-    async def cut(self) -> None:
-        """Break the connection off, whatever is on its way."""
-        self._session._transport.abort()
-        await self.closed()
-
-    async def closed(self) -> None:
-        """Wait for the end of the connection."""
-        await self._wait(lambda: self._is_closed)
-
-    async def log_out(self) -> None:
-        """End the session."""
-        self._session.logout()
-        await self.closed()
+        await self.hear_until(lambda: self.count(letter) >= count)

@@ -9,14 +9,12 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import itch.parser
 import pytest
-from nasdaq_protocols import soup
 
 from deltabook.wire.glimpse import parse_snapshot_end
 from deltabook.wire.itch import frame
@@ -25,6 +23,7 @@ from deltabook.wire.soupbin import SEQUENCED, LoginRequest, PacketSplitter, enco
 from tests.generators.itch_book import ItchBook
 from tests.generators.itch_peers import PeerBook
 from tests.generators.mold_receiver import MoldReceiver
+from tests.generators.soup_client import SoupClient
 from tests.integration._processes import DEADLINE_S, Running, exchange
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
@@ -44,63 +43,15 @@ def itch_feed(port: int, until: int) -> list[bytes]:
     return told
 
 
-class Listener:
-    """NASDAQ's own client; counts what it is told, and so knows where to go on."""
+class Listener(SoupClient):
+    """NASDAQ's own client, told the feed."""
 
     def __init__(self) -> None:
-        self.told: list[bytes] = []
-        self._session: Any = None
-        self._news = asyncio.Condition()
-        self._is_closed = False
-
-    async def connect(self, port: int, session: str = "") -> None:
-        """Log in at the message behind the last one."""
-        self._is_closed = False
-        self._session = await soup.connect_async(
-            ("127.0.0.1", port),
-            "joe",
-            "secret",
-            session,
-            len(self.told) + 1,
-            on_msg_coro=self._on_message,
-            on_close_coro=self._on_close,
-            client_heartbeat_interval=1,
-            server_heartbeat_interval=3,
-        )
-
-    async def _on_message(self, message: Any) -> None:
-        if isinstance(message, soup.SequencedData):
-            self.told.append(message.data)
-            async with self._news:
-                self._news.notify_all()
-
-    async def _on_close(self) -> None:
-        self._is_closed = True
-        async with self._news:
-            self._news.notify_all()
-
-    async def _wait(self, claim: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE_S), self._news:
-            await self._news.wait_for(claim)
+        super().__init__("joe", "secret", DEADLINE_S)
 
     async def hear(self, until: int) -> None:
         """Wait until so many messages have been told."""
-        await self._wait(lambda: len(self.told) >= until or self._is_closed)
-        assert len(self.told) >= until, "the connection ended before"
-
-    async def cut(self) -> None:
-        """Break the connection off, whatever is on its way."""
-        self._session._transport.abort()
-        await self.closed()
-
-    async def closed(self) -> None:
-        """Wait for the end of the connection."""
-        await self._wait(lambda: self._is_closed)
-
-    async def close(self) -> None:
-        """Log out."""
-        self._session.logout()
-        await self.closed()
+        await self.hear_until(lambda: len(self.told) >= until)
 
 
 async def listen_through_everything(directory: Path) -> tuple[list[bytes], list[bytes]]:
@@ -129,7 +80,7 @@ async def listen_through_everything(directory: Path) -> tuple[list[bytes], list[
         newest = int(market.figures()["itch_sequence"])
         await listener.connect(port, session)
         await listener.hear(newest)
-        await listener.close()
+        await listener.log_out()
         return listener.told, await asyncio.to_thread(itch_feed, port, newest)
 
 
