@@ -8,16 +8,13 @@ from typing import Any
 import itch.parser
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deltabook.wire.attribution import LARGEST_BROKER
-from deltabook.wire.itch import MESSAGES, decode_message, encode_message, frame
+from deltabook.wire.itch import decode_message, frame
 from deltabook.wire.symbols import Instrument
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order, Side
 from exchange_server.matching.outputs import Imbalance, Now
-from exchange_server.nasdaq.itch import packets
 from exchange_server.nasdaq.itch.encoder import ItchEncoder
 from tests.generators.itch_book import messages_of
 
@@ -207,38 +204,6 @@ def test_a_parser_that_we_did_not_write_reads_each_message(kind: str) -> None:
     (theirs,) = itch.parser.MessageParser().parse_stream(b"".join(map(frame, messages)))
     assert theirs.to_bytes() == messages[0]
     assert (theirs.message_type, theirs.timestamp) == (kind[:1].encode(), OPEN)
-
-
-PACKERS = {
-    "A": packets.pack_add,
-    "F": packets.pack_attributed_add,
-    "E": packets.pack_executed,
-    "C": packets.pack_executed_at,
-    "X": packets.pack_reduced,
-    "D": packets.pack_deleted,
-    "U": packets.pack_replaced,
-    "P": packets.pack_traded,
-}
-
-
-@pytest.mark.parametrize("letter", PACKERS)
-@given(st.data())
-def test_packed_messages_are_the_encoded_ones(letter: str, data: st.DataObject) -> None:
-    """The fast way and the way that checks give the same bytes."""
-    locate, timestamp = data.draw(st.integers(0, 2**16 - 1)), data.draw(st.integers(0, 2**48 - 1))
-    named: dict[str, Any] = {"stock_locate": locate, "timestamp": timestamp}
-    values: list[Any] = []
-    for field in MESSAGES[letter].fields[3:]:
-        if field.kind == "alpha":
-            text = data.draw(st.text("QZ", min_size=field.width, max_size=field.width))
-            values.append(text.encode())
-            named[field.name] = text
-        else:
-            named[field.name] = data.draw(st.integers(0, (1 << 8 * field.width) - 1))
-            values.append(named[field.name])
-    message = encode_message(letter, **named)
-    head = (len(message) + 1).to_bytes(2, "big") + b"S" + letter.encode() + locate.to_bytes(2, "big")
-    assert PACKERS[letter](head, timestamp, *values) == head[:3] + message
 
 
 def test_the_heads_of_packets_say_length_kind_and_locate() -> None:
