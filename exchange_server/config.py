@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -31,6 +33,7 @@ DEFAULT_INSTRUMENTS: Final = (
 )
 
 _LIVE_IDS_ABOVE_RECORDED: Final = 10**17
+_BEGINNING_BYTES: Final = 64 * 1024
 _OUTLIER_FACTOR: Final = 10
 
 
@@ -201,12 +204,22 @@ def rules_of(config: ExchangeConfig) -> MarketRules:
         instruments=tuple(instruments),
         replay_symbols=replay.symbols if replay else (),
         replay_mode=replay.mode if replay else "as-orders",
+        replay_begins=_beginning(Path(replay.file)) if replay else "",
         outlier_factor=_OUTLIER_FACTOR if replay and replay.format == "bitstamp" else 0,
         first_order_id=_LIVE_IDS_ABOVE_RECORDED if recorded else 1,
         max_live_orders=config.max_live_orders,
         collar_bps=config.collar_bps,
         opens_with_auction=config.day.opening_s > 0,
     )
+
+
+def _beginning(path: Path) -> str:
+    """Of a recording, to know it again; nothing of one that cannot be read, which its loader says better."""
+    try:
+        with path.open("rb") as file:
+            return blake2b(file.read(_BEGINNING_BYTES), digest_size=8).hexdigest()
+    except OSError:
+        return ""
 
 
 def _check_symbol(symbol: str) -> None:

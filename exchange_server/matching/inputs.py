@@ -199,6 +199,8 @@ class MarketRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The symbols that a recording plays."""
     replay_mode: ReplayMode = "as-orders"
     """How."""
+    replay_begins: str = ""
+    """Hash of the beginning of the file that is played, empty for none: a session goes on with its own recording."""
     outlier_factor: int = 0
     """Drop recorded prices ≤ 0 or above this many times the mid; 0 drops none."""
     first_order_id: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,8 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
 from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError
+from exchange_server.journal import Journal
+from exchange_server.matching import MarketRules
 
 
 def replay(**settings: Any) -> ReplayConfig:
@@ -90,3 +93,19 @@ def test_the_feed_is_made_in_the_forms_that_somebody_may_ask_for() -> None:
     }
     for settings, wanted in forms.items():
         assert ExchangeConfig(directory="d", **dict(settings)).forms == wanted
+
+
+def test_a_session_goes_on_with_its_own_recording(tmp_path: Path) -> None:
+    def rules(name: str) -> MarketRules:
+        return rules_of(ExchangeConfig(directory="d", replay=replay(file=str(tmp_path / name))))
+
+    (tmp_path / "one").write_bytes(b"1,2,B,3,4\n" * 9)
+    (tmp_path / "copy").write_bytes(b"1,2,B,3,4\n" * 9)
+    (tmp_path / "other").write_bytes(b"1,2,S,3,4\n" * 9)
+    assert rules("one") == rules("copy") != rules("other")
+    assert rules("missing").replay_begins == ""
+    Journal(tmp_path / "journal", rules("one"), lambda: "S").close()
+    with pytest.raises(
+        ExchangeConfigurationError, match=r"replay_begins \w{16}\), was .*replay_begins \w{16}; another"
+    ):
+        Journal(tmp_path / "journal", rules("other"), lambda: "S")
