@@ -280,6 +280,7 @@ class FuzzFloor:
         answer = line.take()
         assert answer[2:4] == b"SQ", f"expected an answer to a query, was {answer[:40]!r}"
         self._heard["ouch"] += answer
+        self.clock.advance(0)  # an order may expire at the query's time, and its end is told in the next turn
         for name, (_, each) in self._well.items():
             assert not each.disconnecting, f"the {name} connection that behaves was closed: {bytes(each.sent[-200:])!r}"
             self._heard[name] += each.take()
