@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final
 
 from deltabook.wire import ouch5, ouch42, text
@@ -103,17 +104,17 @@ class OuchTrader(SoupReader):
         self.unanswered.pop(ref, None)
         self._next_ref = max(self._next_ref, ref + 1)
 
+    @abstractmethod
     def enter(self, side: str, quantity: int, ticks: int, symbol: str, *, immediate: bool, hidden: bool) -> None:
         """A new order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cancel(self, ref: int, quantity: int) -> None:
         """What may still execute in all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def replace(self, ref: int, quantity: int, ticks: int) -> None:
         """Another order in its place."""
-        raise NotImplementedError
 
 
 class Ouch5Trader(OuchTrader):
