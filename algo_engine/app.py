@@ -31,7 +31,7 @@ from algo_engine.risk import RiskGate
 from algo_engine.trades import FileSpool, write_trades
 from deltabook.wire.process import InputEnd, Reporter
 
-__all__ = ["AlgoConfig", "AlgoProcess", "run"]
+__all__ = ["AlgoConfig", "AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
 _POLL_S: Final = 0.02
@@ -225,7 +225,7 @@ def parse_address(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def run(config: AlgoConfig) -> None:
+def run_process(config: AlgoConfig) -> None:
     """Run until a signal, the end of standard input or a failure; raises what it failed with."""
     from twisted.internet import reactor as installed
 

@@ -96,7 +96,7 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     def algo(ports: Ports) -> list[str]:
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
         ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
-        return _deltabook("algo", *STRATEGIES, *ends, *_COMMON)
+        return _deltabook("algo", "run", *STRATEGIES, *ends, *_COMMON)
 
     # Strategies first, so that they can take their orders back; the runtime last, so that it sees the feed's end.
     return [Stage("exchange", exchange, 2), Stage("runtime", runtime, 3), Stage("algo", algo, 1)]

@@ -58,7 +58,7 @@ def algo(tmp_path: Path, results: FakeResults, port: int, *more: str) -> Process
     strategy.write_text(BUSY)
     parameters = [part for parameter in FREE for part in ("--param", parameter)]
     where = ["--results", results.address, "--orders", f"127.0.0.1:{port}", "--dir", str(tmp_path / "algo")]
-    return Process("algo", str(strategy), *where, *parameters, "--status-interval", "0.05", *more)
+    return Process("algo", "run", str(strategy), *where, *parameters, "--status-interval", "0.05", *more)
 
 
 def live(told: list[Response]) -> dict[int, int]:

@@ -63,7 +63,7 @@ class Loop:
         where = ["--results", f"127.0.0.1:{self.engine.ready().ports['http']}", "--orders", f"127.0.0.1:{self.port}"]
         parameters = [part for name, value in EAGER.items() for part in ("--param", f"{name}={value}")]
         held = ["--dir", str(self.directory / "algo"), "--status-interval", "0.05"]
-        return Running("algo", *BROKERS.values(), *where, *held, *parameters)
+        return Running("algo", "run", *BROKERS.values(), *where, *held, *parameters)
 
     def kill_exchange(self) -> None:
         """SIGKILL, and another one on the same journal and port."""

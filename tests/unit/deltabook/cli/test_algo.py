@@ -1,4 +1,4 @@
-"""``deltabook algo`` says in one line which of its options is wrong, before anything is started."""
+"""``deltabook algo run`` says in one line which of its options is wrong, before anything is started."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltabook.cli import main
 @pytest.mark.parametrize("given", ["http://here", "here", "127.0.0.1:", "127.0.0.1:0", ":1"])
 def test_an_address_that_is_none_is_named_with_its_option(tmp_path: Path, option: str, given: str) -> None:
     options = {"--results": "127.0.0.1:1", "--orders": "127.0.0.1:1", "--dir": str(tmp_path / "algo"), option: given}
-    done = CliRunner().invoke(main, ["algo", "sobi", *(word for pair in options.items() for word in pair)])
+    done = CliRunner().invoke(main, ["algo", "run", "sobi", *(word for pair in options.items() for word in pair)])
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"expected HOST:PORT for {option}, was {given!r}" in done.stderr
     assert done.stderr.count("\n") == 1
