@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from twisted.logger import Logger
 
 from algo_engine.clocks import Clock
+from algo_engine.contents import ViewChange
 from algo_engine.errors import StrategiesFailed
 from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
 from algo_engine.quotes import QUOTE_VIEW, Quotes
-from deltabook.wire.results import Frame
+from deltabook.wire.results import Frame, FrameHeader
 
 __all__ = ["Engine"]
 
@@ -53,7 +55,15 @@ class Engine:
         if header.kind == "error":
             self._view_ended(header.view, header.reason)
             return
-        change = self._mirror.apply(frame)
+        self._changed(self._mirror.apply(frame))
+
+    def rows(
+        self, header: FrameHeader, columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
+    ) -> None:
+        """A frame whose rows were never anything but tuples: for views that are kept in this process."""
+        self._changed(self._mirror.enter(header, columns, rows, weights))
+
+    def _changed(self, change: ViewChange | None) -> None:
         if change is not None:
             self.view_changes += 1
             self._freshen(change.view)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from algo_engine.contents import Row, ViewChange, ViewContents
-from deltabook.wire.results import WEIGHT, Frame
+from deltabook.wire.results import WEIGHT, Frame, FrameHeader
 
 __all__ = ["ViewMirror"]
 
@@ -27,20 +28,29 @@ class ViewMirror:
 
     def apply(self, frame: Frame) -> ViewChange | None:
         """Enter a frame; None where it changes nothing (heartbeats, changes before the first snapshot)."""
-        header = frame.header
-        if header.kind not in ("snapshot", "changes") or frame.rows is None:
+        if frame.header.kind not in ("snapshot", "changes") or frame.rows is None:
             return None
-        is_snapshot = header.kind == "snapshot"
         columns = tuple(name for name in frame.rows.column_names if name != WEIGHT)
+        return self.enter(frame.header, columns, *_cells(frame.rows, columns), _scales(frame.rows.schema))
+
+    def enter(
+        self,
+        header: FrameHeader,
+        columns: tuple[str, ...],
+        rows: list[tuple[Any, ...]],
+        weights: list[int],
+        scales: Mapping[str, int] | None = None,
+    ) -> ViewChange | None:
+        """What a frame carries, as tuples; None as in `apply`."""
+        is_snapshot = header.kind == "snapshot"
         contents = self._views.get(header.view)
         if contents is None or (is_snapshot and contents.columns != columns):
             if not is_snapshot:
                 return None
-            contents = self._views[header.view] = ViewContents(header.view, columns, _scales(frame.rows.schema))
+            contents = self._views[header.view] = ViewContents(header.view, columns, scales)
         version = header.step or header.to_epoch
         if not is_snapshot and version <= (contents.step if header.step else contents.epoch):
             return None
-        rows, weights = _cells(frame.rows, contents.columns)
         if is_snapshot:
             contents.clear()
         contents.apply(rows, weights)
@@ -54,6 +64,10 @@ class ViewMirror:
             removed=_repeated(contents, rows, weights, -1),
             time_ns=header.time_ns,
         )
+
+    def forget(self, view: str) -> None:
+        """A view that is not followed any more."""
+        self._views.pop(view, None)
 
 
 def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], list[int]]:
