@@ -23,7 +23,8 @@ from deltabook.wire.results import FrameHeader
 from queries import query_path
 from runtime.compiler import NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
-from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.config import LiveConfig
+from runtime.service.live import LiveRuntime
 from runtime.service.pace import quicken
 from runtime.service.subscription import Listener
 

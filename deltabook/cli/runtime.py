@@ -20,8 +20,9 @@ from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
+from runtime.service.config import LiveConfig
 from runtime.service.feeds import FeedProtocol
-from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.live import LiveRuntime
 from runtime.service.pace import quicken
 from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.config import SparkConfig

@@ -7,14 +7,11 @@ the Spark lane there is no Spark to be waited for.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
@@ -23,68 +20,36 @@ from twisted.python.failure import Failure
 
 from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, Program, decode_program, lane_program
 from runtime.engine.express import Update
-from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import EpochWriter, Ingest, IngestListener
 from runtime.engine.statistics import Statistics
-from runtime.epochs import Cut, Footer, ResultLog
-from runtime.relations import Retention
+from runtime.epochs import Footer, ResultLog
 from runtime.service import fullresults
 from runtime.service.catalogue import Catalogue, begin_catalogue
+from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
-from runtime.service.feeds import FeedProtocol, begin_feed, columns_read, make_adaptor, make_source
+from runtime.service.feed import FEED, FEED_ID, Feed
+from runtime.service.feeds import begin_feed
 from runtime.service.http import results_site
 from runtime.service.hub import Freshness, Hub
 from runtime.service.lag import Lags
+from runtime.service.listening import ResultsPort
 from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
-from runtime.service.upkeep import Upkeep, UpkeepConfig
-from runtime.sources import Gate, Position
+from runtime.service.upkeep import Upkeep
+from runtime.service.watch import Watch
 from runtime.spark.checkpoint import committed_epoch
-from runtime.spark.config import SparkConfig
 
 if TYPE_CHECKING:
     from runtime.spark.lane import Published
 
-__all__ = ["LiveConfig", "LiveRuntime"]
+__all__ = ["LiveRuntime"]
 
-_ORIGIN: Final = 0
-_NAME: Final = "feed"
 _BEHIND_EPOCHS: Final = 32
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
-
-
-class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a live runtime runs."""
-
-    directory: Path
-    """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
-    feed: tuple[str, int]
-    """Host and port of the exchange's feed."""
-    protocol: FeedProtocol = FeedProtocol()
-    """What that feed looks like."""
-    interface: str = "127.0.0.1"
-    """Where results are served."""
-    http_port: int = 0
-    """Port of the results service, 0 for any."""
-    epoch_ms: int = 100
-    """Close an epoch so often, if there is anything in it."""
-    mode: Literal["sql", "dbtoaster"] = "sql"
-    """What SUM of nothing is."""
-    ingest: IngestConfig = IngestConfig()
-    """Sizes of the ingest."""
-    retention: Retention = Retention()
-    """How long trades stay in TRADES."""
-    spark: SparkConfig = SparkConfig()
-    """The Spark lane."""
-    runs_spark: bool | None = None
-    """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
-    upkeep: UpkeepConfig = UpkeepConfig()
-    """When snapshots are taken, what is kept and how large the run directory may be."""
-    most_views: int = 100
-    """Views that the catalogue may have."""
 
 
 class LiveRuntime(IngestListener):
@@ -103,7 +68,7 @@ class LiveRuntime(IngestListener):
         self._freshness, self._lags = Freshness(_STALE_SECONDS), Lags(_STALE_SECONDS)
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
-            self._check_port()
+            self._port = ResultsPort(reactor, config)
             with ExitStack() as undone:
                 self._lock = DirectoryLock(config.directory)
                 undone.callback(self._lock.release)
@@ -127,14 +92,8 @@ class LiveRuntime(IngestListener):
             put_full=lambda: fullresults.put_full(self._results, begun_with),
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
         )
-        cut = self._writer.recovered.cuts.get(_NAME, Cut("", 0, 0)) if self._writer.recovered else Cut("", 0, 0)
-        self._source = make_source(config.protocol, reactor, config.feed, _ORIGIN)
-        self._adaptor = make_adaptor(config.protocol, self._writer.space, _NAME, config.retention, cut)
-        start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
-        wanted, defer = columns_read(self._adaptor), reactor.callFromThread
-        self._gate = Gate(self._source, lambda raw: self._lags.arrived(raw.offset, reactor.seconds()))
-        self._origin = Origin(_ORIGIN, _NAME, self._gate, self._adaptor, start, pushdown=wanted, defer=defer)
-        origins, kept = {_ORIGIN: self._origin}, {"express": pipeline}
+        self._feed = Feed(reactor, config, self._writer, self._lags)
+        origins, kept = {FEED_ID: self._feed.origin}, {"express": pipeline}
         statistics = Statistics()
         self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=statistics)
         engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
@@ -150,12 +109,13 @@ class LiveRuntime(IngestListener):
             prepare=self._express.prepare,
         )
         self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
+        self._watch = Watch(
+            config, self.hub, self._feed, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
+        )
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
-        self._port: Any = None
-        self._sealed = self._writer.epoch
         self._rate = Rate()
         self._stopping = False
         self._ingesting = False
@@ -211,8 +171,7 @@ class LiveRuntime(IngestListener):
         for loop in (self._barriers, self._beats):
             if loop.running:
                 loop.stop()
-        if self._port is not None:
-            self._port.stopListening()
+        self._port.close()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
@@ -229,11 +188,11 @@ class LiveRuntime(IngestListener):
 
     def figures(self) -> dict[str, int | float | str | None]:
         """Figures of the moment, for status lines."""
-        counters, now_s = self._adaptor.counters(), self._reactor.seconds()
+        counters, now_s = self._feed.counters(), self._reactor.seconds()
         has_express = any(view.lane == "express" for view in self.hub.views)
         waited_s = self._freshness.waited_s(self.hub.version, now_s) if self._runs_spark else None
         return {
-            "feed_sequence": self._origin.cut().sequence,
+            "feed_sequence": self._feed.origin.cut().sequence,
             "epoch": self._sealed,
             "published_epoch": min(self.hub.epoch(lane) for lane in self._lanes),
             "express_epoch": self.hub.epoch("express"),
@@ -249,10 +208,10 @@ class LiveRuntime(IngestListener):
             "live_orders": counters["live_orders"],
             "unknown_orders": counters["unknown_orders"],
             "backlog": self._ingest.backlog,
-            "nulled_values": self._origin.counters().nulled,
+            "nulled_values": self._feed.origin.counters().nulled,
             "waiting_bytes": self._ingest.waiting_bytes,
             "disk_bytes": self._upkeep.used_bytes if self._upkeep else 0,
-            "paused": int(self._gate.is_shut),
+            "paused": int(self._feed.gate.is_shut),
             "upkeep_failed": self._upkeep.failed if self._upkeep else None,
             "upkeep_failures": self._upkeep.failures if self._upkeep else 0,
         }
@@ -296,51 +255,24 @@ class LiveRuntime(IngestListener):
 
     # On the reactor's thread
 
-    def _check_port(self) -> None:
-        """Raise `ServiceError` for a port that is taken before anything is begun, and Spark started, which takes long.
-
-        Not with the reactor, which would give the port back only once it runs.
-        """
-        if self._config.http_port:
-            where = self._config.interface
-            try:
-                family = socket.AF_INET6 if ":" in where else socket.AF_INET
-                socket.create_server((where, self._config.http_port), family=family).close()
-            except OSError as error:
-                raise ServiceError(f"expected a free port, was {where}:{self._config.http_port}: {error}") from None
-
     def _serve(self) -> int:
         if self._stopping:
             raise ServiceError("stopped while it was starting")
-        self._port = self._reactor.listenTCP(
-            self._config.http_port,
-            results_site(self.hub, self.status, Control(self.hub, self.catalogue), self._metrics),
-            interface=self._config.interface,
-        )
+        site = results_site(self.hub, self.status, Control(self.hub, self.catalogue), self._metrics)
+        port = self._port.open(site)
         for lane in self._lanes:
             self.catalogue.published(self.hub.epoch(lane), lane)
         self._beats.start(_HEARTBEAT_SECONDS, now=False)
         self._barriers.start(self._config.epoch_ms / 1000, now=False)
         self._ingesting = True
         self._ingest.start()
-        port: int = self._port.getHost().port
         return port
 
     def beat(self) -> None:
-        """Subscribers hear nothing of a lane while the feed is lost or Spark lags: its views are not the market."""
+        """Say that the service lives, to those whose views are fresh."""
         if self._upkeep is not None:
             self._upkeep.tick()
-        version = self.hub.version if self._runs_spark else self._sealed
-        is_spark_fresh = self._freshness.is_fresh(version, self._reactor.seconds())
-        stale = self._lanes if not self._source.is_connected else () if is_spark_fresh else ("spark",)
-        if self.hub.held != frozenset(stale):
-            if stale:
-                lanes = " and ".join(stale)
-                self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
-            else:
-                self._log.info("views are fresh again")
-            self.hub.hold(stale)
-        self.hub.heartbeat()
+        self._watch.beat(self._reactor.seconds())
 
     def _request_barrier(self) -> None:
         """While Spark is behind, epochs grow instead of piling up."""
@@ -348,20 +280,7 @@ class LiveRuntime(IngestListener):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
-        """The run directory has reached its limit, or there is room again."""
-        limit = self._config.upkeep.limit_megabytes
-        used = self._upkeep.used_bytes // 1_000_000 if self._upkeep else 0
-        if is_full:
-            self._gate.shut()
-            self._log.warn(
-                "the feed is paused: {directory} holds {used} MB, the limit is {limit} (--disk-limit-megabytes)",
-                directory=self._config.directory,
-                used=used,
-                limit=limit,
-            )
-        else:
-            self._gate.let_in()
-            self._log.info("the feed goes on: {used} MB of {limit}", used=used, limit=limit)
+        self._watch.full(is_full, self._upkeep.used_bytes // 1_000_000 if self._upkeep else 0)
 
     def _published(self, published: Published) -> None:
         self.hub.publish(published.footer, published.changes, published.failed, published.program)
@@ -373,8 +292,8 @@ class LiveRuntime(IngestListener):
     def _updated(self, update: Update) -> None:
         self.hub.publish_express(update)
         self.catalogue.published(update.epoch, "express")
-        if update.views is None and _NAME in update.cuts:
-            self._lags.stepped(update.cuts[_NAME].offset, self._reactor.seconds())
+        if update.views is None and FEED in update.cuts:
+            self._lags.stepped(update.cuts[FEED].offset, self._reactor.seconds())
         for view, reason in update.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 

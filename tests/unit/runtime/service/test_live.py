@@ -17,8 +17,9 @@ from runtime.engine.express import Update
 from runtime.engine.ingest import OriginCounters
 from runtime.epochs import Cut, Footer
 from runtime.formats import RawBuffer
+from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
-from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.live import LiveRuntime
 from runtime.service.metrics import EngineFigures
 from runtime.service.subscription import Listener
 from runtime.sources import Position
@@ -116,8 +117,8 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     reactor.advance(2.0)
     assert lags() == (2000.0, None), "epoch 1, begun with the directory, waits for Spark"
     sink: Any = Taking()
-    runtime._gate.open(sink, Position("S1", 1, 0, 0))
-    assert runtime._gate.offer(RawBuffer(0, 1, b"12345", 0))
+    runtime._feed.gate.open(sink, Position("S1", 1, 0, 0))
+    assert runtime._feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
     reactor.advance(0.5)
     runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}, views=["fast"]))
     assert lags()[1] is None, "one of its views only"

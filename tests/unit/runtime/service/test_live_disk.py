@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.service.live import LiveConfig, LiveRuntime
+from runtime.service.config import LiveConfig
+from runtime.service.live import LiveRuntime
 from runtime.service.upkeep import UpkeepConfig
 from tests.unit.runtime.service.test_live import VIEWS, Reactor, Source
 

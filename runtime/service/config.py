@@ -1,0 +1,47 @@
+"""What a live runtime is configured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runtime.engine.ingest import IngestConfig
+from runtime.relations import Retention
+from runtime.service.feeds import FeedProtocol
+from runtime.service.upkeep import UpkeepConfig
+from runtime.spark.config import SparkConfig
+
+__all__ = ["LiveConfig"]
+
+
+class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a live runtime runs."""
+
+    directory: Path
+    """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
+    feed: tuple[str, int]
+    """Host and port of the exchange's feed."""
+    protocol: FeedProtocol = FeedProtocol()
+    """What that feed looks like."""
+    interface: str = "127.0.0.1"
+    """Where results are served."""
+    http_port: int = 0
+    """Port of the results service, 0 for any."""
+    epoch_ms: int = 100
+    """Close an epoch so often, if there is anything in it."""
+    mode: Literal["sql", "dbtoaster"] = "sql"
+    """What SUM of nothing is."""
+    ingest: IngestConfig = IngestConfig()
+    """Sizes of the ingest."""
+    retention: Retention = Retention()
+    """How long trades stay in TRADES."""
+    spark: SparkConfig = SparkConfig()
+    """The Spark lane."""
+    runs_spark: bool | None = None
+    """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
+    upkeep: UpkeepConfig = UpkeepConfig()
+    """When snapshots are taken, what is kept and how large the run directory may be."""
+    most_views: int = 100
+    """Views that the catalogue may have."""

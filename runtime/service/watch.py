@@ -1,0 +1,68 @@
+"""What watches a running runtime: whether its views are the market, and whether the feed may go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from runtime.compiler import Lane
+from runtime.service.config import LiveConfig
+from runtime.service.feed import Feed
+from runtime.service.hub import Freshness, Hub
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Holds back lanes that are stale, and pauses the feed while the disk is full. On the reactor's thread."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        hub: Hub,
+        feed: Feed,
+        freshness: Freshness,
+        *,
+        lanes: tuple[Lane, ...],
+        sealed: Callable[[], int],
+    ) -> None:
+        """``lanes`` are those that run, ``sealed`` says the newest epoch."""
+        self._config = config
+        self._hub = hub
+        self._feed = feed
+        self._freshness = freshness
+        self._lanes = lanes
+        self._sealed = sealed
+
+    def beat(self, now_s: float) -> None:
+        """Subscribers hear nothing of a lane while the feed is lost or Spark lags: its views are not the market."""
+        hub = self._hub
+        version = hub.version if "spark" in self._lanes else self._sealed()
+        is_spark_fresh = self._freshness.is_fresh(version, now_s)
+        stale = self._lanes if not self._feed.is_connected else () if is_spark_fresh else ("spark",)
+        if hub.held != frozenset(stale):
+            if stale:
+                lanes = " and ".join(stale)
+                self._log.warn("views of {lanes} are stale: nobody hears of them until they are fresh", lanes=lanes)
+            else:
+                self._log.info("views are fresh again")
+            hub.hold(stale)
+        hub.heartbeat()
+
+    def full(self, is_full: bool, used_megabytes: int) -> None:
+        """The run directory has reached its limit, or there is room again."""
+        limit = self._config.upkeep.limit_megabytes
+        if is_full:
+            self._feed.gate.shut()
+            self._log.warn(
+                "the feed is paused: {directory} holds {used} MB, the limit is {limit} (--disk-limit-megabytes)",
+                directory=self._config.directory,
+                used=used_megabytes,
+                limit=limit,
+            )
+        else:
+            self._feed.gate.let_in()
+            self._log.info("the feed goes on: {used} MB of {limit}", used=used_megabytes, limit=limit)
