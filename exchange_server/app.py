@@ -15,23 +15,23 @@ import msgspec
 from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire import admin as wire
+from deltabook.wire.access import Access, read_token
+from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 from exchange_server.admin import (
-    Access,
     Changes,
     Durations,
     ExchangeMetrics,
     JournalFigures,
     Reports,
     admin_site,
-    read_token,
     timed,
 )
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
 from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
 from exchange_server.day import Day
-from exchange_server.errors import ExchangeError
+from exchange_server.errors import ExchangeConfigurationError, ExchangeError
 from exchange_server.exchange import Exchange
 from exchange_server.faces import Faces
 from exchange_server.journal import Journal
@@ -62,6 +62,14 @@ def _loader(replay: ReplayConfig) -> Loader:
     return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day)
 
 
+def _token(path: str) -> str:
+    """What a file holds, nothing if there is no path; raises `ExchangeConfigurationError`."""
+    try:
+        return read_token(path) if path else ""
+    except AccessError as error:
+        raise ExchangeConfigurationError(str(error)) from None
+
+
 class App:
     """Journal, exchange, faces, flow, day and upkeep of one configuration, on one reactor."""
 
@@ -72,7 +80,7 @@ class App:
         self._reason = ""
         self._fsyncs = Durations()
         rules = rules_of(config)
-        token = read_token(config.admin_token_file) if config.admin_token_file else ""
+        token = _token(config.admin_token_file)
         journal = Journal(
             Path(config.directory),
             rules,

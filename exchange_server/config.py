@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from deltabook.wire.access import is_loopback
 from deltabook.wire.symbols import Instrument
-from exchange_server.admin.access import is_loopback
 from exchange_server.agents import AgentSettings
 from exchange_server.day import DaySchedule
 from exchange_server.errors import ExchangeConfigurationError

@@ -1,7 +1,11 @@
 """What can go wrong on a wire."""
 
-__all__ = ["WireError"]
+__all__ = ["AccessError", "WireError"]
 
 
 class WireError(ValueError):
     """Bytes do not follow the protocol; the message says what was expected and what was there."""
+
+
+class AccessError(ValueError):
+    """A port cannot be opened as it was asked for: it would be open to strangers, or its token or key is none."""

@@ -1,7 +1,7 @@
 """The admin port: what an operator looks at and changes, what a monitor is told, and a page that shows the market.
 
 ```
- HTTP ──▶ http.py ──access.py──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
+ HTTP ──▶ http.py ──────────┬──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
                             ├──▶ metrics.py   /metrics (durations.py: of fsyncs)
                             ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
@@ -12,7 +12,6 @@ Every change of the market is a request in its journal, with a time of its own; 
 more however large the market is.
 """
 
-from exchange_server.admin.access import Access, is_loopback, read_token
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.durations import Durations, timed
 from exchange_server.admin.http import MOST_BODY_BYTES, admin_site
@@ -22,7 +21,6 @@ from exchange_server.admin.reports import MOST_HASHED, Connection, Face, Playing
 __all__ = [
     "MOST_BODY_BYTES",
     "MOST_HASHED",
-    "Access",
     "Changes",
     "Connection",
     "Durations",
@@ -32,7 +30,5 @@ __all__ = [
     "Playing",
     "Reports",
     "admin_site",
-    "is_loopback",
-    "read_token",
     "timed",
 ]

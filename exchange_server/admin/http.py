@@ -17,7 +17,7 @@ from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
 from deltabook.wire import admin, live
-from exchange_server.admin.access import Access
+from deltabook.wire.access import Access
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics

@@ -1,0 +1,166 @@
+# mypy: disable-error-code="no-untyped-call"
+# Twisted is typed in part only.
+"""Who may use a port: programs on this machine, or whoever knows the token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from deltabook.wire.errors import AccessError
+
+__all__ = ["Access", "PortSecurity", "is_loopback", "read_token"]
+
+_LEAST_TOKEN: Final = 16
+_LONGEST_TOKEN: Final = 1_000
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own, also one of IPv4 in IPv6."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def read_token(path: str) -> str:
+    """The token that a file holds; raises `AccessError`."""
+    try:
+        token = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
+        raise AccessError(f"expected a token in {path}, was {reason}") from None
+    if not (_LEAST_TOKEN <= len(token) <= _LONGEST_TOKEN and token.isprintable() and " " not in token):
+        raise AccessError(
+            f"expected a token of {_LEAST_TOKEN} to {_LONGEST_TOKEN} characters without blanks in {path}, "
+            f"was one of {len(token)}"
+        )
+    return token
+
+
+def _without_port(asked: str) -> str:
+    """The host of ``HOST``, ``HOST:PORT`` or ``[ADDRESS]:PORT``."""
+    if asked.startswith("["):
+        return asked[1:].partition("]")[0]
+    return asked.partition(":")[0]
+
+
+class Access:
+    """Decides about requests."""
+
+    def __init__(self, token: str = "", origins: Collection[str] = ()) -> None:
+        """Without a token everybody on this machine is let in, and nobody else; with one whoever says it.
+
+        ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``.
+        """
+        self._expected = f"Bearer {token}".encode("ascii") if token else b""
+        self._origins = frozenset(origins)
+
+    def is_page(self, origin: str | None) -> bool:
+        """Whether a request comes from a page that may use the port."""
+        return origin in self._origins
+
+    def refusal(
+        self, host: str, authorization: str | None, origin: str | None, asked: str | None = None
+    ) -> tuple[int, str] | None:
+        """Why a request from an address is refused, with the HTTP status; None if it is not.
+
+        ``origin`` is what a browser says of a page that changes something or is not this port's: only those that are
+        known may. ``asked`` is the name and port by which the client knows this one: a page of somebody whose name
+        leads to this machine may look at the answers, so that without a token only names of this machine will do.
+        """
+        if origin is not None and origin not in self._origins:
+            return 403, f"expected a program, was a page of {origin[:80]}"
+        if self._expected:
+            said = (authorization or "").encode("utf-8", "surrogateescape")
+            return (
+                None if hmac.compare_digest(said, self._expected) else (401, "expected the token, was another or none")
+            )
+        if not is_loopback(host):
+            return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
+        if asked is not None and not is_loopback(_without_port(asked)):
+            return 403, f"expected a request to localhost or a loopback address, was one to {asked[:80]}"
+        return None
+
+
+class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a port is kept from strangers. Paths are empty for none."""
+
+    token_file: str = ""
+    """File with the token that the port asks for."""
+    tls_cert: str = ""
+    """PEM file with the port's certificate, and behind it those that lead to its authority."""
+    tls_key: str = ""
+    """PEM file with the certificate's private key."""
+    origins: tuple[str, ...] = ()
+    """Of pages of other ports that may use this one."""
+
+    def check(self, interface: str) -> None:
+        """Raise `AccessError` for a port that would be open to strangers, or whose files are not what they should be.
+
+        A token without TLS would be shown to everybody on the way, so that both are asked for.
+        """
+        if bool(self.tls_cert) != bool(self.tls_key):
+            missing, given = ("key", "certificate") if self.tls_cert else ("certificate", "key")
+            raise AccessError(f"expected a TLS certificate and its key, was a {given} without a {missing}")
+        if not is_loopback(interface):
+            if not self.token_file:
+                raise AccessError(f"expected a token for a port that is not on loopback, was none at {interface}")
+            if not self.tls_cert:
+                raise AccessError(f"expected TLS for a port that is not on loopback, was no certificate at {interface}")
+        self.access()
+        if self.tls_cert:
+            self._context_factory()
+
+    def access(self) -> Access:
+        """Who is let in; raises `AccessError`."""
+        return Access(read_token(self.token_file) if self.token_file else "", self.origins)
+
+    def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
+        """Open the port for a factory, with TLS if there is a key; raises `AccessError` and what the reactor does."""
+        self.check(interface)
+        if not self.tls_cert:
+            return reactor.listenTCP(port, site, interface=interface)
+        return reactor.listenSSL(port, site, self._context_factory(), interface=interface)
+
+    def _context_factory(self) -> Any:
+        """TLS 1.2 or newer; the key belongs to the certificate; raises `AccessError`."""
+        # Who needs no TLS need not load OpenSSL.
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from OpenSSL import SSL
+        from twisted.internet.ssl import ContextFactory
+
+        context = SSL.Context(SSL.TLS_METHOD)
+        context.set_min_proto_version(SSL.TLS1_2_VERSION)
+        context.set_options(SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
+        try:
+            Path(self.tls_cert).read_bytes()  # of a file that is not there OpenSSL says less
+            private: Any = load_pem_private_key(Path(self.tls_key).read_bytes(), None)
+            context.use_certificate_chain_file(self.tls_cert)
+            context.use_privatekey(private)
+            context.check_privatekey()
+        except OSError as error:
+            raise AccessError(f"expected a readable file, was {error.filename}: {error.strerror}") from None
+        except (SSL.Error, ValueError, TypeError) as error:  # TypeError: the key has a password
+            raise AccessError(
+                f"expected a certificate in {self.tls_cert} and its key without a password in {self.tls_key}, "
+                f"was {_reason(error)}"
+            ) from None
+        factory: Any = ContextFactory()
+        factory.getContext = lambda: context
+        return factory
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong: the last of a list of OpenSSL's, or the first sentence."""
+    said = error.args[0] if error.args else ""
+    if isinstance(said, list):
+        return str(said[-1][-1]) if said else "not PEM"
+    return str(said).partition(".")[0]
