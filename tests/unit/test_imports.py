@@ -16,6 +16,7 @@ RUNTIME_RANKS = {
     "spark": 2,
     "relations": 1,
     "sources": 1,
+    "tuples": 1,
     "views": 1,
     "compiler": 0,
     "epochs": 0,

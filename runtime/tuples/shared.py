@@ -1,0 +1,212 @@
+"""Case B: one queue for all queries, and a position in it for each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Final, TypeVar
+
+from runtime.tuples.errors import OverrunError, QueueEmptyError, QueueFullError, UnknownQueryError
+from runtime.tuples.queue import AtLimit, TupleQueue, one
+
+__all__ = ["SharedQueue"]
+
+T = TypeVar("T")
+
+_GONE: Final[Any] = None
+_TIDY: Final = 64
+"""Empty places at the front are given back when there are so many of them, and they are half of all."""
+
+
+class SharedQueue(TupleQueue[T]):
+    """One copy of the items: an item is gone when the last query that needs it has taken it, left or been overrun.
+
+    Beside every item stands how many queries get it next, so the first item that is still needed is found in steps that
+    pass each item once: `add`, `get` and `leave` take amortised constant time however many queries there are. Only an
+    overrun looks at all of them, to find out whose it is.
+    """
+
+    def __init__(self, capacity: int, *, at_limit: AtLimit, size: Callable[[T], int] = one) -> None:
+        super().__init__(capacity, at_limit=at_limit, size=size)
+        self._lock = threading.Lock()
+        self._joined: dict[Hashable, None] = {}
+        self._at: dict[Hashable, int] = {}
+        """Query → position; of those that have no overrun to hear of."""
+        self._lost_from: dict[Hashable, int] = {}
+        """Query that has been overrun → the first item that it missed."""
+        self._items: list[T] = []
+        """Those from number ``_base`` on; the ones before ``_first`` are gone already."""
+        self._next: list[int] = [0]
+        """How many queries get each of the items next, and behind the last: how many wait for one to come."""
+        self._base = 0
+        self._first = 0
+        """The first item that a query needs; the end if none does."""
+        self._held = 0
+        """The sizes of the items from there on."""
+
+    @property
+    def end(self) -> int:
+        with self._lock:
+            return self._end()
+
+    @property
+    def queries(self) -> tuple[Hashable, ...]:
+        with self._lock:
+            return tuple(self._joined)
+
+    def join(self, query: Hashable) -> None:
+        with self._lock:
+            if query in self._joined:
+                raise ValueError(f"expected a query that has not joined, was {query!r}")
+            self._joined[query] = None
+            self._to_end(query)
+
+    def leave(self, query: Hashable) -> None:
+        with self._lock:
+            self._away(query)
+            del self._joined[query]
+
+    def add(self, item: T) -> None:
+        size = self._size(item)
+        room = self._capacity - size
+        with self._lock:
+            if self._held > room and self._at:
+                if self._at_limit == "refuse":
+                    raise QueueFullError(
+                        f"expected room for an item of size {size}, was a capacity of {self._capacity} of which "
+                        f"{self._held} wait for the slowest query"
+                    )
+                self._overrun(room)
+            self._items.append(item)
+            self._next.append(0)
+            self._held += size
+            self._forget()
+
+    def get(self, query: Hashable) -> T:
+        with self._lock:
+            number = self._number(query)
+            item = self._items[number - self._base]
+            self._take(query, number, number + 1)
+            return item
+
+    def peek(self, query: Hashable) -> T:
+        with self._lock:
+            return self._items[self._number(query) - self._base]
+
+    def get_all(self, query: Hashable, most: int | None = None) -> list[T]:
+        with self._lock:
+            number, end = self._told(query), self._end()
+            if most is not None:
+                end = min(end, number + most)
+            found = self._items[number - self._base : end - self._base]
+            self._take(query, number, end)
+            return found
+
+    def is_empty(self, query: Hashable) -> bool:
+        with self._lock:
+            self._known(query)
+            return self._at.get(query) == self._end()
+
+    def is_overrun(self, query: Hashable) -> bool:
+        with self._lock:
+            self._known(query)
+            return query in self._lost_from
+
+    def position(self, query: Hashable) -> int:
+        with self._lock:
+            self._known(query)
+            return self._at.get(query, self._end())
+
+    def kept(self) -> int:
+        with self._lock:
+            return self._end() - self._first
+
+    def skip(self, query: Hashable) -> None:
+        with self._lock:
+            self._away(query)
+            self._to_end(query)
+
+    def _end(self) -> int:
+        return self._base + len(self._items)
+
+    def _known(self, query: Hashable) -> None:
+        if query not in self._joined:
+            raise UnknownQueryError(f"expected a query that has joined, was {query!r}")
+
+    def _told(self, query: Hashable) -> int:
+        """The query's position, when it has missed nothing that it has not heard of."""
+        self._known(query)
+        lost_from = self._lost_from.pop(query, None)
+        if lost_from is not None:
+            self._to_end(query)
+            raise OverrunError(self._end() - lost_from)
+        return self._at[query]
+
+    def _number(self, query: Hashable) -> int:
+        """The query's position, when an item is there."""
+        number = self._told(query)
+        if number == self._end():
+            raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
+        return number
+
+    def _to_end(self, query: Hashable) -> None:
+        self._at[query] = self._end()
+        self._next[-1] += 1
+
+    def _away(self, query: Hashable) -> None:
+        """Keep nothing for the query."""
+        self._known(query)
+        if self._lost_from.pop(query, None) is None:
+            self._next[self._at.pop(query) - self._base] -= 1
+            self._forget()
+
+    def _take(self, query: Hashable, number: int, after: int) -> None:
+        self._next[number - self._base] -= 1
+        self._next[after - self._base] += 1
+        self._at[query] = after
+        if number == self._first:
+            self._forget()
+
+    def _overrun(self, room: int) -> None:
+        """Give up what waits for the queries for which more than `room` waits."""
+        place, held = self._first - self._base, self._held
+        while place < len(self._items) and held > room:
+            held -= self._size(self._items[place])
+            self._next[place] = 0
+            place += 1
+        if held > room:  # The item alone is too much, so it is for those too for which nothing waits.
+            self._next[place] = 0
+            place += 1
+        for query, number in list(self._at.items()):
+            if number < self._base + place:
+                self._lost_from[query] = number
+                del self._at[query]
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the items at the front that no query needs any more."""
+        items, waiting = self._items, self._next
+        place = self._first - self._base
+        while place < len(items) and not waiting[place]:
+            self._held -= self._size(items[place])
+            items[place] = _GONE
+            place += 1
+        self._first = self._base + place
+        if place == len(items) or (place >= _TIDY and 2 * place >= len(items)):
+            del items[:place], waiting[:place]
+            self._base = self._first
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._next) == len(self._items) + 1
+        assert self._base <= self._first <= self._end()
+        kept = self._items[self._first - self._base :]
+        assert self._held == sum(map(self._size, kept))
+        assert self._held <= self._capacity
+        assert set(self._joined) == set(self._at) | set(self._lost_from)
+        assert not set(self._at) & set(self._lost_from)
+        counts = [0] * len(self._next)
+        for number in self._at.values():
+            counts[number - self._base] += 1
+        assert counts == self._next
+        assert self._first == min(self._at.values(), default=self._end())
