@@ -29,7 +29,7 @@ from exchange_server.admin import (
 )
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
-from exchange_server.config import ExchangeConfig, ReplayConfig, rules_of
+from exchange_server.config import ExchangeConfig, ReplayConfig, agent_instruments, rules_of
 from exchange_server.day import Day
 from exchange_server.errors import ExchangeConfigurationError, ExchangeError
 from exchange_server.exchange import Exchange
@@ -135,11 +135,11 @@ class App:
         self._day = Day(exchange, reactor, config.day, self.fail)
         self._wakefulness = Wakefulness(exchange, reactor, config.busy_poll_ms / 1_000)
         self._flows: list[AgentFlow | Player] = []
-        if config.agents and config.instruments:
+        if traded := agent_instruments(config):
             self._flows.append(
                 AgentFlow(
                     exchange,
-                    config.instruments,
+                    traded,
                     reactor,
                     settings=config.agent_settings,
                     seed=config.seed,

@@ -24,7 +24,7 @@ from exchange_server.process import ReactorName
 from exchange_server.replay import SCALES, RecordingFormat
 from exchange_server.text import Limits as TextLimits
 
-__all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "rules_of"]
+__all__ = ["DEFAULT_INSTRUMENTS", "ExchangeConfig", "ReplayConfig", "agent_instruments", "rules_of"]
 
 DEFAULT_INSTRUMENTS: Final = (
     Instrument("ACME", "0.01", "1", 10_000),
@@ -112,6 +112,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """What is traded, beside the symbols of the replay."""
     agents: bool = True
     """Background agents trade the instruments."""
+    agent_symbols: tuple[str, ...] = ()
+    """Those of the instruments that they trade; empty: all."""
     agent_settings: AgentSettings = AgentSettings()
     """What they do."""
     seed: int = 1
@@ -180,6 +182,18 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         has_itch = self.itch_port is not None or self.glimpse_port is not None or bool(self.mold_to)
         wanted: dict[FeedForm, bool] = {"text": self.port is not None, "itch": has_itch}
         return tuple(form for form, is_wanted in wanted.items() if is_wanted)
+
+
+def agent_instruments(config: ExchangeConfig) -> tuple[Instrument, ...]:
+    """What agents trade; raises `ExchangeConfigurationError` for a symbol that there is not."""
+    if not config.agents:
+        return ()
+    known = {instrument.symbol: instrument for instrument in config.instruments}
+    if missing := [symbol for symbol in config.agent_symbols if symbol not in known]:
+        raise ExchangeConfigurationError(
+            f"expected symbols of the agents out of {', '.join(sorted(known))}, was {', '.join(missing)}"
+        )
+    return tuple(known[symbol] for symbol in config.agent_symbols) or config.instruments
 
 
 def rules_of(config: ExchangeConfig) -> MarketRules:

@@ -58,6 +58,16 @@ def _instruments(agents: str, instruments: str | None, *, plays: bool) -> tuple[
     return () if plays and agents == _NONE else DEFAULT_INSTRUMENTS
 
 
+def _agent_symbols(agents: str) -> tuple[str, ...]:
+    """Those of the file of --agents; none for all that is traded."""
+    if agents in {_NONE, _DEFAULT}:
+        return ()
+    listed = cast(
+        "tuple[Instrument, ...]", _read(agents, tuple[Instrument, ...], "a JSON file of instruments for --agents")
+    )
+    return tuple(instrument.symbol for instrument in listed)
+
+
 def _agent_settings(style: str) -> AgentSettings:
     from exchange_server.agents import PRESETS, AgentSettings
 
@@ -201,6 +211,7 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     settings["limits"] = _limits(limits)
     settings["agent_settings"] = _agent_settings(agent_style)
     settings["instruments"] = _instruments(agents, instruments, plays=plays)
+    settings["agent_symbols"] = _agent_symbols(agents)
     settings["replay"] = replay if plays else None
     settings["day"] = {field: settings.pop(option) for option, field in _DAY.items()}
     run_exchange(msgspec.convert(settings, ExchangeConfig))

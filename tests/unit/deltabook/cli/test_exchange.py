@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from deltabook.cli import main
 from exchange_server.agents import PRESETS
-from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig
+from exchange_server.config import DEFAULT_INSTRUMENTS, ExchangeConfig, agent_instruments
+from exchange_server.errors import ExchangeConfigurationError
 from exchange_server.nasdaq.itch import ItchLimits
 
 Invoke = Callable[..., ExchangeConfig]
@@ -107,6 +108,18 @@ def test_what_is_traded_is_named_or_in_a_file(told: Invoke, tmp_path: Path) -> N
     for flag in ("--instruments", "--agents"):
         config = told("--dir", "d", flag, str(tmp_path / "i.json"))
         assert (config.instruments[0].symbol, config.instruments[0].tick_size, config.agents) == ("BTC", "0.5", True)
+
+
+def test_agents_trade_the_symbols_of_their_file_and_no_other_instrument(told: Invoke, tmp_path: Path) -> None:
+    file = tmp_path / "agents.json"
+    file.write_text('[{"symbol": "A"}, {"symbol": "B"}]')
+    config = told("--dir", "d", "--instruments", "A,B,C", "--agents", str(file))
+    assert [i.symbol for i in agent_instruments(config)] == ["A", "B"]
+    assert [i.symbol for i in agent_instruments(told("--dir", "d", "--instruments", "A,C"))] == ["A", "C"]
+    assert agent_instruments(told("--dir", "d", "--agents", "none")) == ()
+    config = told("--dir", "d", "--instruments", "A,C", "--agents", str(file))
+    with pytest.raises(ExchangeConfigurationError, match="expected symbols of the agents out of A, C, was B"):
+        agent_instruments(config)
 
 
 def test_a_replay_has_its_symbols_and_no_agents_unless_they_are_asked_for(told: Invoke, tmp_path: Path) -> None:

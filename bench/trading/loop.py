@@ -1,0 +1,57 @@
+"""Processes of the loop as the demo starts them, for a measurement."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from deltabook.demo.child import Child
+
+__all__ = ["deltabook", "running", "until_ready"]
+
+_READY_S: Final = 300.0
+_STOP_S: Final = 30.0
+_LOOK_S: Final = 0.02
+
+
+def deltabook(*arguments: str) -> list[str]:
+    """The command line of a part that ends with its starter."""
+    return [sys.executable, "-m", "deltabook", *arguments, "--exit-with-stdin", "--status-interval", "0"]
+
+
+@contextmanager
+def running(role: str, command: list[str], folder: Path) -> Iterator[Child]:
+    """A part from its ready line to its end."""
+    child = Child(role, command, folder / f"{role}.log", {**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        until_ready(child)
+        yield child
+        child.terminate()
+        _wait(child, lambda: child.exit_code is not None, _STOP_S, "to end")
+    finally:
+        child.close()
+
+
+def until_ready(child: Child) -> dict[str, int]:
+    """Its ports, once it serves; raises `RuntimeError` if it does not."""
+    _wait(child, lambda: child.ready is not None, _READY_S, "to be ready")
+    assert child.ready is not None
+    return child.ready.ports
+
+
+def _wait(child: Child, done: object, limit_s: float, what: str) -> None:
+    deadline = time.monotonic() + limit_s
+    assert callable(done)
+    while not done():
+        child.read()
+        if done():
+            return
+        if child.exit_code is not None or time.monotonic() > deadline:
+            lines = "\n".join(child.log_lines())
+            raise RuntimeError(f"expected {child.role} {what}, was {child.reason()}\n{lines}")
+        time.sleep(_LOOK_S)

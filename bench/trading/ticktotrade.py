@@ -1,0 +1,164 @@
+"""Tick to trade: from a message on the feed until the order that answers it is executed, in the running loop.
+
+The loop is the demo's: agents, an ITCH feed into the runtime, its views in their lanes, two strategies that trade. A
+third answers bids for a symbol that nobody else trades (`bench.trading.probe`). This process bids for it again and
+again, and listens to the text feed: what is timed is from the arrival of the bid's message to the arrival of the one of
+its execution. The way of the bid to the exchange is left out, the matching of the answer (some 0.1 ms) is inside. The
+pauses between bids are drawn from a seed, so that they do not fall into step with the epochs.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.report import Record, record
+from bench.trading.loop import deltabook, running
+from deltabook.demo.plan import VIEWS
+from deltabook.wire.symbols import Instrument
+from deltabook.wire.text import (
+    InteractiveLogin,
+    PassiveLogin,
+    Request,
+    encode_login,
+    encode_request,
+    parse_feed_message,
+)
+from queries import query_path
+
+__all__ = ["Bids", "lane_options", "measure_tick_to_trade"]
+
+_SYMBOL: Final = "PROBE"
+_AGENTS: Final = ("ALFA", "BETA", "GAMA")
+_BROKER: Final = 77
+_PRICE_TICKS: Final = 10_000
+_VOLUME_LOTS: Final = 10
+_ANSWER_S: Final = 30.0
+_PROBE: Final = Path(__file__).parent / "probe.py"
+
+
+class Bids:
+    """Bids one after another, each when the one before was executed, and how long that took."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        """``port`` is the exchange's text port."""
+        self._random = random.Random(seed)
+        self._orders = socket.create_connection(("127.0.0.1", port), _ANSWER_S)
+        self._orders.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._orders.sendall(encode_login(InteractiveLogin(_BROKER)))
+        self._answers = self._orders.makefile("rb")
+        self._answers.readline()
+        feed = socket.create_connection(("127.0.0.1", port), _ANSWER_S)
+        feed.sendall(encode_login(PassiveLogin()))
+        self._feed = feed
+        self._lines = self._feed_lines(feed)
+        next(self._lines)
+        self._sent = 0
+
+    def latencies_ms(self, count: int, most_pause_s: float) -> list[float]:
+        """So many times; raises `RuntimeError` when nobody answers."""
+        return [self._bid(self._random.uniform(0.2, 1.0) * most_pause_s) for _ in range(count)]
+
+    def close(self) -> None:
+        """Leave."""
+        self._orders.close()
+        self._feed.close()
+
+    def _bid(self, pause_s: float) -> float:
+        self._pause(pause_s)
+        self._sent += 1
+        request = Request(self._sent, 0, _BROKER, "B", _VOLUME_LOTS, _PRICE_TICKS + self._sent % 50, _SYMBOL)
+        self._orders.sendall(encode_request(request))
+        bid_at, order_id = 0.0, 0
+        deadline = time.monotonic() + _ANSWER_S
+        for line, now_s in self._lines:
+            if line.endswith(_SYMBOL.encode()):
+                message = parse_feed_message(line)
+                if message.action == "B" and message.broker_id == _BROKER:
+                    bid_at, order_id = now_s, message.order_id
+                elif message.action in ("E", "F") and message.order_id == order_id:
+                    return (now_s - bid_at) * 1000
+            if now_s > deadline:
+                break
+        raise RuntimeError(f"expected an answer to a bid within {_ANSWER_S:g} s, was none")
+
+    def _pause(self, seconds: float) -> None:
+        """Read the feed meanwhile, as an exchange cuts off who does not."""
+        until = time.monotonic() + seconds
+        for _, now_s in self._lines:
+            if now_s >= until:
+                return
+
+    @staticmethod
+    def _feed_lines(feed: socket.socket) -> Iterator[tuple[bytes, float]]:
+        held = b""
+        while data := feed.recv(1 << 18):
+            now_s = time.monotonic()
+            *lines, held = (held + data).split(b"\n")
+            for line in lines:
+                yield line, now_s
+        raise RuntimeError("expected the exchange to go on, was the end of its feed")
+
+
+def measure_tick_to_trade(quick: bool) -> list[Record]:
+    """``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``: medians over runs of the percentiles of each."""
+    runs, count, pause_s = (1, 20, 0.05) if quick else (3, 400, 0.1)
+    found: list[Record] = []
+    for lane in ("express", "spark"):
+        p50, p99 = [], []
+        for run in range(runs):
+            latencies = sorted(_run(lane, count, pause_s, seed=run))
+            p50.append(latencies[len(latencies) // 2])
+            p99.append(latencies[min(len(latencies) - 1, len(latencies) * 99 // 100)])
+        where = f"{count} bids a run, the demo's flow, views and strategies"
+        found.append(record(f"trading.tick_to_trade.{lane}.p50_ms", p50, "ms", where))
+        found.append(record(f"trading.tick_to_trade.{lane}.p99_ms", p99, "ms", where))
+    return found
+
+
+def lane_options(lane: str) -> list[str]:
+    """The demo's views with the touch in this lane; the others stay in Spark's, as there."""
+    express = ["best_quote"] if lane == "express" else []
+    files = {view: str(query_path(view)) for view in VIEWS}
+    spark = ",".join(path for view, path in files.items() if view not in express)
+    return ["--views", spark, *(["--express", ",".join(files[view] for view in express)] if express else [])]
+
+
+def _run(lane: str, count: int, pause_s: float, seed: int) -> list[float]:
+    with tempfile.TemporaryDirectory(prefix="bench-trading-") as place, ExitStack() as ends:
+        folder = Path(place)
+        agents = [Instrument(symbol) for symbol in _AGENTS]
+        for name, listed in (("agents", agents), ("instruments", [*agents, Instrument(_SYMBOL)])):
+            (folder / f"{name}.json").write_bytes(msgspec.json.encode(listed))
+        start = ["--start-on", "1", "--start-on-brokers", "3", "--itch-port", "0", "--port", "0"]
+        flow = ["--agents", str(folder / "agents.json"), "--instruments", str(folder / "instruments.json")]
+        command = deltabook("exchange", "run", "--dir", str(folder / "exchange"), *start, *flow)
+        exchange = ends.enter_context(running("exchange", command, folder))
+        assert exchange.ready is not None
+        ports = exchange.ready.ports
+        feed = ["--feed", f"127.0.0.1:{ports['itch']}", "--feed-protocol", "itch", "--feed-tick", "0.01"]
+        day = datetime.now(UTC).strftime("%Y-%m-%d")
+        where = ["--feed-day", day, "--dir", str(folder / "runtime"), "--http-port", "0"]
+        runtime = ends.enter_context(
+            running("runtime", deltabook("runtime", *feed, *where, *lane_options(lane)), folder)
+        )
+        assert runtime.ready is not None
+        results, orders = f"127.0.0.1:{runtime.ready.ports['http']}", f"127.0.0.1:{ports['text']}"
+        limits = ["--param", "probe.risk.max_position_lots=1000000000", "--param", "probe.risk.orders_per_s=1000"]
+        strategies = ["sobi", "market_maker", str(_PROBE)]
+        others = [f"--param={name}.symbols={','.join(_AGENTS)}" for name in strategies[:2]]
+        ends_of = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
+        ends.enter_context(running("algo", deltabook("algo", "run", *strategies, *ends_of, *limits, *others), folder))
+        bids = Bids(ports["text"], seed)
+        ends.callback(bids.close)
+        bids.latencies_ms(max(5, count // 20), pause_s)  # warm
+        return bids.latencies_ms(count, pause_s)
