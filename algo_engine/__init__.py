@@ -7,7 +7,7 @@ runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents)
 exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
                                                  ├─▶ journal (records)     written before anything is sent
                                                  ├─▶ blotter (order)       every own order through its life
-                                                 ├─▶ portfolio             position and profit in integers
+                                                 ├─▶ portfolio (fees)      position, profit and fees in integers
                                                  └─▶ trades                the list of own trades
 engine starts, feeds and stops the hosts; app puts all of it on a reactor; loader finds strategies and reads their
 parameters; backoff holds how patient the links are; timers are a host's; clocks types what it needs of a reactor.
@@ -22,6 +22,7 @@ from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
 from algo_engine.strategy import Context, NoParameters, Strategy
+from deltabook.wire.options import OrderOptions
 
 __all__ = [
     "AlgoError",
@@ -30,6 +31,7 @@ __all__ = [
     "NoParameters",
     "Order",
     "OrderEvent",
+    "OrderOptions",
     "OrderStatus",
     "ProfitAndLoss",
     "Quote",

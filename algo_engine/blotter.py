@@ -17,11 +17,20 @@ from collections.abc import Iterable
 from algo_engine.errors import StreamGap
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
+from deltabook.wire.options import PLAIN, parse_options
 
 __all__ = ["Blotter"]
 
 _REMEMBERED_LIMIT = 1024
 """So many ended orders can still be looked up."""
+_DAY_NS = 86_400 * 1_000_000_000
+
+
+_REFUSED = {
+    "D": EventKind.CANCEL_REFUSED,
+    "U": EventKind.REPLACE_REFUSED,
+    "X": EventKind.REDUCE_REFUSED,
+}
 
 
 class Blotter:
@@ -35,6 +44,10 @@ class Blotter:
         self.fills = 0
         self.filled_orders = 0
         self.sent = 0
+        self.rejected = 0
+        self.refused = 0
+        """By our own limits, since the start: they are in no journal."""
+        self._day = self._sent_on_day = 0
         self.unmatched = 0
         """Messages of the private stream that fit no order; stays 0 with an exchange that keeps the contract."""
         self._open: dict[int, Order] = {}
@@ -50,6 +63,25 @@ class Blotter:
     def open_orders(self) -> list[Order]:
         """All orders that may still trade, oldest first."""
         return list(self._open.values())
+
+    def ended_orders(self) -> list[Order]:
+        """The last orders that ended, oldest first."""
+        return list(self._ended.values())
+
+    def sent_on_day(self, now_ns: int) -> int:
+        """Requests to buy, sell or replace on the UTC day of this moment."""
+        return self._sent_on_day if now_ns // _DAY_NS == self._day else 0
+
+    def refuse(self, order: Order) -> None:
+        """Remember an order that our own limits did not let pass; its number is used."""
+        self.last_client_id = order.client_id
+        self.refused += 1
+        self._remember(order)
+
+    def replacements(self) -> list[tuple[Order, Intent]]:
+        """Orders that are being replaced, with what was asked for."""
+        found = [(self._open.get(i.target), i) for i in self._pending.values() if i.action == "U"]
+        return [(order, intent) for order, intent in found if order is not None]
 
     def pending(self) -> Iterable[Intent]:
         """Requests without an answer, oldest first."""
@@ -71,6 +103,9 @@ class Blotter:
             fills=self.fills,
             filled_orders=self.filled_orders,
             sent=self.sent,
+            rejected=self.rejected,
+            day=self._day,
+            sent_on_day=self._sent_on_day,
         )
 
     def apply(self, record: Record) -> list[OrderEvent]:
@@ -96,13 +131,14 @@ class Blotter:
         for client_id in self._pending:
             order = self._open.get(client_id)
             if order is not None and order.status is OrderStatus.NEW:
-                self._open[client_id] = order.ended(OrderStatus.UNKNOWN)
+                self._open[client_id] = order.ended(OrderStatus.UNKNOWN, "connection lost")
                 events.append(OrderEvent(EventKind.UNKNOWN, self._open[client_id], reason="connection lost"))
         return events
 
     def _restore(self, state: Checkpoint) -> None:
         self.session, self.sequence, self.last_client_id = state.session, state.sequence, state.last_client_id
         self.fills, self.filled_orders, self.sent = state.fills, state.filled_orders, state.sent
+        self.rejected, self._day, self._sent_on_day = state.rejected, state.day, state.sent_on_day
         self._open = {order.client_id: order for order in state.orders}
         self._by_order_id = {order.order_id: order.client_id for order in state.orders if order.order_id}
         self._pending = {intent.client_id: intent for intent in state.pending}
@@ -110,10 +146,21 @@ class Blotter:
     def _intent(self, intent: Intent) -> list[OrderEvent]:
         self.last_client_id = max(self.last_client_id, intent.client_id)
         self._pending[intent.client_id] = intent
+        if intent.action in ("B", "S", "U"):
+            day = intent.time_ns // _DAY_NS
+            self._sent_on_day = self._sent_on_day + 1 if day == self._day else 1
+            self._day = day
         if intent.action not in ("B", "S"):
             return []
         self.sent += 1
-        order = Order(intent.client_id, intent.symbol, Side(intent.action), intent.volume_lots, intent.price_ticks)
+        order = Order(
+            client_id=intent.client_id,
+            symbol=intent.symbol,
+            side=Side(intent.action),
+            volume_lots=intent.volume_lots,
+            price_ticks=intent.price_ticks,
+            options=parse_options(intent.options, b"") if intent.options else PLAIN,
+        )
         self._open[order.client_id] = order
         return [OrderEvent(EventKind.SUBMITTED, order)]
 
@@ -142,7 +189,9 @@ class Blotter:
             return []
         if told.action in ("E", "F"):
             return self._executed(order, told)
-        # What an iceberg displays, and that a stop was reached, changes nothing that is kept here.
+        if told.action == "T":
+            return [OrderEvent(EventKind.TRIGGERED, order, told.time_ns, sequence=told.sequence)]
+        # What an iceberg displays changes nothing that is kept here.
         return self._taken_away(order, told) if told.action in ("X", "D") else []
 
     def _accepted(self, told: Told) -> list[OrderEvent]:
@@ -162,7 +211,8 @@ class Blotter:
         return [OrderEvent(kind, order, told.time_ns, sequence=told.sequence)]
 
     def _replaced(self, told: Told) -> list[OrderEvent]:
-        """Another connection of this broker replaced an order: it is ours under another number."""
+        """An order has another in its place: ours under another number, also where we have not asked for it."""
+        asked = self._pending.pop(told.client_id, None)
         client_id = self._by_order_id.pop(int(told.detail), None) if told.detail.isdigit() else None
         if client_id is None:
             self.unmatched += 1
@@ -170,7 +220,8 @@ class Blotter:
         after = self._open[client_id].replaced(told.order_id, told.volume_lots, told.price_ticks)
         self._by_order_id[told.order_id] = client_id
         self._keep(after)
-        return [OrderEvent(EventKind.RECONCILED, after, told.time_ns, sequence=told.sequence)]
+        kind = EventKind.RECONCILED if asked is None else EventKind.REPLACED
+        return [OrderEvent(kind, after, told.time_ns, sequence=told.sequence)]
 
     def _executed(self, order: Order, told: Told) -> list[OrderEvent]:
         after = order.executed(told.volume_lots, last=told.action == "F")
@@ -178,18 +229,23 @@ class Blotter:
         self.filled_orders += after.status is OrderStatus.FILLED
         self._keep(after)
         kind = EventKind.FILLED if after.status is OrderStatus.FILLED else EventKind.PARTIALLY_FILLED
-        return [OrderEvent(kind, after, told.time_ns, told.volume_lots, told.price_ticks, told.detail, told.sequence)]
+        lots, price_ticks, liquidity = told.volume_lots, told.price_ticks, told.detail
+        return [OrderEvent(kind, after, told.time_ns, lots, price_ticks, liquidity, told.sequence, told.fee)]
 
     def _taken_away(self, order: Order, told: Told) -> list[OrderEvent]:
         if told.action == "X":
-            self._pending.pop(told.client_id, None)
-            after, kind = order.reduced(told.volume_lots), EventKind.REDUCED
+            asked = self._pending.pop(told.client_id, None)
+            # A replacement at the same price with fewer lots is carried out as a reduction.
+            kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
+            after = order.reduced(told.volume_lots)
         else:
             self._forget_changes(order.client_id)
-            after, kind = order.cancelled(), EventKind.CANCELLED
+            after, kind = order.cancelled(told.detail), EventKind.CANCELLED
         self._keep(after)
         if after.status is OrderStatus.CANCELLED:
             kind = EventKind.CANCELLED
+        elif after.status is OrderStatus.EXPIRED:
+            kind = EventKind.EXPIRED
         return [OrderEvent(kind, after, told.time_ns, told.volume_lots, reason=told.detail, sequence=told.sequence)]
 
     def _refused(self, told: Told) -> list[OrderEvent]:
@@ -219,15 +275,15 @@ class Blotter:
             order = self._open.get(intent.client_id)
             if order is None or order.order_id:
                 return []
-            after = order.ended(status)
+            after = order.ended(status, reason)
             self._keep(after)
+            self.rejected += status is OrderStatus.REJECTED
             kind = EventKind.REJECTED if status is OrderStatus.REJECTED else EventKind.NEVER_SENT
             return [OrderEvent(kind, after, time_ns, reason=reason, sequence=sequence)]
         target = self.order(intent.target)
         if target is None:
             return []
-        kind = EventKind.CANCEL_REFUSED if intent.action == "D" else EventKind.REDUCE_REFUSED
-        return [OrderEvent(kind, target, time_ns, reason=reason, sequence=sequence)]
+        return [OrderEvent(_REFUSED[intent.action], target, time_ns, reason=reason, sequence=sequence)]
 
     def _forget_changes(self, client_id: int) -> None:
         # A reduction by all that remains is answered as a cancellation, without the reduction's own number.
@@ -241,6 +297,9 @@ class Blotter:
             return
         self._open.pop(order.client_id, None)
         self._by_order_id.pop(order.order_id, None)
+        self._remember(order)
+
+    def _remember(self, order: Order) -> None:
         self._ended[order.client_id] = order
         self._ended_ids.append(order.client_id)
         if len(self._ended_ids) > _REMEMBERED_LIMIT:

@@ -26,6 +26,7 @@ import msgspec
 from algo_engine.blotter import Blotter
 from algo_engine.clocks import Clock
 from algo_engine.errors import LoginRefused
+from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
 from algo_engine.portfolio import Portfolio
@@ -33,6 +34,7 @@ from algo_engine.quotes import Quotes
 from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
 from algo_engine.risk import RiskGate
 from algo_engine.trades import TradeSpool
+from deltabook.wire.options import PLAIN, OrderOptions, encode_options, parse_options
 from deltabook.wire.text import Accepted, InteractiveLogin, Request, Response, encode_request
 
 __all__ = ["Desk"]
@@ -57,6 +59,7 @@ class Desk:
         clock: Clock,
         listener: Callable[[OrderEvent], None],
         on_failure: Callable[[Exception], None],
+        fees: FeeSchedule = FREE,
         compact_bytes: int = COMPACT_BYTES,
     ) -> None:
         self.broker_id = broker_id
@@ -67,7 +70,7 @@ class Desk:
         """While not empty, new orders are refused for this reason."""
         self.on_synchronised: Callable[[], None] = lambda: None
         self._journal, self._spool, self._clock = journal, spool, clock
-        self._listener, self._on_failure = listener, on_failure
+        self._listener, self._on_failure, self._fees = listener, on_failure, fees
         self._compact_bytes = self._compact_at_bytes = compact_bytes
         self._blotter = Blotter(broker_id)
         self.portfolio = Portfolio()
@@ -77,7 +80,8 @@ class Desk:
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
-        self._kill_reason = ""
+        self.kill_reason = ""
+        """Why the kill switch was thrown, empty while it was not."""
         self._recover()
 
     # Asked by the strategy.
@@ -92,17 +96,48 @@ class Desk:
         """Whether the exchange's word on every order is known and requests can be sent."""
         return self._is_synchronised
 
-    def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int) -> int:
+    def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int, options: OrderOptions = PLAIN) -> int:
         """Send an order (price 0 is a market order); returns our number of it. What becomes of it comes as events."""
-        client_id = self._blotter.last_client_id + 1
-        reason = self._objection(side, symbol, volume_lots, price_ticks)
+        order = Order(self._blotter.last_client_id + 1, symbol, side, volume_lots, price_ticks, options=options)
+        reason = self._objection(order)
         if reason:
-            self._blotter.last_client_id = client_id
-            order = Order(client_id, symbol, side, volume_lots, price_ticks, OrderStatus.REFUSED)
+            order = order.ended(OrderStatus.REFUSED, reason)
+            self._blotter.refuse(order)
             self._listener(OrderEvent(EventKind.REFUSED, order, reason=reason))
         else:
-            self._request(Intent(client_id, str(side), volume_lots, price_ticks, symbol))
-        return client_id
+            words = "" if options is PLAIN else encode_options(options)
+            self._request(
+                Intent(
+                    order.client_id,
+                    str(side),
+                    volume_lots,
+                    price_ticks,
+                    symbol,
+                    options=words,
+                    time_ns=self.gate.now_ns(),
+                )
+            )
+        return order.client_id
+
+    def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
+        """Ask for so many open lots at this price in place of what an order still has open."""
+        order = self._blotter.order(client_id)
+        if order is None:
+            return
+        wanted = msgspec.structs.replace(order, volume_lots=volume_lots, price_ticks=price_ticks)
+        if not (order.is_open and order.order_id):
+            reason = f"order: expected one in the book, was {order.status}"
+        elif client_id in self._unwanted or any(i.target == client_id for _, i in self._blotter.replacements()):
+            reason = "order: expected no cancellation or replacement of it on its way, was one"
+        else:
+            reason = self._objection(wanted, is_new=False)
+        if reason:
+            self._listener(OrderEvent(EventKind.REPLACE_REFUSED, order, reason=reason))
+            return
+        number, now_ns = self._blotter.last_client_id + 1, self.gate.now_ns()
+        self._request(
+            Intent(number, "U", volume_lots, price_ticks, order.symbol, order.order_id, client_id, time_ns=now_ns)
+        )
 
     def cancel(self, client_id: int) -> None:
         """Take an order out of the market as soon as the exchange can be told; one that has ended is left alone."""
@@ -133,7 +168,7 @@ class Desk:
     def kill(self, reason: str) -> None:
         """Cancel everything and refuse all new orders until the process is started again."""
         if not self.is_killed:
-            self.is_killed, self._kill_reason = True, reason
+            self.is_killed, self.kill_reason = True, reason
         self.cancel_all()
 
     # Told by the connection.
@@ -169,6 +204,9 @@ class Desk:
             return
         message = Told(r.sequence, r.time_ns, r.order_id, r.action, r.volume, r.price, r.symbol, r.client_id, r.detail)
         self._unwant_refused(message)
+        if r.action in ("E", "F"):
+            fee = self._fees.fee(r.symbol, r.detail, r.volume, r.price)
+            message = msgspec.structs.replace(message, fee=fee) if fee else message
         self._enter(message)
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
@@ -207,7 +245,8 @@ class Desk:
         events = self._blotter.apply(record)
         for event in events:
             if event.is_fill:
-                self.portfolio.fill(event.order.symbol, event.order.side, event.volume_lots, event.price_ticks)
+                order = event.order
+                self.portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
                 self._spool.add(event)
         return events
 
@@ -221,21 +260,22 @@ class Desk:
         for event in events:
             self._listener(event)
 
-    def _objection(self, side: Side, symbol: str, volume_lots: int, price_ticks: int) -> str:
+    def _objection(self, order: Order, *, is_new: bool = True) -> str:
         if self.is_killed:
-            return f"kill switch: {self._kill_reason}"
+            return f"kill switch: {self.kill_reason}"
         if not self._is_synchronised:
             return "connection: expected to be logged in to the exchange, was not"
         if self.suspended:
             return self.suspended
+        wanted = [target.replaced(0, i.volume_lots, i.price_ticks) for target, i in self._blotter.replacements()]
         return self.gate.objection(
-            side,
-            symbol,
-            volume_lots,
-            price_ticks,
-            quote=self.quotes.get(symbol),
-            position_lots=self.portfolio.holding(symbol).position_lots,
+            order,
+            quote=self.quotes.get(order.symbol),
+            position_lots=self.portfolio.holding(order.symbol).position_lots,
             open_orders=self._blotter.open_orders(),
+            replacing=wanted,
+            sent_today=self._blotter.sent_on_day(self.gate.now_ns()),
+            is_new=is_new,
         )
 
     def _request(self, intent: Intent) -> None:
@@ -261,9 +301,13 @@ class Desk:
 
     def _encoded(self, intent: Intent) -> bytes:
         i = intent
+        options = parse_options(i.options, b"") if i.options else PLAIN
         return encode_request(
-            Request(i.client_id, i.order_id, self.broker_id, i.action, i.volume_lots, i.price_ticks, i.symbol)
-        )
+            Request(
+                i.client_id, i.order_id, self.broker_id, i.action, i.volume_lots, i.price_ticks, i.symbol,
+                options=options,
+            )
+        )  # fmt: skip
 
     def _send_cancellations(self) -> None:
         """Ask for what is unwanted, as far as the exchange can be asked now; the rest waits for its answer."""
@@ -276,11 +320,15 @@ class Desk:
                 self._request(Intent(intent_id, "D", 0, 0, order.symbol, order.order_id, client_id))
 
     def _unwant_refused(self, message: Told) -> None:
-        """A cancellation that the exchange refuses is not repeated; one that never reached it is."""
+        """A cancellation that the exchange refuses is not repeated; one that never reached it is, and one that a
+        replacement has overtaken: the order has another number by now."""
         if message.action != "R":
             return
         for intent in self._blotter.pending():
-            if intent.client_id == message.client_id and intent.action == "D":
+            if intent.client_id != message.client_id or intent.action != "D":
+                continue
+            order = self._blotter.order(intent.target)
+            if order is None or order.order_id == intent.order_id:
                 self._unwanted.pop(intent.target, None)
 
     def _synchronised(self) -> None:

@@ -55,15 +55,16 @@ class Engine:
         if header.kind == "error":
             self._view_ended(header.view, header.reason)
             return
-        self._changed(self._mirror.apply(frame))
+        self.change(self._mirror.apply(frame))
 
     def rows(
         self, header: FrameHeader, columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
     ) -> None:
         """A frame whose rows were never anything but tuples: for views that are kept in this process."""
-        self._changed(self._mirror.enter(header, columns, rows, weights))
+        self.change(self._mirror.enter(header, columns, rows, weights))
 
-    def _changed(self, change: ViewChange | None) -> None:
+    def change(self, change: ViewChange | None) -> None:
+        """What the mirror made of a frame, None for nothing."""
         if change is not None:
             self.view_changes += 1
             self._freshen(change.view)

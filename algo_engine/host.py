@@ -18,6 +18,7 @@ from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context
 from algo_engine.timers import Timers
+from deltabook.wire.options import PLAIN, OrderOptions
 
 __all__ = ["StrategyHost"]
 
@@ -126,6 +127,11 @@ class StrategyHost(Context):
         return self.loaded.name
 
     @property
+    def broker_id(self) -> int:
+        """See `Context.broker_id`."""
+        return self.desk.broker_id
+
+    @property
     def parameters(self) -> Any:
         """See `Context.parameters`."""
         return self._strategy.parameters
@@ -135,13 +141,17 @@ class StrategyHost(Context):
         """See `Context.now_ns`."""
         return self._now_ns()
 
-    def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
+    def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
         """See `Context.buy`."""
-        return self.desk.submit(Side.BUY, symbol, volume_lots, price_ticks)
+        return self.desk.submit(Side.BUY, symbol, volume_lots, price_ticks, options)
 
-    def sell(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
+    def sell(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
         """See `Context.sell`."""
-        return self.desk.submit(Side.SELL, symbol, volume_lots, price_ticks)
+        return self.desk.submit(Side.SELL, symbol, volume_lots, price_ticks, options)
+
+    def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
+        """See `Context.replace`."""
+        self.desk.replace(client_id, volume_lots, price_ticks)
 
     def cancel(self, client_id: int) -> None:
         """See `Context.cancel`."""
@@ -174,7 +184,11 @@ class StrategyHost(Context):
             self.desk.portfolio.profit(each, self._quotes.mark_ticks(each, self.position_lots(each)))
             for each in symbols
         ]
-        return ProfitAndLoss(sum(part.realised for part in parts), sum(part.unrealised for part in parts))
+        return ProfitAndLoss(
+            realised=sum(part.realised for part in parts),
+            unrealised=sum(part.unrealised for part in parts),
+            fees=sum(part.fees for part in parts),
+        )
 
     def quote(self, symbol: str) -> Quote | None:
         """See `Context.quote`."""

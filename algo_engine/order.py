@@ -3,7 +3,8 @@
 ```
 new ──A──▶ accepted ──E──▶ partially_filled ──F──▶ filled
  │            ├──X──▶ (the same, smaller)
- │            └──D──▶ cancelled
+ │            ├──U──▶ (the same, under another number of the exchange: replaced)
+ │            └──D──▶ cancelled, or expired
  ├──R──▶ rejected                       (by the exchange)
  ├──────▶ refused                       (by our own risk limits; never on the wire)
  └─connection lost─▶ unknown ──▶ what the private stream says, or never_sent
@@ -16,6 +17,8 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+
+from deltabook.wire.options import PLAIN, OrderOptions
 
 __all__ = ["TERMINAL", "EventKind", "Order", "OrderEvent", "OrderStatus", "Side"]
 
@@ -40,6 +43,7 @@ class OrderStatus(StrEnum):
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     REJECTED = "rejected"
     REFUSED = "refused"
     UNKNOWN = "unknown"
@@ -50,11 +54,16 @@ TERMINAL: Final = frozenset(
     {
         OrderStatus.FILLED,
         OrderStatus.CANCELLED,
+        OrderStatus.EXPIRED,
         OrderStatus.REJECTED,
         OrderStatus.REFUSED,
         OrderStatus.NEVER_SENT,
     }
 )
+
+
+TIMEOUT: Final = "timeout"
+"""The exchange's word for an order whose time is over."""
 
 
 class Order(msgspec.Struct, frozen=True, gc=False):
@@ -78,6 +87,10 @@ class Order(msgspec.Struct, frozen=True, gc=False):
     """Executed so far."""
     removed_lots: int = 0
     """Taken away so far by reductions and the cancellation."""
+    options: OrderOptions = PLAIN
+    """Immediate, post-only, iceberg and so on."""
+    reason: str = ""
+    """Why it ended, where it was not filled: the exchange's word, or that of our own limits."""
 
     @property
     def remaining_lots(self) -> int:
@@ -91,7 +104,7 @@ class Order(msgspec.Struct, frozen=True, gc=False):
 
     def accepted(self, order_id: int) -> Order:
         """The exchange took it under this number."""
-        return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id)
+        return msgspec.structs.replace(self, status=OrderStatus.ACCEPTED, order_id=order_id, reason="")
 
     def executed(self, volume_lots: int, *, last: bool) -> Order:
         """A part, or with ``last`` the rest of it, traded."""
@@ -112,14 +125,15 @@ class Order(msgspec.Struct, frozen=True, gc=False):
         volume_lots = self.filled_lots + self.removed_lots + open_lots
         return msgspec.structs.replace(self, order_id=order_id, volume_lots=volume_lots, price_ticks=price_ticks)
 
-    def cancelled(self) -> Order:
-        """The exchange took the rest away."""
+    def cancelled(self, reason: str = "") -> Order:
+        """The exchange took the rest away; because its time was over it is expired."""
         removed_lots = self.volume_lots - self.filled_lots
-        return msgspec.structs.replace(self, status=OrderStatus.CANCELLED, removed_lots=removed_lots)
+        status = OrderStatus.EXPIRED if reason == TIMEOUT else OrderStatus.CANCELLED
+        return msgspec.structs.replace(self, status=status, removed_lots=removed_lots, reason=reason)
 
-    def ended(self, status: OrderStatus) -> Order:
-        """It never stood in the book, for the reason that the status names."""
-        return msgspec.structs.replace(self, status=status)
+    def ended(self, status: OrderStatus, reason: str = "") -> Order:
+        """It never stood in the book, or nobody knows, as the status says."""
+        return msgspec.structs.replace(self, status=status, reason=reason)
 
 
 class EventKind(StrEnum):
@@ -131,11 +145,15 @@ class EventKind(StrEnum):
     PARTIALLY_FILLED = "partially_filled"
     FILLED = "filled"
     REDUCED = "reduced"
+    REPLACED = "replaced"
+    TRIGGERED = "triggered"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     REJECTED = "rejected"
     REFUSED = "refused"
     CANCEL_REFUSED = "cancel_refused"
     REDUCE_REFUSED = "reduce_refused"
+    REPLACE_REFUSED = "replace_refused"
     UNKNOWN = "unknown"
     NEVER_SENT = "never_sent"
 
@@ -157,6 +175,8 @@ class OrderEvent(msgspec.Struct, frozen=True, gc=False):
     """Why, for refusals and cancellations; maker or taker for executions."""
     sequence: int = 0
     """Position in the private stream, 0 for our own steps."""
+    fee: int = 0
+    """Of an execution, ticks × lots; negative for a rebate."""
 
     @property
     def is_fill(self) -> bool:

@@ -3,8 +3,8 @@
 Profit is split by average cost. The cost of a closed part is ``cost × closed // held``; what the division leaves over
 (less than one tick × lot per fill) stays in the cost of what is still held, so nothing is ever lost: at any moment
 realised + unrealised = money received - money paid + worth of the position, exactly, and a flat position has no
-remainder at all. FIFO would be exact per fill too, but its list of open lots grows with the position; this state is
-three integers per symbol.
+remainder at all. Fees are kept apart, so that they can be seen. FIFO would be exact per fill too, but its list of open
+lots grows with the position; this state is four integers per symbol.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     cost: int = 0
     """What the open position cost in ticks × lots; negative for a short position (money received)."""
     realised: int = 0
-    """Profit of all closed parts in ticks × lots."""
+    """Profit of all closed parts in ticks × lots, before fees."""
+    fees: int = 0
+    """Paid so far in ticks × lots; negative: more rebates than fees."""
 
-    def after(self, side: Side, volume_lots: int, price_ticks: int) -> Holding:
+    def after(self, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> Holding:
         """The holding after one execution.
 
         >>> Holding().after(Side.BUY, 3, 100).after(Side.SELL, 2, 110)
-        Holding(position_lots=1, cost=100, realised=20)
+        Holding(position_lots=1, cost=100, realised=20, fees=0)
         """
+        fees = self.fees + fee
         held, signed = self.position_lots, side.sign * volume_lots
         if held * signed >= 0:
-            return Holding(held + signed, self.cost + signed * price_ticks, self.realised)
+            return Holding(held + signed, self.cost + signed * price_ticks, self.realised, fees)
         closed = min(abs(held), volume_lots)
         released = abs(self.cost) * closed // abs(held)
         # A long position has positive cost, a short one negative (prices are positive).
@@ -42,21 +45,24 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
         proceeds = -side.sign * closed * price_ticks
         opened = side.sign * (volume_lots - closed)
         rest = self.cost - released
-        return Holding(held + signed, rest + opened * price_ticks, self.realised + proceeds - released)
+        return Holding(held + signed, rest + opened * price_ticks, self.realised + proceeds - released, fees)
 
 
 class ProfitAndLoss(msgspec.Struct, frozen=True, gc=False):
     """Profit in ticks × lots."""
 
     realised: int
-    """Of closed parts."""
+    """Of closed parts, before fees."""
     unrealised: int
     """Of the open position at its mark; 0 where there is no mark."""
 
+    fees: int = 0
+    """Paid so far."""
+
     @property
     def total(self) -> int:
-        """Both together."""
-        return self.realised + self.unrealised
+        """What is left after fees."""
+        return self.realised + self.unrealised - self.fees
 
 
 class Portfolio:
@@ -74,13 +80,13 @@ class Portfolio:
         """What is held of a symbol; an empty holding where there is none."""
         return self._holdings.get(symbol) or Holding()
 
-    def fill(self, symbol: str, side: Side, volume_lots: int, price_ticks: int) -> None:
+    def fill(self, symbol: str, side: Side, volume_lots: int, price_ticks: int, fee: int = 0) -> None:
         """Enter one execution."""
-        self._holdings[symbol] = self.holding(symbol).after(side, volume_lots, price_ticks)
+        self._holdings[symbol] = self.holding(symbol).after(side, volume_lots, price_ticks, fee)
 
     def profit(self, symbol: str, mark_ticks: int | None) -> ProfitAndLoss:
         """Profit of a symbol with its open position worth ``mark_ticks`` a lot."""
         holding = self.holding(symbol)
         if mark_ticks is None:
-            return ProfitAndLoss(holding.realised, 0)
-        return ProfitAndLoss(holding.realised, holding.position_lots * mark_ticks - holding.cost)
+            return ProfitAndLoss(holding.realised, 0, holding.fees)
+        return ProfitAndLoss(holding.realised, holding.position_lots * mark_ticks - holding.cost, holding.fees)

@@ -16,17 +16,21 @@ class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
     client_id: int
     """Number of the request."""
     action: str
-    """B, S, X or D."""
+    """B, S, X, U or D."""
     volume_lots: int
-    """To trade, or to take away."""
+    """To trade, to take away (X), or that shall be open (U)."""
     price_ticks: int
     """Limit, 0 for a market order and for X and D."""
     symbol: str
     """Instrument."""
     order_id: int = 0
-    """The exchange's number of the order that X and D speak of."""
+    """The exchange's number of the order that X, U and D speak of."""
     target: int = 0
     """Our own number of that order; 0 in a D is a fence (see `algo_engine.blotter`)."""
+    options: str = ""
+    """Of B and S, as on the wire."""
+    time_ns: int = 0
+    """When it was asked for, by our own clock."""
 
     @property
     def is_fence(self) -> bool:
@@ -55,6 +59,8 @@ class Told(msgspec.Struct, frozen=True, tag="t", array_like=True, gc=False):
     """The request answered, or that made the order."""
     detail: str
     """See `deltabook.wire.text.Response`."""
+    fee: int = 0
+    """Of an execution, ticks × lots, by the schedule of the moment at which it was told."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
@@ -94,6 +100,12 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """Orders filled completely so far."""
     sent: int = 0
     """Requests to buy or sell so far."""
+    rejected: int = 0
+    """Of those, refused by the exchange."""
+    day: int = 0
+    """Day of the newest request to buy, sell or replace, counted from the UTC epoch."""
+    sent_on_day: int = 0
+    """Such requests on that day."""
     format: int = 1
     """Version of this record."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -30,16 +30,22 @@ class RiskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Largest position, long or short, by symbol, ``*`` for all others; open orders count as if filled."""
     max_position_touches: int = 100
     """Where not given above: so many times the typical size at the touch."""
+    max_order_notional: dict[str, int] = {}
+    """Largest order in ticks × lots by symbol, ``*`` for all others; none where not given."""
+    max_open_notional: dict[str, int] = {}
+    """All open orders of a symbol together, in ticks × lots, as above."""
     max_open_orders: int = 50
     """Over all symbols."""
     orders_per_s: int = 50
-    """New orders a second, on average."""
+    """New orders and replacements a second, on average."""
     burst_orders: int = 50
-    """New orders at once."""
+    """New orders and replacements at once."""
+    max_orders_per_day: int = 0
+    """New orders and replacements in a UTC day, over restarts; 0 is no limit."""
     price_band_bps: int = 1000
     """A limit price may be so many hundredths of a percent away from the middle of the last quote."""
     max_loss: int = 0
-    """Loss in ticks × lots over all symbols at which the kill switch acts; 0 is none."""
+    """Loss after fees in ticks × lots over all symbols at which the kill switch acts; 0 is none."""
 
 
 class TokenBucket:
@@ -78,53 +84,66 @@ class RiskGate:
 
     def __init__(self, limits: RiskLimits, now_ns: Callable[[], int]) -> None:
         self.limits = limits
+        self.now_ns = now_ns
+        """Our clock, nanoseconds since the UTC epoch."""
         self._bucket = TokenBucket(limits.orders_per_s, limits.burst_orders, now_ns)
 
     def objection(
         self,
-        side: Side,
-        symbol: str,
-        volume_lots: int,
-        price_ticks: int,
+        order: Order,
         *,
         quote: Quote | None,
         position_lots: int,
-        open_orders: Iterable[Order],
+        open_orders: Sequence[Order],
+        replacing: Sequence[Order] = (),
+        sent_today: int = 0,
+        is_new: bool = True,
     ) -> str:
-        """The reason to refuse this order, empty to let it pass; only an order that passes takes from the rate."""
-        if volume_lots <= 0:
-            return f"volume: expected 1 lot or more, was {volume_lots}"
-        if price_ticks < 0:
-            return f"price: expected 0 (market) or more ticks, was {price_ticks}"
+        """The reason to refuse this order, empty to let it pass; only an order that passes takes from the rate.
+
+        ``open_orders`` may all trade still. Some of them are being replaced: until the exchange answers they may trade
+        both all that they have and all that was asked for, which is ``replacing``. Not ``is_new``: the order takes the
+        place of one of them, so that there are no more.
+        """
+        if order.volume_lots <= 0:
+            return f"volume: expected 1 lot or more, was {order.volume_lots}"
+        if order.price_ticks < 0:
+            return f"price: expected 0 (market) or more ticks, was {order.price_ticks}"
         if quote is None:
-            return f"price band: expected a quote of {symbol}, was none"
-        orders = list(open_orders)
-        if len(orders) >= self.limits.max_open_orders:
-            return f"open orders: expected fewer than {self.limits.max_open_orders}, was {len(orders)}"
+            return f"price band: expected a quote of {order.symbol}, was none"
+        limits = self.limits
+        if is_new and len(open_orders) >= limits.max_open_orders:
+            return f"open orders: expected fewer than {limits.max_open_orders}, was {len(open_orders)}"
+        if 0 < limits.max_orders_per_day <= sent_today:
+            return f"orders of the day: expected fewer than {limits.max_orders_per_day}, was {sent_today}"
+        orders = [*open_orders, *replacing]
         return (
-            self._size(symbol, volume_lots, quote)
-            or self._position(side, volume_lots, quote, position_lots, orders)
-            or self._band(side, price_ticks, quote)
-            or ("" if self._bucket.take() else f"order rate: expected at most {self.limits.orders_per_s} orders/s")
+            self._size(order, quote)
+            or self._position(order, quote, position_lots, orders)
+            or self._band(order, quote)
+            or self._notional(order, quote, orders)
+            or ("" if self._bucket.take() else f"order rate: expected at most {limits.orders_per_s} orders/s")
         )
 
-    def _size(self, symbol: str, volume_lots: int, quote: Quote) -> str:
-        most = _limit(self.limits.max_order_lots, symbol, self.limits.max_order_touches * quote.typical_lots)
-        return "" if volume_lots <= most else f"order size: expected at most {most} lots, was {volume_lots}"
+    def _size(self, order: Order, quote: Quote) -> str:
+        limits = self.limits
+        most = _limit(limits.max_order_lots, order.symbol, limits.max_order_touches * quote.typical_lots)
+        return "" if order.volume_lots <= most else f"order size: expected at most {most} lots, was {order.volume_lots}"
 
-    def _position(self, side: Side, volume_lots: int, quote: Quote, position_lots: int, orders: list[Order]) -> str:
-        symbol = quote.symbol
-        most = _limit(self.limits.max_position_lots, symbol, self.limits.max_position_touches * quote.typical_lots)
+    def _position(self, order: Order, quote: Quote, position_lots: int, orders: Sequence[Order]) -> str:
+        symbol, side, limits = order.symbol, order.side, self.limits
+        most = _limit(limits.max_position_lots, symbol, limits.max_position_touches * quote.typical_lots)
         same = sum(o.remaining_lots for o in orders if o.symbol == symbol and o.side is side)
-        worst = side.sign * position_lots + same + volume_lots
+        worst = side.sign * position_lots + same + order.volume_lots
         # Orders that only close what is held pass even where a limit has shrunk below the position.
         if worst <= max(0, most):
             return ""
         return f"position: expected at most {most} lots with all open orders filled, was {worst}"
 
-    def _band(self, side: Side, price_ticks: int, quote: Quote) -> str:
+    def _band(self, order: Order, quote: Quote) -> str:
+        price_ticks = order.price_ticks
         if price_ticks == 0:
-            touch = quote.ask_price_ticks if side is Side.BUY else quote.bid_price_ticks
+            touch = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks
             return "" if touch is not None else "price band: expected a price to trade at, was an empty side"
         middle = quote.double_mid_ticks
         if middle is None:
@@ -132,6 +151,25 @@ class RiskGate:
         if abs(2 * price_ticks - middle) * 10_000 <= self.limits.price_band_bps * middle:
             return ""
         return f"price band: expected within {self.limits.price_band_bps} bps of {middle / 2:g}, was {price_ticks}"
+
+    def _notional(self, order: Order, quote: Quote, orders: Sequence[Order]) -> str:
+        symbol, limits = order.symbol, self.limits
+        most, most_open = (_limit(given, symbol, 0) for given in (limits.max_order_notional, limits.max_open_notional))
+        own = order.volume_lots * _worth_ticks(order, quote)
+        if most and own > most:
+            return f"notional: expected at most {most} ticks × lots, was {own}"
+        if not most_open:
+            return ""
+        both = own + sum(o.remaining_lots * _worth_ticks(o, quote) for o in orders if o.symbol == symbol)
+        if both > most_open:
+            return f"open notional: expected at most {most_open} ticks × lots, was {both}"
+        return ""
+
+
+def _worth_ticks(order: Order, quote: Quote) -> int:
+    """What a lot of it may cost: its limit, or of a market order its stop or the price that it would find."""
+    touch = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks
+    return order.price_ticks or order.options.stop_ticks or touch or 0
 
 
 def _limit(given: dict[str, int], symbol: str, otherwise: int) -> int:

@@ -7,6 +7,8 @@ same file runs live, on a replay and in a backtest.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -15,6 +17,7 @@ from algo_engine.contents import ViewChange, ViewContents
 from algo_engine.order import Order, OrderEvent
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
+from deltabook.wire.options import PLAIN, OrderOptions
 
 __all__ = ["Context", "NoParameters", "Strategy"]
 
@@ -36,6 +39,11 @@ class Context(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def broker_id(self) -> int:
+        """As which broker it trades: its own orders are this one's in views that name brokers."""
+
+    @property
+    @abc.abstractmethod
     def parameters(self) -> msgspec.Struct:
         """The strategy's parameters, the same as `Strategy.parameters`."""
 
@@ -45,11 +53,14 @@ class Context(abc.ABC):
         """The engine's time, nanoseconds since the UTC epoch; in a backtest the simulated one."""
 
     @abc.abstractmethod
-    def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
-        """Send a limit order, or with price 0 a market order; returns our number of it, refused or not."""
+    def buy(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
+        """Send a limit order, or with price 0 a market order; returns our number of it, refused or not.
+
+        ``options`` make it immediate (``OrderOptions(immediate=True)``), post-only, an iceberg, and so on.
+        """
 
     @abc.abstractmethod
-    def sell(self, symbol: str, volume_lots: int, price_ticks: int = 0) -> int:
+    def sell(self, symbol: str, volume_lots: int, price_ticks: int = 0, *, options: OrderOptions = PLAIN) -> int:
         """See `buy`."""
 
     @abc.abstractmethod
@@ -65,6 +76,14 @@ class Context(abc.ABC):
         """Make an order smaller by so many lots; it keeps its priority."""
 
     @abc.abstractmethod
+    def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
+        """Have so many lots open at this price in place of what an order still has open.
+
+        It keeps our number, and its priority only at the same price with no more lots. What executes meanwhile comes
+        on top of it. It is refused, as an event, while another replacement of the order is on its way.
+        """
+
+    @abc.abstractmethod
     def order(self, client_id: int) -> Order | None:
         """An open order, or one of the last thousand that ended."""
 
@@ -78,7 +97,8 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def profit(self, symbol: str | None = None) -> ProfitAndLoss:
-        """Profit in ticks × lots of one symbol or of all, open positions at the price that would close them."""
+        """Profit in ticks × lots of one symbol or of all, after fees; open positions at the price that would close
+        them."""
 
     @abc.abstractmethod
     def quote(self, symbol: str) -> Quote | None:
@@ -112,8 +132,10 @@ class Strategy(Generic[P]):
     cancelled and no new ones are taken) and no other.
     """
 
-    views: ClassVar[tuple[str, ...]] = ()
-    """Views that must be there; ``best_quote`` always is."""
+    views: tuple[str, ...] = ()
+    """Views that must be there; ``best_quote`` always is. A strategy may choose them when it is made."""
+    queries: Mapping[str, str] = MappingProxyType({})
+    """Views that it brings along, name → SQL: they are added, in the express lane, before it starts."""
     parameters_type: ClassVar[type[msgspec.Struct]] = NoParameters
     """Frozen struct with a default for every field; ``--param NAME.field=value`` sets one."""
 

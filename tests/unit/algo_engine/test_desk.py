@@ -114,7 +114,7 @@ def test_an_order_that_another_connection_of_the_broker_replaced_is_still_ours(l
     assert (order.order_id, order.price_ticks, order.filled_lots, order.remaining_lots) == (77, 101, 2, 20)
     assert lab.desk.blotter.unmatched == 2
     told(77, "F", 20, 101, "maker")
-    assert kinds(lab)[2:] == ["partially_filled", "reconciled", "filled"]
+    assert kinds(lab)[2:] == ["partially_filled", "reconciled", "triggered", "filled"]
     assert lab.desk.portfolio.holding("ACME").position_lots == 22
     lab.desk.blotter._check()
 

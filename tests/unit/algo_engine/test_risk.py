@@ -12,6 +12,10 @@ from algo_engine.risk import RiskGate, RiskLimits, TokenBucket
 QUOTE = Quote("ACME", 99, 100, 101, 100, 100)
 
 
+def new(lots: int, price: int = 100, side: Side = Side.BUY) -> Order:
+    return Order(2, "ACME", side, lots, price)
+
+
 def objection(
     limits: RiskLimits,
     lots: int = 10,
@@ -23,7 +27,7 @@ def objection(
     quote: Quote | None = QUOTE,
 ) -> str:
     gate = RiskGate(limits, lambda: 0)
-    return gate.objection(side, "ACME", lots, price, quote=quote, position_lots=position, open_orders=orders)
+    return gate.objection(new(lots, price, side), quote=quote, position_lots=position, open_orders=orders)
 
 
 def resting(lots: int, side: Side = Side.BUY) -> Order:
@@ -91,8 +95,8 @@ def test_the_rate_is_limited_and_comes_back_with_time() -> None:
 def test_a_refused_order_does_not_use_up_the_rate() -> None:
     gate = RiskGate(RiskLimits(burst_orders=1, max_order_lots={"*": 5}), lambda: 0)
     for _ in range(3):
-        assert gate.objection(Side.BUY, "ACME", 9, 100, quote=QUOTE, position_lots=0, open_orders=())
-    assert not gate.objection(Side.BUY, "ACME", 5, 100, quote=QUOTE, position_lots=0, open_orders=())
-    assert gate.objection(Side.BUY, "ACME", 5, 100, quote=QUOTE, position_lots=0, open_orders=()).startswith(
+        assert gate.objection(new(9), quote=QUOTE, position_lots=0, open_orders=())
+    assert not gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=())
+    assert gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=()).startswith(
         "order rate"
     )

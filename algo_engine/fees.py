@@ -1,0 +1,110 @@
+"""What an execution costs: exact integers, from a text or a file.
+
+A fee is ``rate × notional / 1,000,000 + per_lot × lots``, in ticks × lots, where the notional is price × lots. The one
+division is rounded up, towards whoever takes the fee: a fee is never less than the exact figure and a rebate never
+more, by less than one tick × lot per execution. Auctions' executions cost what taking does.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from algo_engine.errors import ParameterError
+
+__all__ = ["FREE", "FeeSchedule", "Fees", "parse_fees", "read_fees"]
+
+_MILLION: Final = 1_000_000
+_OTHERS: Final = "*"
+
+
+class Fees(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of one symbol; a negative figure is a rebate."""
+
+    maker_millionths: int = 0
+    """Of the notional, for executions of orders that rested."""
+    taker_millionths: int = 0
+    """Of the notional, for all others."""
+    maker_per_lot: int = 0
+    """Ticks × lots for each lot."""
+    taker_per_lot: int = 0
+    """Ticks × lots for each lot."""
+
+
+class FeeSchedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fees by symbol.
+
+    >>> schedule = parse_fees("maker=-20,taker=50;ACME:taker_per_lot=3")
+    >>> schedule.fee("BTCUSD", "taker", volume_lots=7, price_ticks=30_001)
+    11
+    >>> schedule.fee("BTCUSD", "maker", volume_lots=7, price_ticks=30_001)
+    -4
+    >>> schedule.fee("ACME", "taker", volume_lots=7, price_ticks=30_001)
+    21
+    """
+
+    symbols: dict[str, Fees] = {}
+    """By symbol, ``*`` for all others; none: free."""
+
+    def fee(self, symbol: str, liquidity: str, volume_lots: int, price_ticks: int) -> int:
+        """Of one execution, ticks × lots; ``liquidity`` is maker, taker or cross."""
+        fees = self.symbols.get(symbol) or self.symbols.get(_OTHERS)
+        if fees is None:
+            return 0
+        is_maker = liquidity == "maker"
+        rate = fees.maker_millionths if is_maker else fees.taker_millionths
+        per_lot = fees.maker_per_lot if is_maker else fees.taker_per_lot
+        return -(-rate * volume_lots * price_ticks // _MILLION) + per_lot * volume_lots
+
+
+FREE: Final = FeeSchedule()
+"""Nothing costs anything."""
+
+_WORDS: Final = {
+    "maker": "maker_millionths",
+    "taker": "taker_millionths",
+    "maker_per_lot": "maker_per_lot",
+    "taker_per_lot": "taker_per_lot",
+}
+
+
+def read_fees(given: str) -> FeeSchedule:
+    """Of a command line: a TOML file with a table per symbol, or the text of `parse_fees`; raises `ParameterError`."""
+    if not given.endswith(".toml"):
+        return parse_fees(given)
+    try:
+        tables = tomllib.loads(Path(given).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ParameterError(f"expected a file of fees, was {given}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ParameterError(f"expected a TOML file of fees, was {given}: {error}") from None
+    return _schedule(tables, given)
+
+
+def parse_fees(text: str) -> FeeSchedule:
+    """``maker=-20,taker=50;ACME:taker=0,taker_per_lot=3``: maker and taker in millionths of the notional.
+
+    Raises `ParameterError`.
+    """
+    tables: dict[str, dict[str, int]] = {}
+    for part in filter(None, text.split(";")):
+        symbol, _, pairs = part.rpartition(":")
+        table: dict[str, int] = {}
+        for pair in pairs.split(","):
+            word, _, value = pair.partition("=")
+            if word not in _WORDS or not value.removeprefix("-").isdecimal():
+                raise ParameterError(f"expected fees such as maker=-20,taker=50 ({', '.join(_WORDS)}), was {pair!r}")
+            table[_WORDS[word]] = int(value)
+        tables[symbol or _OTHERS] = table
+    return _schedule(tables, text)
+
+
+def _schedule(tables: Mapping[str, object], where: str) -> FeeSchedule:
+    try:
+        return FeeSchedule(msgspec.convert(tables, dict[str, Fees]))
+    except msgspec.ValidationError as error:
+        raise ParameterError(f"expected a table of fees per symbol, was {where}: {error}") from None
