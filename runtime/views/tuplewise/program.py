@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from runtime.compiler.program import Program, View
+from runtime.compiler.program import Flow, Program, View
 from runtime.views.errors import ViewError
 from runtime.views.tuplewise.errors import UnsupportedError
+from runtime.views.tuplewise.flow import FlowKernel
 from runtime.views.tuplewise.kernel import build_kernel
-from runtime.views.tuplewise.selection import Change
+from runtime.views.tuplewise.selection import Change, Selection
 from runtime.views.tuplewise.stores import StoreSet
 
 __all__ = ["TuplewiseProgram"]
@@ -18,7 +19,7 @@ Row = tuple[Any, ...]
 
 
 class TuplewiseProgram:
-    """Linear, joined and selected views, changed by one delta at a time in microseconds each.
+    """All views but re-evaluated ones, changed by one delta at a time in microseconds each, or by a few at once.
 
     Values are Python's own: integers of any size, floats, strings, truth values, dates, None for NULL. What views say
     is what `runtime.views.ShardState` says of the same deltas, but that integers are exact without a limit here, where
@@ -29,42 +30,91 @@ class TuplewiseProgram:
         self.unsupported: dict[str, str] = {}
         """View → why it is not kept here."""
         views: list[View] = []
+        self._flows: dict[str, FlowKernel] = {}
         for view in program.views:
             try:
-                build_kernel(program, [view])
+                if isinstance(view.body, Flow):
+                    self._flows[view.name] = FlowKernel(view, view.body, program)
+                else:
+                    build_kernel(program, [view])
+                    views.append(view)
             except UnsupportedError as reason:
                 self.unsupported[view.name] = str(reason)
-            else:
-                views.append(view)
         self._kernel = build_kernel(program, views)
-        self._views = [view.name for view in views]
+        self._has_kernel = bool(views)
+        self._flows_of = {
+            relation: [(name, flow) for name, flow in self._flows.items() if relation in flow.relations]
+            for relation in self._kernel.apply
+        }
 
     @property
     def source(self) -> str:
-        """The Python source that was generated, for people."""
+        """The Python source that was generated for views that are no flows, for people."""
         return self._kernel.source
 
     def apply(self, relation: str, row: Row, weight: int = 1) -> list[Change]:
         """Add a row, or with a negative weight take it away: (view, row, ±number), each row of a view once.
 
         The changes add up to `result`, from the result at the start. Raises `ViewError` for an unknown relation; after
-        any error of Python's own that a row of wrong types causes, nothing has changed.
+        any error of Python's own that a row of wrong types causes, nothing has changed but in flows.
         """
+        return self.step([(relation, row, weight)])
+
+    def step(self, deltas: Sequence[tuple[str, Row, int]]) -> list[Change]:
+        """The same for several rows (relation, row, weight) that come and go together: what they do is said once."""
         kernel = self._kernel
         out: list[Change] = []
+        if self._has_kernel:
+            self._step_kernel(deltas, out)
+        elif any(relation not in kernel.apply for relation, _, _ in deltas):
+            self._function_of(next(relation for relation, _, _ in deltas if relation not in kernel.apply))
+        if len(out) > 1:
+            out = _consolidated(out)
+        if self._flows:
+            rows: dict[str, list[tuple[Row, int]]] = {}
+            for relation, row, weight in deltas:
+                if weight:
+                    rows.setdefault(relation, []).append((row, weight))
+            if len(rows) == 1:
+                (relation,) = rows
+                flows = self._flows_of[relation]
+            else:
+                flows = list(self._flows.items())
+            for name, flow in flows:
+                out += [(name, row, number) for row, number in flow.step(rows)]
+        return out
+
+    def _step_kernel(self, deltas: Sequence[tuple[str, Row, int]], out: list[Change]) -> None:
+        refreshed = self._kernel.refreshed
+        if len(deltas) == 1:
+            relation, row, weight = deltas[0]
+            function = self._function_of(relation)
+            if weight:
+                function(row, weight, out)
+                for selection, factors in refreshed[relation]:
+                    selection.refresh(factors, out)
+            return
+        stale: dict[int, tuple[Selection, set[int]]] = {}
+        for relation, row, weight in deltas:
+            function = self._function_of(relation)
+            if weight:
+                function(row, weight, out)
+                for selection, factors in refreshed[relation]:
+                    stale.setdefault(id(selection), (selection, set()))[1].update(factors)
+        for selection, places in stale.values():
+            selection.refresh(sorted(places), out)
+
+    def _function_of(self, relation: str) -> Callable[..., None]:
+        functions = self._kernel.apply
         try:
-            function = kernel.apply[relation]
+            return functions[relation]
         except KeyError:
-            raise ViewError(f"expected one of the relations {', '.join(kernel.apply)}, was {relation}") from None
-        if weight:
-            function(row, weight, out)
-            for selection, factors in kernel.refreshed[relation]:
-                selection.refresh(factors, out)
-        return _consolidated(out) if len(out) > 1 else out
+            raise ViewError(f"expected one of the relations {', '.join(functions)}, was {relation}") from None
 
     def load(self, rows: Mapping[str, Iterable[Row]]) -> None:
-        """Add the rows of relations; selected views are brought up to date once, at the end."""
+        """Add the rows of relations; selected views and flows are brought up to date once, at the end."""
         kernel = self._kernel
+        rows = {relation: list(added) for relation, added in rows.items()}
         for relation, added in rows.items():
             function = kernel.apply[relation]
             out: list[Change] = []
@@ -74,9 +124,15 @@ class TuplewiseProgram:
         for relation in rows:
             for selection, factors in kernel.refreshed[relation]:
                 selection.refresh(factors, [])
+        if self._flows:
+            changes = {relation: [(row, 1) for row in added] for relation, added in rows.items()}
+            for flow in self._flows.values():
+                flow.step(changes)
 
     def result(self, view: str) -> dict[Row, int]:
         """The view's rows, each with its number."""
+        if view in self._flows:
+            return dict(self._flows[view].rows)
         kernel = self._kernel
         found: dict[Row, int] = {}
         if view in kernel.selections:
@@ -95,12 +151,14 @@ class TuplewiseProgram:
 
     def entries(self) -> int:
         """How many entries are held: of the order of the live rows, whatever has come and gone."""
-        return self._kernel.stores.entries()
+        return self._kernel.stores.entries() + sum(flow.entries() for flow in self._flows.values())
 
     def _check(self) -> None:
         """Assert every invariant."""
         stores: StoreSet = self._kernel.stores
         stores._check()
+        for flow in self._flows.values():
+            flow._check()
 
 
 def _consolidated(changes: list[Change]) -> list[Change]:
