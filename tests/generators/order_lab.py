@@ -59,6 +59,8 @@ class Resting(msgspec.Struct):
     left: int
     price: int
     symbol: str
+    ref: int
+    """The request that made it: the newest replacement's, which is not always our number of the order."""
 
 
 class FakeExchange:
@@ -99,6 +101,8 @@ class FakeExchange:
             self._accept(r)
         elif order is None:
             self._tell(r.broker_id, r.order_id, "R", r.volume, 0, r.symbol, r.client_id, "unknown order")
+        elif r.action == "U":
+            self._replace(order, r)
         elif r.action == "D" or r.volume >= order.left:
             self.end(order.order_id, "user")
         else:
@@ -110,7 +114,9 @@ class FakeExchange:
         if 900 < r.volume < 1000:
             self._tell(r.broker_id, 0, "R", r.volume, r.price, r.symbol, r.client_id, "too large")
             return
-        order = Resting(self._next_order_id, r.broker_id, r.client_id, r.action, r.volume, r.price, r.symbol)
+        order = Resting(
+            self._next_order_id, r.broker_id, r.client_id, r.action, r.volume, r.price, r.symbol, r.client_id
+        )
         self._next_order_id += 1
         self.accepted.append(r.client_id)
         self.resting[order.order_id] = order
@@ -119,6 +125,21 @@ class FakeExchange:
             self.fill(order.order_id, max(1, r.volume // 2), 100)
             if order.order_id in self.resting:
                 self.end(order.order_id, "market")
+
+    def _replace(self, order: Resting, r: Request) -> None:
+        if r.price == order.price and r.volume <= order.left:
+            removed, order.left = order.left - r.volume, r.volume
+            action, volume, detail = ("X", removed, "user") if removed else ("U", order.left, str(order.order_id))
+            self._tell(r.broker_id, order.order_id, action, volume, r.price, r.symbol, r.client_id, detail)
+        elif r.volume < 1 or r.price <= 0 or 900 < r.volume < 1000:
+            self._tell(r.broker_id, r.order_id, "R", r.volume, r.price, r.symbol, r.client_id, "cannot be")
+        else:
+            old = order.order_id
+            del self.resting[old]
+            order.order_id, order.left, order.price, order.ref = self._next_order_id, r.volume, r.price, r.client_id
+            self._next_order_id += 1
+            self.resting[order.order_id] = order
+            self._tell(r.broker_id, order.order_id, "U", order.left, order.price, r.symbol, order.ref, str(old))
 
     def fill(self, order_id: int, volume: int, price: int) -> None:
         """Execute a part of an order, or all that is left of it."""
@@ -129,14 +150,14 @@ class FakeExchange:
         self.positions[order.broker_id] = self.positions.get(order.broker_id, 0) + sign * volume
         self.fills += 1
         action = "E" if order.left else "F"
-        self._tell(order.broker_id, order_id, action, volume, price, order.symbol, order.client_id, "maker")
+        self._tell(order.broker_id, order_id, action, volume, price, order.symbol, order.ref, "maker")
         if not order.left:
             del self.resting[order_id]
 
     def end(self, order_id: int, why: str) -> None:
         """Cancel what is left of an order."""
         order = self.resting.pop(order_id)
-        self._tell(order.broker_id, order_id, "D", order.left, order.price, order.symbol, order.client_id, why)
+        self._tell(order.broker_id, order_id, "D", order.left, order.price, order.symbol, order.ref, why)
 
     def _tell(
         self, broker: int, order_id: int, action: str, volume: int, price: int, symbol: str, client_id: int, detail: str

@@ -17,8 +17,14 @@ SUCCESSORS = {
         OrderStatus.PARTIALLY_FILLED,
         OrderStatus.FILLED,
         OrderStatus.CANCELLED,
+        OrderStatus.EXPIRED,
     },
-    OrderStatus.PARTIALLY_FILLED: {OrderStatus.PARTIALLY_FILLED, OrderStatus.FILLED, OrderStatus.CANCELLED},
+    OrderStatus.PARTIALLY_FILLED: {
+        OrderStatus.PARTIALLY_FILLED,
+        OrderStatus.FILLED,
+        OrderStatus.CANCELLED,
+        OrderStatus.EXPIRED,
+    },
 }
 """The plain model of an order's life: what may follow what; nothing follows an end."""
 
@@ -30,6 +36,7 @@ class OrderLife(RuleBasedStateMachine):
         super().__init__()
         self.lab = OrderLab(compact_bytes=64 * 5)
         self.lives: dict[int, OrderStatus] = {}
+        self.unwanted: set[int] = set()
         self.lab.settle()
 
     @rule(
@@ -47,13 +54,28 @@ class OrderLife(RuleBasedStateMachine):
     def cancel(self, pick: int) -> None:
         orders = self.lab.desk.blotter.open_orders()
         if orders:
-            self.lab.desk.cancel(orders[pick % len(orders)].client_id)
+            client_id = orders[pick % len(orders)].client_id
+            self.unwanted.add(client_id)
+            self.lab.desk.cancel(client_id)
 
     @rule(pick=st.integers(0, 9), lots=st.sampled_from([1, 5, 10, 100]))
     def reduce(self, pick: int, lots: int) -> None:
         orders = self.lab.desk.blotter.open_orders()
         if orders:
             self.lab.desk.reduce(orders[pick % len(orders)].client_id, lots)
+
+    @rule(pick=st.integers(0, 9), lots=st.sampled_from([1, 5, 10, 100, 950]), price=st.sampled_from([98, 99, 100]))
+    def replace(self, pick: int, lots: int, price: int) -> None:
+        orders = self.lab.desk.blotter.open_orders()
+        if orders:
+            self.lab.desk.replace(orders[pick % len(orders)].client_id, lots, price)
+
+    @rule(pick=st.integers(0, 9))
+    def expire(self, pick: int) -> None:
+        resting = list(self.lab.exchange.resting)
+        if resting:
+            self.lab.exchange.end(resting[pick % len(resting)], "timeout")
+            self.lab.told()
 
     @rule(times=st.integers(1, 4))
     def requests_arrive(self, times: int) -> None:
@@ -95,6 +117,7 @@ class OrderLife(RuleBasedStateMachine):
         self.lab.crash(arriving=arriving, written=written)
         # What the desk had heard but not made durable, it hears again.
         self.lives.clear()
+        self.unwanted.clear()
         if again:
             self.lab.connect()
 
@@ -102,6 +125,8 @@ class OrderLife(RuleBasedStateMachine):
     def settle(self) -> None:
         self.lab.settle()
         self.lab.check_settled()
+        left = {order.client_id for order in self.lab.desk.blotter.open_orders()}
+        assert not left & self.unwanted, "what was cancelled is gone, whatever came between"
 
     @invariant()
     def blotter_holds(self) -> None:
