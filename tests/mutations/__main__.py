@@ -1,4 +1,4 @@
-"""`python -m tests.mutations formats|engine|state [--row N] [--jobs 2]`: see the rows' tests turn red."""
+"""`python -m tests.mutations LIST [--row N] [--only WORDS] [--jobs 2]`: see the tests turn red."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from tests.mutations.running import run_breaks
 @click.command()
 @click.argument("name", metavar="LIST", type=click.Choice(sorted(LISTS)))
 @click.option("--row", type=int, help="The breaks of this row alone.")
+@click.option("--only", default="", metavar="TEXT", help="The breaks alone whose file or tests have this in them.")
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="How many at once.")
-def main(name: str, row: int | None, jobs: int) -> None:
-    """Break the code in every way that is written down for LIST, and see the rows' tests turn red.
-
-    LIST is formats, engine or state.
-    """
+def main(name: str, row: int | None, only: str, jobs: int) -> None:
+    """Break the code in every way that is written down for LIST, and see the tests turn red that must notice."""
     chosen = LISTS[name]
-    breaks = [broken for broken in chosen.breaks() if row in {None, broken.row}]
+    breaks = [
+        broken
+        for broken in chosen.breaks()
+        if row in {None, broken.row} and (only in broken.file or only in broken.tests)
+    ]
     wrong = 0
     for broken, verdict in run_breaks(chosen.tests, breaks, jobs):
         wrong += bool(verdict)
-        click.echo(f"{'GREEN' if verdict else 'red  '} row {broken.row:2} {broken.file}: {broken.what}")
+        where = f"row {broken.row:2}" if broken.row else broken.tests
+        click.echo(f"{'GREEN' if verdict else 'red  '} {where} {broken.file}: {broken.what}")
         if verdict:
             click.echo(verdict)
     click.echo(f"{len(breaks)} breaks, {len(breaks) - wrong} seen red, {wrong} not")

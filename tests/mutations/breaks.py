@@ -6,6 +6,7 @@
     engine.toml, engine_operators.toml    engine,   tests/features/engine
     state.toml                            state,    tests/features/state
     exchange_*.toml                       exchange, tests/features/exchange
+    trading_*.toml                        trading,  no list of features: each break names its tests
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ _FOLDER: Final = Path(__file__).parent
 class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One change that makes the code wrong."""
 
-    row: int
-    """The row of the feature list whose tests must turn red."""
     what: str
     """What goes wrong."""
     file: str
@@ -35,17 +34,24 @@ class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What stands there, once."""
     replacement: str
     """What is put in its place."""
+    row: int = 0
+    """The row of the feature list whose tests must turn red."""
+    tests: str = ""
+    """Without a feature list: the file of the tests, one of which must turn red, from the root of the tree."""
 
 
 class FeatureList(msgspec.Struct, frozen=True):
-    """The rows of one feature list: where their tests are, and what must turn them red."""
+    """The rows of one feature list: where their tests are, and what must turn them red.
+
+    A list without rows is of parts that have no feature list: each of its breaks names its tests.
+    """
 
     name: str
     """What the command line calls it; its tables are the files ``NAME*.toml`` of this folder."""
     rows: range
     """Its rows."""
     tests: str
-    """The folder of the tests named ``test_row_NN_…``, from the root of the tree."""
+    """The folder of the tests named ``test_row_NN_…``, from the root of the tree; none without rows."""
 
     def breaks(self) -> tuple[Break, ...]:
         """The breaks of all its tables, in the tables' order of names.
@@ -65,6 +71,7 @@ LISTS: Final[Mapping[str, FeatureList]] = MappingProxyType(
             FeatureList("engine", range(1, 40), "tests/features/engine"),
             FeatureList("state", range(1, 11), "tests/features/state"),
             FeatureList("exchange", range(1, 42), "tests/features/exchange"),
+            FeatureList("trading", range(0), ""),
         )
     }
 )

@@ -1,8 +1,8 @@
 """Breaks the code on purpose, one place at a time, and demands that the row's own tests turn red.
 
-A test that has never failed proves nothing. Each break of `tests.mutations.breaks` names a row of a feature list; it
-is applied to a copy of the tree, and the tests named ``test_row_NN_…`` run there. They must fail: an error while they
-are collected does not count, a hang that meets the time limit does.
+A test that has never failed proves nothing. Each break of `tests.mutations.breaks` names a row of a feature list, or a
+file of tests; it is applied to a copy of the tree, and the tests named ``test_row_NN_…``, or those of the file, run
+there. They must fail: an error while they are collected does not count, a hang that meets the time limit does.
 """
 
 from __future__ import annotations
@@ -44,18 +44,21 @@ def apply(tree: Path, broken: Break) -> str:
     text = path.read_text()
     if text.count(broken.find) != 1:
         raise ValueError(
-            f"row {broken.row}: expected the text once in {broken.file}, was {text.count(broken.find)} times: "
+            f"{broken.what}: expected the text once in {broken.file}, was {text.count(broken.find)} times: "
             f"{broken.find!r}"
         )
     path.write_text(text.replace(broken.find, broken.replacement))
     return text
 
 
-def run_rows(tree: Path, tests: str, row: int) -> tuple[int, str]:
-    """Run a row's tests in a folder of a tree; pytest's exit code (1 for a hang too) and what it printed last."""
+def run_tests(tree: Path, tests: str, row: int) -> tuple[int, str]:
+    """Run a row's tests, or all for row 0, of a folder or file of a tree.
+
+    Gives pytest's exit code, 1 for a hang too, and what it printed last.
+    """
     command = [
         sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={_TEST_SECONDS}",
-        "-m", "not slow", tests, "-k", f"test_row_{row:02}_",
+        "-m", "not slow", tests, *(["-k", f"test_row_{row:02}_"] if row else []),
     ]  # fmt: skip
     try:
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False)
@@ -65,7 +68,7 @@ def run_rows(tree: Path, tests: str, row: int) -> tuple[int, str]:
 
 
 def run_breaks(tests: str, breaks: Sequence[Break], jobs: int) -> Iterator[tuple[Break, str]]:
-    """Each break with what is wrong about it: nothing if its row's tests in the folder `tests` turned red."""
+    """Each break with what is wrong about it: nothing if its own tests, or its row's in the folder, turned red."""
     with tempfile.TemporaryDirectory(prefix="deltabook-breaks-") as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
@@ -88,7 +91,7 @@ def _verdict(tree: Path, tests: str, broken: Break) -> str:
     except (OSError, ValueError) as error:
         return str(error)
     try:
-        code, said = run_rows(tree, tests, broken.row)
+        code, said = run_tests(tree, broken.tests or tests, broken.row)
     finally:
         (tree / broken.file).write_text(text)
     return "" if code == _FAILED else f"expected red tests (exit code {_FAILED}), was exit code {code}\n{said}"
