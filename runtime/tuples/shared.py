@@ -144,8 +144,10 @@ class SharedQueue(TupleQueue[T]):
 
     def _number(self, query: Hashable) -> int:
         """The query's position, when an item is there."""
-        number = self._told(query)
-        if number == self._end():
+        number = self._at.get(query)
+        if number is None:
+            number = self._told(query)
+        if number == self._base + len(self._items):
             raise QueueEmptyError(f"expected an item for query {query!r}, nothing waits")
         return number
 
@@ -161,10 +163,11 @@ class SharedQueue(TupleQueue[T]):
             self._forget()
 
     def _take(self, query: Hashable, number: int, after: int) -> None:
-        self._next[number - self._base] -= 1
-        self._next[after - self._base] += 1
+        waiting, place = self._next, number - self._base
+        waiting[place] -= 1
+        waiting[after - self._base] += 1
         self._at[query] = after
-        if number == self._first:
+        if number == self._first and not waiting[place]:
             self._forget()
 
     def _overrun(self, room: int) -> None:
