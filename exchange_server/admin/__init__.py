@@ -14,12 +14,11 @@ more however large the market is.
 
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.durations import Durations, timed
-from exchange_server.admin.http import MOST_BODY_BYTES, admin_site
+from exchange_server.admin.http import admin_site
 from exchange_server.admin.metrics import ExchangeMetrics, JournalFigures
 from exchange_server.admin.reports import MOST_HASHED, Connection, Face, Playing, Reports
 
 __all__ = [
-    "MOST_BODY_BYTES",
     "MOST_HASHED",
     "Changes",
     "Connection",

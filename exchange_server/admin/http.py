@@ -9,15 +9,14 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import msgspec
-from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.web.http import Request
 from twisted.web.resource import Resource
-from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 
 from deltabook.wire import admin, live
 from deltabook.wire.access import Access
+from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
@@ -25,61 +24,13 @@ from exchange_server.admin.pages import PAGE_HEADERS, page_files
 from exchange_server.admin.reports import Reports
 from exchange_server.errors import OperationError, UnknownNameError
 
-__all__ = ["MOST_BODY_BYTES", "admin_site"]
+__all__ = ["admin_site"]
 
-MOST_BODY_BYTES: Final = 16 * 1024
-_HOPELESS_BODY_BYTES: Final = 1024 * 1024
-"""Whoever sends so much is not waiting for an answer."""
-_MOST_CONNECTIONS: Final = 64
-_IDLE_S: Final = 60
 _DEPTH: Final = 10
 """Levels of a book if the request does not say."""
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 _METRICS_PATH: Final = "/metrics"
-
-
-class _BoundedRequest(SiteRequest):
-    """A request of whose body no more is kept than shows that it is too long."""
-
-    _body_bytes = 0
-
-    def gotLength(self, length: int | None) -> None:
-        del length
-        super().gotLength(MOST_BODY_BYTES)
-
-    def handleContentChunk(self, data: bytes) -> None:
-        room = MOST_BODY_BYTES + 1 - self._body_bytes
-        self._body_bytes += len(data)
-        if room > 0:
-            super().handleContentChunk(data[:room])
-        elif self._body_bytes > _HOPELESS_BODY_BYTES:
-            cast(Any, self.channel).transport.abortConnection()
-
-
-class _BoundedSite(Site):
-    """Takes so many connections at once and no more; each may be silent for so long."""
-
-    noisy = False
-
-    def __init__(self, root: Resource) -> None:
-        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
-        self.displayTracebacks = False
-        self._open = 0
-
-    def buildProtocol(self, addr: IAddress | None) -> Any:
-        if self._open >= _MOST_CONNECTIONS:
-            return None
-        self._open += 1
-        connection: Any = super().buildProtocol(addr)
-        lost = connection.connectionLost
-
-        def count(reason: Any) -> None:
-            self._open -= 1
-            lost(reason)
-
-        connection.connectionLost = count
-        return connection
 
 
 class _Root(Resource):
@@ -195,4 +146,4 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
 
 def admin_site(reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> Site:
     """The port's site."""
-    return _BoundedSite(_Root(reports, changes, metrics, access))
+    return BoundedSite(_Root(reports, changes, metrics, access))
