@@ -135,6 +135,17 @@ class QueryEngine:
         future.settle(BarrierOutcome.NOT_RUNNING, None)
         return future
 
+    def grow(self, query_id: str, part: Plan, into: str) -> bool:
+        """Have a running query grow by sources and pipelines that lead to one of its cut points, at port 0.
+
+        They are started and opened like those of the plan, and end one by one when their sources do. So barriers have
+        no part in it, and what they bring comes behind the barrier that has completed last. False if the query is not
+        running, or has no cut point of this name whose input goes on; raises PlanError for a part that cannot be.
+        """
+        with self._lock:
+            query = self._queries.get(query_id)
+        return query is not None and query.grow(part, into)
+
     def counters(self, query_id: str) -> QueryCounters | None:
         """What a query has done so far; None if there is none."""
         with self._lock:

@@ -49,6 +49,14 @@ class CallbackOwner:
         """How many references have not been released."""
         return self._callback.count
 
+    def refer(self) -> CallbackReference:
+        """One more reference; raises EngineError if none is held, as the callback has come or been disarmed then."""
+        with self._callback.lock:
+            if not self._callback.count:
+                raise EngineError("expected a callback that is referred to, was one whose last reference has gone")
+            self._callback.count += 1
+        return CallbackReference(self._callback)
+
     def release(self) -> None:
         """The callback does not come any more, unless the last reference has gone before; may be called twice."""
         with self._callback.lock:

@@ -18,7 +18,11 @@ from runtime.views.filling import fill_of, new_views
 from runtime.views.linear import change_schema, consolidate
 from runtime.views.payload import Payload
 
-__all__ = ["ExpressViews", "Update"]
+__all__ = ["ANEW", "ExpressViews", "Update"]
+
+ANEW: Final = "anew/"
+"""Attribute of an epoch, with a view's name behind it: the view was there already, and its section holds all its rows
+in place of changes."""
 
 _MOST_TABLES: Final = 256
 """So many changes of a view are added up at once, so that an epoch holds few of them whatever its length."""
@@ -41,6 +45,8 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     """The views that are at this version; None: all. The others follow with an update for the same messages."""
     program: Program | None = None
     """The lane's program from this version on, if it is not the one of the version before."""
+    closes: bool = False
+    """Whether these views are at the end of ``epoch``: what changes them later is of another one."""
 
 
 class ExpressViews:
@@ -56,8 +62,9 @@ class ExpressViews:
         self._changes: dict[str, list[pa.Table]] = {}
         self._failed: dict[str, str] = {}
         self._open: dict[str, list[pa.RecordBatch]] = {}
+        self._anew: tuple[str, ...] = ()
 
-    def begin(self, program: Program) -> None:
+    def begin(self, program: Program, *, is_anew: bool = False) -> None:
         """Keep these views where there was nothing, or something else: filled from the log up to the newest epoch.
 
         Belongs to the epoch that is open: it is saved with it.
@@ -65,6 +72,7 @@ class ExpressViews:
         filled = self._filling.read(Program((), (), ()), program, self._epoch)
         self._state.begin(program)
         self._fill(filled, tuple(view.name for view in program.views))
+        self._anew = tuple(view.name for view in program.views) if is_anew else ()
 
     @property
     def state(self) -> ExpressState:
@@ -96,7 +104,7 @@ class ExpressViews:
         closes = deltas[-1].closes >= 0
         if not tables or not self._state.program.views:
             if closes or self._state.program.views:
-                publish(self._stepped(Step({}, {})))  # nothing has changed, up to here
+                publish(self._stepped(Step({}, {}), closes=closes))  # nothing has changed, up to here
             return
         whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
         found = deliveries_of(self._state.program, whole, 1, few=True)
@@ -105,14 +113,14 @@ class ExpressViews:
         def on_first(step: Step, views: Collection[str]) -> None:
             nonlocal told
             told = step
-            publish(self._stepped(step, views))
+            publish(self._stepped(step, views, closes=closes))
 
         step = self._state.shard.step([(one.part, one.payload) for one in found], on_first=on_first)
         rest = Step(
             {name: table for name, table in step.changes.items() if name not in told.changes},
             {name: why for name, why in step.failed.items() if name not in told.failed},
         )
-        publish(self._stepped(rest))
+        publish(self._stepped(rest, closes=closes))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -129,7 +137,7 @@ class ExpressViews:
         self._step += 1
         changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
         failed = {name: why for name, why in self._failed.items() if name in names}
-        return Update(self._step, self._epoch, dict(self._cuts), changes, failed, program=new)
+        return Update(self._step, self._epoch, dict(self._cuts), changes, failed, program=new, closes=True)
 
     def _fill(self, filled: Filled, names: Sequence[str]) -> None:
         tables = with_open_epoch(filled, self._open)
@@ -139,7 +147,7 @@ class ExpressViews:
             backfill[one.view].append((one.part, one.payload))
         self._stepped(self._state.shard.step([], backfill))
 
-    def _stepped(self, step: Step, views: Collection[str] | None = None) -> Update:
+    def _stepped(self, step: Step, views: Collection[str] | None = None, *, closes: bool = False) -> Update:
         self._step += 1
         self._failed |= step.failed
         for name, table in step.changes.items():
@@ -147,7 +155,7 @@ class ExpressViews:
             held.append(table)
             if len(held) >= _MOST_TABLES:
                 held[:] = [self._added_up(name, held)]
-        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, views)
+        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, views, closes=closes)
 
     def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
         columns = next(view.columns for view in self._state.program.views if view.name == name)
@@ -164,7 +172,8 @@ class ExpressViews:
                 batches[f"view/{name}"] = tuple(whole.combine_chunks().to_batches())
                 self._state.add(name, whole)
         attributes = {f"failed/{name}": reason for name, reason in self._failed.items()}
+        attributes |= {f"{ANEW}{name}": "" for name in self._anew}
         if self._state.program.views and (self._open or batches):
             self._state.dirty = True
-        self._changes, self._failed, self._open = {}, {}, {}
+        self._changes, self._failed, self._open, self._anew = {}, {}, {}, ()
         return Sections(self._epoch, batches, attributes)

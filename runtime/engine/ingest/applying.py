@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
-from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.opened import OpenEpoch
 from runtime.engine.ingest.origin import Origin
-from runtime.engine.ingest.passing import Completed, MarkKind
+from runtime.engine.ingest.passing import Completed, Mark, MarkKind
+from runtime.engine.ingest.turnover import OriginTable, Turnover
 from runtime.engine.plan import Context, Pipeline
 from runtime.formats import FormattedBatch, RawBuffer
+from runtime.relations import AdaptorError
 
 __all__ = ["Applying", "ApplyingConfig"]
 
@@ -34,7 +35,7 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     newest_epoch: Callable[[], int]
     """The newest epoch; asked while no barrier is under way."""
     on_failed_origin: Callable[[int, str], None]
-    """An origin has failed, and others go on."""
+    """An origin has failed, and others go on; it may be on its own."""
 
 
 class Applying(Pipeline):
@@ -47,7 +48,11 @@ class Applying(Pipeline):
     An origin that fails, whether its source gives up, its bytes cannot be decoded or a malformed tuple is not allowed,
     fails alone: what stands before is applied, the others go on to their ends, all of that is sealed, and then the
     ingest fails with the reasons, for what it has read is not all. If no other is left it fails at once. What an
-    adaptor raises fails the ingest right there: its state may be half changed.
+    adaptor raises fails the ingest right there: its state may be half changed. Of an origin that is on its own, see
+    `Origin.is_own`, nobody waits for the end and nobody hears of a failure but the listener; an `AdaptorError`, which
+    comes before anything has changed, is one of those.
+
+    A `Turnover` is made where its barrier cuts.
 
     Everything here, origins and adaptors too, belongs to the worker that makes the call; there is one at a time.
     """
@@ -55,15 +60,13 @@ class Applying(Pipeline):
     is_cut_point = True
     most_inputs = _MOST_INPUTS
 
-    def __init__(self, config: ApplyingConfig, origins: Mapping[int, Origin], inlets: Mapping[int, Inlet]) -> None:
+    def __init__(self, config: ApplyingConfig, table: OriginTable) -> None:
         self._config = config
-        self._origins = origins
-        self._inlets = inlets
-        self._adaptors = list({id(o.adaptor): o.adaptor for o in origins.values()}.values())
+        self._table = table
         self._open = OpenEpoch()
         self._work: deque[Iterator[None]] = deque()
-        self._left = len(origins)
-        self._first_left = sum([origin.first for origin in origins.values()])
+        self._left = sum([not origin.is_own for origin in table.origins.values()])
+        self._first_left = sum([origin.first for origin in table.origins.values()])
         self._failures: list[str] = []
 
     @property
@@ -81,24 +84,22 @@ class Applying(Pipeline):
                 if self._open.is_large:
                     self._emit(context)
                 continue
-            self._close(context)
-            context.begin_barrier()
+            self._cut(context, context.begin_barrier())
             context.repeat([_GO_ON])
             return
         self._emit(context)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """Cut here; an epoch that holds nothing is not closed, unless it is to have a control record."""
-        if self._open.holds_any or barrier.payload is not None:
-            self._close(context)
         context.begin_barrier(barrier)
+        if self._open.holds_any or barrier.payload is not None:
+            self._cut(context, barrier)
 
     def end_of_input(self, port: int, context: Context) -> None:
         """Every origin is over: what they brought is sealed; a stream without anything has one epoch as well."""
         del port
         if self._open.holds_any or (self._config.newest_epoch() == 0 and not self._failures):
-            self._close(context)
-            context.begin_barrier()
+            self._cut(context, context.begin_barrier())
 
     def stop(self, context: Context) -> None:
         """Raises `EngineError` if an origin has failed and the others have ended."""
@@ -111,12 +112,26 @@ class Applying(Pipeline):
         if deltas is not None:
             context.emit(deltas, size=deltas.messages)
 
-    def _close(self, context: Context) -> None:
-        for adaptor in self._adaptors:
+    def _cut(self, context: Context, barrier: Barrier) -> None:
+        """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
+        if isinstance(barrier.payload, Turnover):
+            self._turn_over(barrier.payload)
+        origins = self._table.origins.values()
+        for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
-        cuts = {origin.name: origin.cut() for origin in self._origins.values()}
+        cuts = {origin.name: origin.cut() for origin in origins}
         deltas = self._open.close(self._config.newest_epoch() + 1, cuts)
         context.emit(deltas, size=deltas.messages)
+
+    def _turn_over(self, turnover: Turnover) -> None:
+        ended = self._table.end(turnover.ends) if turnover.ends else None
+        if ended is not None:
+            origin, inlet = ended
+            origin.forget()
+            inlet.end_of_stream()
+        self._open.add(turnover.at_cut(), 0)
+        if turnover.begins is not None:
+            self._table.begin(*turnover.begins)
 
     # One input; each `yield` is a place where the epoch is full and ends
 
@@ -125,22 +140,35 @@ class Applying(Pipeline):
         for batch in completed.batches:
             by_origin.setdefault(batch.origin_id, []).append(batch)
         for origin_id, batches in by_origin.items():
-            yield from self._accept(self._origins[origin_id], batches)
+            if (origin := self._table.origins.get(origin_id)) is not None:
+                yield from self._guarded(origin, self._accept(origin, batches))
         self._leave(completed)
         for origin_id, reason in completed.failed:
-            self._origins[origin_id].failure = reason
-            self._inlets[origin_id].close_source()
-            self._inlets[origin_id].end(MarkKind.FAILED, reason)  # behind what stands before and is under way
+            if (origin := self._table.origins.get(origin_id)) is not None:
+                origin.failure = reason
+                self._table.inlets[origin_id].close_source()
+                self._table.inlets[origin_id].end(MarkKind.FAILED, reason)  # behind what stands before, under way
         for mark in completed.marks:
-            origin = self._origins[mark.origin_id]
-            if origin.ended:
-                continue
-            if mark.kind is MarkKind.ENDED:
-                yield from self._end(origin)
-            elif mark.kind is MarkKind.FAILED:
-                self._fail(origin, mark.reason)
-            elif not origin.failure:
-                self._reconnect(origin)
+            origin = self._table.origins.get(mark.origin_id)
+            if origin is not None and not origin.ended:
+                yield from self._guarded(origin, self._marked(origin, mark))
+
+    def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
+        if mark.kind is MarkKind.ENDED:
+            yield from self._end(origin)
+        elif mark.kind is MarkKind.FAILED:
+            self._fail(origin, mark.reason)
+        elif not origin.failure:
+            self._reconnect(origin)
+
+    def _guarded(self, origin: Origin, steps: Iterator[None]) -> Iterator[None]:
+        """What an origin that is on its own cannot do is its own failure."""
+        try:
+            yield from steps
+        except (AdaptorError, EngineError) as error:
+            if not origin.is_own:
+                raise
+            self._fail(origin, f"{type(error).__name__}: {error}")
 
     def _leave(self, completed: Completed) -> None:
         """Its buffers are done with; sources may offer more by this call."""
@@ -151,7 +179,8 @@ class Applying(Pipeline):
         for raw in raws:
             counts[raw.origin_id] = counts.get(raw.origin_id, 0) + 1
         for origin_id, count in counts.items():
-            self._inlets[origin_id].left(count)
+            if (inlet := self._table.inlets.get(origin_id)) is not None:
+                inlet.left(count)
 
     def _accept(self, origin: Origin, batches: list[FormattedBatch]) -> Iterator[None]:
         """What has become the next part of the stream goes into the epoch."""
@@ -161,7 +190,7 @@ class Applying(Pipeline):
             origin.take(part)
             yield from self._drain(origin)
             failure = part[-1].failure
-            if failure is not None:
+            if failure is not None and not origin.ended:
                 self._fail(origin, str(origin.counted_on(failure)))
 
     def _drain(self, origin: Origin) -> Iterator[None]:
@@ -178,25 +207,34 @@ class Applying(Pipeline):
     def _end(self, origin: Origin) -> Iterator[None]:
         origin.end()
         yield from self._drain(origin)
-        self._open.set_aside(*origin.cut_at_end())
-        self._over(origin)
+        if not origin.is_forgotten:
+            self._open.set_aside(*origin.cut_at_end())
+            self._over(origin)
 
     def _fail(self, origin: Origin, reason: str) -> None:
         origin.failure = reason
-        self._failures.append(f"origin {origin.name}: {reason}")
-        if self._left > 1:
+        if not origin.is_own:
+            self._failures.append(f"origin {origin.name}: {reason}")
+        if self._left > 1 or origin.is_own:
             self._config.on_failed_origin(origin.origin_id, reason)
         self._over(origin)
 
     def _over(self, origin: Origin) -> None:
         origin.ended = True
+        self._table.inlets[origin.origin_id].end_of_stream()
+        if origin.is_own:
+            return
         self._left -= 1
-        self._inlets[origin.origin_id].end_of_stream()
         if origin.first:
             self._first_left -= 1
             if not self._first_left:
-                for other in self._inlets.values():
-                    other.release()
+                for inlet in self._table.inlets.values():
+                    inlet.release()
+        if not self._left:  # those that are on their own go with the last of the others
+            for number, other in self._table.origins.items():
+                if not other.ended:
+                    other.forget()
+                    self._table.inlets[number].end_of_stream()
 
     def _reconnect(self, origin: Origin) -> None:
         if not origin.source.replays:  # what no epoch holds yet would be forgotten

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.passing import MarkKind
 from runtime.engine.ingest.sink import EpochSink
+from runtime.engine.ingest.turnover import AtCut, OriginTable, Turnover
 from runtime.engine.ingest.writer import EpochWriter
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
 from runtime.engine.plan import Node, Pipeline, Plan
@@ -41,6 +42,8 @@ __all__ = ["INGEST", "Ingest"]
 
 INGEST: Final = "ingest"
 """The id of the query."""
+_APPLY: Final = "apply"
+"""The node where barriers begin, and new origins join in."""
 _JOIN_SECONDS: Final = 10.0
 MakeWorkers = Callable[[TaskQueue, int, Callable[[BaseException], None]], Crew]
 
@@ -69,29 +72,28 @@ class Ingest(BufferSink):
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
         self._writer = writer
-        self._origins = dict(origins)
+        self._config = config
         self._listener = listener
         self._lock = threading.Lock()
         self._ended = False
         self._is_running = False
-        self._early: list[tuple[bytes, Callable[[int], None]]] = []
-        has_first = any(origin.first for origin in self._origins.values())
-        self._inlets = {
-            origin_id: Inlet(origin, self, is_held=has_first and not origin.first)
-            for origin_id, origin in self._origins.items()
-        }
+        self._early: list[tuple[object, Callable[[int], None]]] = []
+        has_first = any(origin.first for origin in origins.values())
+        self._table = OriginTable(
+            origins,
+            {number: Inlet(origin, self, is_held=has_first and not origin.first) for number, origin in origins.items()},
+        )
         self._applying = Applying(
             ApplyingConfig(
                 most_messages=config.epoch_messages or config.epoch_most_messages,
                 newest_epoch=lambda: writer.epoch,
                 on_failed_origin=listener.on_failed_origin,
             ),
-            self._origins,
-            self._inlets,
+            self._table,
         )
         self._sink = EpochSink(writer)
         self.plan = Plan(INGEST)
-        self._build(config.workers, views or {})
+        self._build(views or {})
         sizes = EngineConfig(
             workers=config.workers,
             admitted=config.admitted,
@@ -102,25 +104,32 @@ class Ingest(BufferSink):
         self._make_engine = partial(QueryEngine, sizes, _Status(self), statistics, now_s=now_s, workers=workers)
         self._engine: QueryEngine | None = None
 
-    def _build(self, workers: int, views: Mapping[str, Pipeline]) -> None:
+    def _build(self, views: Mapping[str, Pipeline]) -> None:
         """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
-        shared: dict[tuple[Schema, Pushdown, int], list[Origin]] = {}
-        for origin in self._origins.values():
-            alone = origin.origin_id if origin.is_compressed else -1
-            shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), []).append(origin)
-        formatted: list[Node] = []
-        for number, ((schema, pushdown, alone), group) in enumerate(shared.items()):
-            formatting = Formatting(InputFormatter(schema, pushdown), workers, takes_turns=alone >= 0)
-            for origin in group:
-                origin.attach(formatting)
-            inputs = [self.plan.add_source(f"origin {o.name}", self._inlets[o.origin_id]) for o in group]
-            formatted.append(self.plan.add(f"format {number}", formatting, inputs))
-        applied = self.plan.add("apply", self._applying, formatted)
+        shared: dict[tuple[Schema, Pushdown, int], list[tuple[Origin, Inlet]]] = {}
+        for number, origin in self._table.origins.items():
+            alone = number if origin.is_compressed or origin.is_own else -1
+            group = shared.setdefault((origin.adaptor.schema, origin.pushdown, alone), [])
+            group.append((origin, self._table.inlets[number]))
+        formatted = [
+            self._add_formatter(self.plan, f"format {group[0][0].name if group[0][0].is_own else place}", group)
+            for place, group in enumerate(shared.values())
+        ]
+        applied = self.plan.add(_APPLY, self._applying, formatted)
         kept = [
             self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), [applied])
             for name, view in views.items()
         ]
         self.plan.add("epochs", self._sink, [applied, *kept])
+
+    def _add_formatter(self, plan: Plan, name: str, group: Sequence[tuple[Origin, Inlet]]) -> Node:
+        first = group[0][0]
+        formatter = InputFormatter(first.adaptor.schema, first.pushdown)
+        formatting = Formatting(formatter, self._config.workers, takes_turns=first.is_compressed)
+        for origin, _ in group:
+            origin.attach(formatting)
+        inputs = [plan.add_source(f"origin {origin.name}", inlet) for origin, inlet in group]
+        return plan.add(name, formatting, inputs)
 
     def start(self) -> None:
         """Start the engine and open every source where its last epoch ended; tables before streams. Once."""
@@ -146,18 +155,44 @@ class Ingest(BufferSink):
         ``on_sealed`` hears its number on a worker's thread; it hears nothing if the ingest ends first. Before the
         ingest runs the record waits for that.
         """
-        with self._lock:
-            if not self._is_running:
-                self._early.append((record, on_sealed))
-                return
         self._seal(record, on_sealed)
 
-    def _seal(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
+    def begin_origin(self, origin: Origin, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+        """Read one more origin, which `Origin.is_own`: from the next place on where the epoch may be cut.
+
+        ``at_cut`` keeps what a restart has to know; with it, the origin's first cut is in the epoch that closes there,
+        and then it is opened. ``on_sealed`` as of `seal_control`.
+        """
+        inlet = Inlet(origin, self, is_held=False)
+        part = Plan(INGEST)
+        self._add_formatter(part, f"format {origin.name}", [(origin, inlet)])
+
+        def opened(epoch: int) -> None:
+            if self._engine is not None:
+                self._engine.grow(INGEST, part, _APPLY)
+            on_sealed(epoch)
+
+        self._seal(Turnover(at_cut, begins=(origin, inlet)), opened)
+
+    def end_origin(self, name: str, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+        """Read an origin that `Origin.is_own` no more: what is not applied at the next cut is forgotten."""
+        self._seal(Turnover(at_cut, ends=name), on_sealed)
+
+    def at_cut(self, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+        """Close the epoch now, empty or not, with what this changes."""
+        self._seal(Turnover(at_cut), on_sealed)
+
+    def _seal(self, payload: object, on_sealed: Callable[[int], None]) -> None:
+        with self._lock:
+            if not self._is_running:
+                self._early.append((payload, on_sealed))
+                return
+
         def done(future: BarrierFuture) -> None:
             if future.outcome is BarrierOutcome.REACHED and future.barrier is not None:
-                on_sealed(self._sink.controlled(future.barrier))
+                on_sealed(self._sink.numbered(future.barrier))
 
-        future = self._request(record)
+        future = self._request(payload)
         if future is not None:
             future.when_done(done)
 
@@ -169,7 +204,7 @@ class Ingest(BufferSink):
     @property
     def backlog(self) -> int:
         """Raw buffers that wait, are being formatted, or wait for an earlier one."""
-        return sum([inlet.on_the_way for inlet in self._inlets.values()])
+        return sum([inlet.on_the_way for inlet in self._table.inlets.values()])
 
     @property
     def waiting_bytes(self) -> int:
@@ -184,30 +219,35 @@ class Ingest(BufferSink):
 
     def counters(self) -> dict[str, OriginCounters]:
         """What became of each origin's tuples so far, by name."""
-        return {origin.name: origin.counters() for origin in self._origins.values()}
+        return {origin.name: origin.counters() for origin in self._table.origins.values()}
 
     def when_drained(self, origin_id: int, call: Callable[[], None]) -> None:
         """Call this once everything that the origin's source has offered is formatted and applied."""
-        self._inlets[origin_id].when_drained(call)
+        self._table.inlets[origin_id].when_drained(call)
 
     # From sources
 
     def offer(self, raw: RawBuffer) -> bool:
         """See `BufferSink`."""
-        return self._inlets[raw.origin_id].offer(raw)
+        inlet = self._table.inlets.get(raw.origin_id)
+        return inlet is not None and inlet.offer(raw)
 
     def end_of_stream(self, origin_id: int) -> None:
         """See `BufferSink`."""
-        self._inlets[origin_id].end(MarkKind.ENDED)
+        self._end(origin_id, MarkKind.ENDED)
 
     def failed(self, origin_id: int, reason: str) -> None:
         """See `BufferSink`."""
-        self._inlets[origin_id].end(MarkKind.FAILED, reason)
+        self._end(origin_id, MarkKind.FAILED, reason)
 
     def lost(self, origin_id: int, reason: str) -> None:
         """See `BufferSink`."""
         self._listener.on_lost(origin_id, reason)
-        self._inlets[origin_id].end(MarkKind.LOST, reason)
+        self._end(origin_id, MarkKind.LOST, reason)
+
+    def _end(self, origin_id: int, kind: MarkKind, reason: str = "") -> None:
+        if (inlet := self._table.inlets.get(origin_id)) is not None:  # else nobody reads the origin any more
+            inlet.end(kind, reason)
 
     # From the engine
 
@@ -225,8 +265,8 @@ class Ingest(BufferSink):
             with self._lock:
                 self._is_running = True
                 early, self._early = self._early, []
-            for record, on_sealed in early:
-                self._seal(record, on_sealed)
+            for payload, on_sealed in early:
+                self._seal(payload, on_sealed)
             self._listener.on_running()
         elif status is QueryStatus.STOPPED and self._terminate():
             self._listener.on_finished()

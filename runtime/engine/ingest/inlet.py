@@ -51,9 +51,11 @@ class Inlet(Source):
         """Open the origin's source, on its own thread, unless it has to wait."""
         with self._lock:
             self._emit = emit
-            if self._is_held:
-                return
-        self._open_source()
+            is_over, is_held = self._is_over, self._is_held
+        if is_over:  # nobody reads the origin any more, before it could be opened
+            emit.end_of_stream()
+        elif not is_held:
+            self._open_source()
 
     def close(self) -> None:
         """Close the origin's source, and take nothing more."""

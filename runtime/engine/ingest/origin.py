@@ -64,18 +64,22 @@ class Origin:
         start: Position,
         *,
         first: bool = False,
+        is_own: bool = False,
         pushdown: Pushdown = _ALL,
         defer: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """``first``: read to its end before others open; ``pushdown``: what of its tuples the adaptor needs;
+        """``first``: read to its end before others open; ``is_own``: neither its end nor its failure is the
+        ingest's, and its formatter is its own; ``pushdown``: what of its tuples the adaptor needs;
         ``defer`` runs a call on the source's own thread."""
         self.origin_id = origin_id
         self.name = name
         self.source = source
         self.adaptor = adaptor
         self.first = first
+        self.is_own = is_own
         self.pushdown = pushdown
         self.ended = False
+        self.is_forgotten = False
         self.failure = ""
         self.defer = defer or _at_once
         self._start = start
@@ -164,6 +168,11 @@ class Origin:
             if len(prepared.cuttable):
                 prepared.cuttable[-1] = True
                 self._ready = prepared
+
+    def forget(self) -> None:
+        """It is over, and what it has brought that is not applied yet will never be."""
+        self.ended = self.is_forgotten = True
+        self._waiting, self._ready = None, None
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
         """The cut goes behind the last tuple that came; gives the malformed tuples that it passes."""

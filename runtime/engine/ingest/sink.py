@@ -28,7 +28,7 @@ class EpochSink(Pipeline):
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
         self._cuts: Mapping[str, Cut] | None = None
-        self._controlled: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Put deltas and sections into the open epoch."""
@@ -50,9 +50,9 @@ class EpochSink(Pipeline):
         cuts, self._cuts = self._cuts, None
         control = barrier.payload if isinstance(barrier.payload, bytes) else b""
         epoch = self._writer.seal(cuts, control).to_epoch
-        if control:
-            self._controlled[barrier.number] = epoch
+        if barrier.payload is not None:
+            self._numbers[barrier.number] = epoch
 
-    def controlled(self, barrier: Barrier) -> int:
-        """The epoch that has the control record of this barrier, which has completed; asked once."""
-        return self._controlled.pop(barrier.number)
+    def numbered(self, barrier: Barrier) -> int:
+        """The epoch that has the control record or turnover of this barrier, which has completed; asked once."""
+        return self._numbers.pop(barrier.number)

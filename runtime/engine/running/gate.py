@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.engine.barriers import Barrier
 
 if TYPE_CHECKING:
+    from runtime.engine.lifetime import CallbackReference
     from runtime.engine.running.node import RunningNode
 
 __all__ = ["Edge", "Gate"]
@@ -20,10 +21,11 @@ class Edge:
 
     __slots__ = ("node", "passed", "port", "reference")
 
-    def __init__(self, node: RunningNode, port: int) -> None:
+    def __init__(self, node: RunningNode, port: int, reference: CallbackReference | None = None) -> None:
+        """Without a reference that the node has given already it gives one."""
         self.node = node
         self.port = port
-        self.reference = node.referred(port)
+        self.reference = reference or node.referred(port)
         self.passed = 0
         """The last barrier that the producer passed on."""
 

@@ -84,6 +84,18 @@ class RunningNode:
         self._gate.add(port)
         return self._first_reference.copy()
 
+    def joined(self, port: int) -> tuple[CallbackReference, CallbackReference] | None:
+        """One more producer at a port while the query runs: its reference, and one of the query's end for itself.
+
+        None if the node is ending, or would have no more input at that port without this producer.
+        """
+        with self._lock:
+            if self._is_over or self._is_stopping or not self._gate.open_ports.get(port):
+                return None
+            # A producer that has not ended holds both, and cannot give them up without this lock.
+            self._gate.add(port)
+            return self._owner.refer(), self._termination.copy()
+
     def built(self) -> None:
         """All producers are there."""
         self._first_reference.release()

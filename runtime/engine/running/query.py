@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 
@@ -21,9 +21,10 @@ from runtime.engine.listeners import (
     QueryStopRequested,
     TaskExpired,
 )
-from runtime.engine.plan import Plan, Source
+from runtime.engine.plan import Plan
 from runtime.engine.publishing import Publisher
 from runtime.engine.queue import TaskQueue
+from runtime.engine.running.building import build, check_part
 from runtime.engine.running.calls import said
 from runtime.engine.running.cuts import BarrierPlaces
 from runtime.engine.running.gate import Edge
@@ -115,45 +116,46 @@ class RunningQuery:
             if is_wanted and plan is not None:
                 self._state = _State.STARTING
                 self._setup, self._opening = setup_owner, termination
-                self._build(plan, termination)
+                nodes, sources = build(self, plan, termination, self._places)
+                self._nodes, self._sources = dict.fromkeys(nodes), dict.fromkeys(sources)
             nodes = list(self._nodes)
-        for node in nodes:
-            callbacks = TaskCallbacks(setup.copy().release, None, partial(self.node_failed, node.name))
-            self.queue.put(StartPipelineTask(node, callbacks))
+        self._start_nodes(nodes, setup)
         if not is_wanted:
             setup_owner.release()
             termination.release()
         setup.release()
 
-    def _build(self, plan: Plan, termination: CallbackReference) -> None:
-        running: dict[int, RunningNode] = {}
-        sources: list[RunningSource] = []
-        for node in reversed(plan.nodes):
-            edges = [Edge(running[index], port) for index, port in node.successors]
-            if isinstance(node.body, Source):
-                begins = node.index in self._places.sources
-                sources.append(RunningSource(self, node, edges, termination.copy(), begins_barriers=begins))
-            else:
-                running[node.index] = RunningNode(
-                    self,
-                    node,
-                    edges,
-                    termination.copy(),
-                    is_behind=node.index in self._places.behind,
-                    is_one_of_cut_points=node.is_cut_point and len(self._places.cut_points) > 1,
-                )
-        for each in running.values():
-            each.built()
-        self._nodes = dict.fromkeys(reversed(running.values()))
-        self._sources = dict.fromkeys(reversed(sources))
+    def grow(self, part: Plan, into: str) -> bool:
+        """See `QueryEngine.grow`."""
+        check_part(part, self.query_id)
+        with self._lock:
+            target = next((node for node in self._nodes if node.name == into and node.is_cut_point), None)
+            joined = target.joined(0) if target is not None and self._state is _State.RUNNING else None
+            if target is None or joined is None:
+                return False
+            reference, termination = joined
+            nodes, sources = build(self, part, termination, end=Edge(target, 0, reference))
+            self._nodes = dict.fromkeys([*nodes, *self._nodes])
+            self._sources.update(dict.fromkeys(sources))
+        owner, setup = callback(lambda: _open(sources))  # one that has ended meanwhile is not opened
+        del owner
+        self._start_nodes(nodes, setup)
+        setup.release()
+        termination.release()
+        return True
+
+    def _start_nodes(self, nodes: Sequence[RunningNode], setup: CallbackReference) -> None:
+        """Have workers start them; each has a part in the setup until it is."""
+        for node in nodes:
+            callbacks = TaskCallbacks(setup.copy().release, None, partial(self.node_failed, node.name))
+            self.queue.put(StartPipelineTask(node, callbacks))
 
     def _all_started(self, opening: CallbackReference) -> None:
         """All pipelines are started: open the sources. The query does not end before it has said that it runs."""
         with opening:
             with self._lock:
                 sources = list(self._sources)
-            for source in sources:
-                source.open()
+            _open(sources)
             with self._lock:
                 is_running = self._state is _State.STARTING
                 if is_running:
@@ -369,6 +371,11 @@ class RunningQuery:
             node.check()
         for source in sources:
             source.check(is_barrier=current is not None)
+
+
+def _open(sources: Sequence[RunningSource]) -> None:
+    for source in sources:
+        source.open()
 
 
 def _settle(futures: list[BarrierFuture], outcome: BarrierOutcome, barrier: Barrier | None = None) -> None:

@@ -9,12 +9,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from runtime.engine.barriers import Barrier
 from runtime.engine.ingest.applying import Applying, ApplyingConfig
 from runtime.engine.ingest.deltas import Deltas
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.passing import Completed
+from runtime.engine.ingest.turnover import OriginTable
 from runtime.formats import InputFormatter, RawBuffer
 from runtime.relations import FeedAdaptor, Retention
 from runtime.relations.adaptor import Prepared
@@ -47,8 +49,9 @@ class Calls:
     def emit(self, item: object, successor: int | None = None, size: int = 1) -> None:
         self.emitted.append(cast(Deltas, item))
 
-    def begin_barrier(self, barrier: object = None, payload: object = None) -> None:
+    def begin_barrier(self, barrier: Barrier | None = None, payload: object = None) -> Barrier:
         self.barriers += 1
+        return barrier or Barrier(self.barriers, payload)
 
     def repeat(self, inputs: list[object], after_s: float = 0.0) -> None:
         self.left = inputs
@@ -73,7 +76,7 @@ def step_of(epoch_messages: int, pieces: int) -> tuple[Counted, Applying, list[C
     origin.attach(Formatting(formatter, 1))
     inlet = Inlet(origin, cast(Any, None), is_held=False)
     config = ApplyingConfig(epoch_messages, lambda: 0, lambda number, reason: None)
-    return adaptor, Applying(config, {0: origin}, {0: inlet}), completed(origin, formatter, pieces), inlet
+    return adaptor, Applying(config, OriginTable({0: origin}, {0: inlet})), completed(origin, formatter, pieces), inlet
 
 
 @pytest.mark.parametrize("pieces", [2, 7, 23])

@@ -1,0 +1,56 @@
+"""Origins that come and go while an ingest runs: which there are, and what happens at the cut where that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import pyarrow as pa
+
+from runtime.engine.ingest.inlet import Inlet
+from runtime.engine.ingest.origin import Origin
+
+__all__ = ["AtCut", "OriginTable", "Turnover"]
+
+AtCut = Callable[[], Mapping[str, pa.RecordBatch]]
+"""Called once on the worker that cuts, when every origin stands where it may be cut: it may change the object space,
+whose edits are of the epoch that closes there, and gives deltas that are of this epoch as well."""
+
+
+class Turnover(msgspec.Struct, frozen=True, eq=False):
+    """What a barrier brings with it: origins before it are others than behind it."""
+
+    at_cut: AtCut
+    """What is kept of the change."""
+    begins: tuple[Origin, Inlet] | None = None
+    """An origin that is in every cut from this one on; it is opened once the epoch is committed."""
+    ends: str = ""
+    """The name of one that is in no cut from this one on; what it had brought and was not applied is forgotten."""
+
+
+class OriginTable:
+    """The origins of an ingest and how their buffers come in, by their numbers.
+
+    Changed by the step that applies messages, looked at by anybody: each change makes new mappings.
+    """
+
+    def __init__(self, origins: Mapping[int, Origin], inlets: Mapping[int, Inlet]) -> None:
+        self.origins: Mapping[int, Origin] = dict(origins)
+        """Those that are cut."""
+        self.inlets: Mapping[int, Inlet] = dict(inlets)
+        """One for each."""
+
+    def begin(self, origin: Origin, inlet: Inlet) -> None:
+        """One more."""
+        self.inlets = {**self.inlets, origin.origin_id: inlet}
+        self.origins = {**self.origins, origin.origin_id: origin}
+
+    def end(self, name: str) -> tuple[Origin, Inlet] | None:
+        """One less; None if there is none of this name."""
+        for number, origin in self.origins.items():
+            if origin.name == name:
+                inlet = self.inlets[number]
+                self.origins = {n: each for n, each in self.origins.items() if n != number}
+                self.inlets = {n: each for n, each in self.inlets.items() if n != number}
+                return origin, inlet
+        return None
