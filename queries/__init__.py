@@ -2,7 +2,8 @@
 
 ::
 
-    book_depth best_quote vwap_book imbalance broker_volume trades_1s    over the live relations bids, asks, trades
+    book_depth best_quote vwap_book imbalance broker_volume              over the live relations bids and asks
+    tape trades_1s vwap_trades                                          over the live relation trades
     axf bsp bsv mst psp vwap                                            DBToaster's finance queries, over a trace file
     └── finance_schema.sql                                              which they include
 """

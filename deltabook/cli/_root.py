@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "algo": "Run strategies on the views and send their orders.",
+    "dashboard": "Show the market, the views and the strategies in a browser.",
     "demo": "Start the whole loop for a while and show its figures.",
     "doctor": "Say what this machine has, what is missing and how to mend it.",
     "exchange": "Run the simulated exchange.",
@@ -31,7 +32,7 @@ COMMANDS: Final = {
 
 _PACKAGES: Final = frozenset({"algo_engine", "deltabook", "exchange_server", "runtime"})
 """Where expected errors are defined; built-in ones that say what is wrong with the input count as expected too."""
-_ROLES: Final = frozenset({"algo", "exchange", "runtime"})
+_ROLES: Final = frozenset({"algo", "dashboard", "exchange", "runtime"})
 
 
 def _one_line(error: BaseException) -> str:

@@ -17,7 +17,7 @@ class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
     """The process serves; its ports are open."""
 
     role: str
-    """exchange, runtime or algo."""
+    """exchange, runtime, algo or dashboard."""
     pid: int
     """Process id."""
     ports: dict[str, int]
@@ -28,7 +28,7 @@ class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
     """Figures of the moment."""
 
     role: str
-    """exchange, runtime or algo."""
+    """exchange, runtime, algo or dashboard."""
     figures: dict[str, int | float | str | None]
     """Flat name → figure; units end the names."""
 
@@ -37,7 +37,7 @@ class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
     """The process ended cleanly; the last line."""
 
     role: str
-    """exchange, runtime or algo."""
+    """exchange, runtime, algo or dashboard."""
     reason: str
     """Why: signal, end of input, supervisor gone."""
 
@@ -46,7 +46,7 @@ class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
     """The process cannot go on; the last line, exit code not 0."""
 
     role: str
-    """exchange, runtime or algo."""
+    """exchange, runtime, algo or dashboard."""
     reason: str
     """One line: expected what, was what, where."""
 

@@ -1,0 +1,76 @@
+"""`deltabook dashboard`: the market, the views and the strategies in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from deltabook.cli._addresses import address
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.option("--results", required=True, metavar="HOST:PORT", help="The runtime's results service.")
+@click.option("--results-token", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--results-ca", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then.")
+@click.option("--algo", default="", metavar="HOST:PORT", help="The status port of strategies.")
+@click.option("--algo-token", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--algo-ca", default="", metavar="FILE", help="PEM file of its authority.")
+@click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
+@click.option("--exchange-token", default="", metavar="FILE", help="The token that it asks for.")
+@click.option(
+    "--scale",
+    "scales",
+    multiple=True,
+    metavar="SYMBOL=TICK,LOT",
+    help="What a tick and a lot of a symbol are worth, * for all others; repeatable. Else as the exchange says.",
+)
+@click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the page, 0 for any.")
+@click.option("--interface", default="127.0.0.1", help="Where; beyond loopback with token and TLS alone.")
+@click.option("--token-file", default="", metavar="FILE", help="The token that the page asks for.")
+@click.option("--tls-cert", default="", metavar="FILE", help="PEM file of the port's certificate.")
+@click.option("--tls-key", default="", metavar="FILE", help="PEM file of its key.")
+@click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
+@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+def command(
+    results: str,
+    results_token: str,
+    results_ca: str,
+    algo: str,
+    algo_token: str,
+    algo_ca: str,
+    exchange: str,
+    exchange_token: str,
+    scales: tuple[str, ...],
+    http_port: int,
+    interface: str,
+    token_file: str,
+    tls_cert: str,
+    tls_key: str,
+    status_interval: float,
+    exit_with_stdin: bool,
+) -> None:
+    """Show a running system on a page: books, prices, trades, views, strategies and the engine.
+
+    The page is read-only. It is there before its peers are, says which of them it waits for, and finds them again
+    when they were restarted.
+    """
+    from deltabook.dashboard import DashboardConfig, Peer, parse_scales, run
+    from deltabook.wire.access import PortSecurity
+
+    for given, option in ((results, "--results"), (algo, "--algo"), (exchange, "--exchange")):
+        if given:
+            address(given, option)
+    run(
+        DashboardConfig(
+            results=Peer(results, results_token, results_ca),
+            algo=Peer(algo, algo_token, algo_ca) if algo else None,
+            exchange=Peer(exchange, exchange_token) if exchange else None,
+            scales=parse_scales(scales),
+            interface=interface,
+            http_port=http_port,
+            security=PortSecurity(token_file=token_file, tls_cert=tls_cert, tls_key=tls_key),
+        ),
+        status_interval_s=status_interval,
+        exit_with_stdin=exit_with_stdin,
+    )

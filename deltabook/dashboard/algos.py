@@ -1,0 +1,93 @@
+"""Follows a process of strategies: how each stands, its orders and its fills."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from deltabook.dashboard.asking import Asker
+from deltabook.dashboard.links import Link
+from deltabook.dashboard.rounds import Rounds
+from deltabook.wire.strategies import FILLS_PATH, ORDERS_PATH, STATUS_PATH, FillLine, Fills, Orders, Strategies
+
+__all__ = ["MOST_FILLS", "Algos"]
+
+_ROUND_S: Final = 0.3
+_ORDERS_EVERY: Final = 3
+"""Rounds between two looks at the orders."""
+MOST_FILLS: Final = 2_000
+"""That are kept, the newest of all strategies."""
+_NEAR_S: Final = 5.0
+"""A market whose newest fill is so near runs by this machine's clock."""
+_RECENT_S: Final = 600.0
+"""What a chart shows."""
+
+_strategies: Final = msgspec.json.Decoder(Strategies)
+_fills: Final = msgspec.json.Decoder(Fills)
+_orders: Final = msgspec.json.Decoder(Orders)
+
+
+class Algos:
+    """One process. What it said last stays when it is lost."""
+
+    def __init__(
+        self, asker: Asker, link: Link, clock: Any, now_s: Callable[[], float], on_round: Callable[[], None]
+    ) -> None:
+        self.link = link
+        self.strategies: Strategies | None = None
+        """None before it has answered."""
+        self.orders = Orders(())
+        self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
+        """Oldest first."""
+        self.placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
+        """Those that have a place in time on this machine's clock, in seconds since the UTC epoch."""
+        self._asker, self._now_s, self._on_round = asker, now_s, on_round
+        self._run, self._after, self._round_number = "", 0, 0
+        self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._rounds.stop()
+
+    async def _round(self) -> None:
+        found = _strategies.decode(await self._asker.ask(STATUS_PATH))
+        if found.run != self._run:
+            # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
+            self._run, self._after = found.run, 0
+            self.fills.clear()
+            self.placed.clear()
+            self._round_number = 0
+        while found.last_fill > self._after:
+            fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
+            if fills.run != self._run or not fills.fills:
+                break
+            self.fills.extend(fills.fills)
+            for fill in fills.fills:
+                self._place(fill, is_new=self.strategies is not None and self.strategies.run == self._run)
+            self._after = max(fills.last, fills.fills[-1].number)
+        if self._round_number % _ORDERS_EVERY == 0:
+            self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
+        self._round_number += 1
+        self.strategies = found
+        self.link.live()
+        self._on_round()
+
+    def _place(self, fill: FillLine, *, is_new: bool) -> None:
+        """Find a fill's place in time. A market that replays a recorded day has a clock of its own: there a fill that
+        has just come is one of now, and one from before has no place."""
+        now_s, time_s = self._now_s(), fill.time_ns / 1e9
+        if abs(now_s - time_s) <= (_NEAR_S if is_new else _RECENT_S):
+            self.placed.append((fill, time_s))
+        elif is_new:
+            self.placed.append((fill, now_s))
+
+    def _failed(self, reason: str) -> None:
+        self.link.lost(reason)
+        self._on_round()

@@ -1,0 +1,9 @@
+"""Errors of the dashboard."""
+
+from __future__ import annotations
+
+__all__ = ["DashboardError"]
+
+
+class DashboardError(ValueError):
+    """An option, or an answer of a peer, that cannot be used; the message says what was expected and what was there."""

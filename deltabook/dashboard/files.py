@@ -1,0 +1,51 @@
+"""The files of the page, and what a browser is told of them."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+import msgspec
+
+from deltabook.vendored import UPLOT
+
+__all__ = ["PAGE_HEADERS", "PageFile", "page_files"]
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+}
+PAGE_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Nothing but these files runs in the page, it asks nobody but this port, and no other page shows it in a frame."""
+
+
+class PageFile(msgspec.Struct, frozen=True):
+    """One of them."""
+
+    body: bytes
+    content_type: str
+
+
+def page_files() -> dict[str, PageFile]:
+    """Path → file: all of the folder ``page``, and uPlot."""
+    folder = files("deltabook.dashboard") / "page"
+    found = {f"/{file.name}": _read(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
+    found["/"] = found.pop("/page.html")
+    for name in ("uPlot.iife.min.js", "uPlot.min.css"):
+        found[f"/{name}"] = _read(UPLOT / name)
+    return found
+
+
+def _read(file: Traversable) -> PageFile:
+    return PageFile(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])

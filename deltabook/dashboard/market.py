@@ -1,0 +1,197 @@
+"""What the views say of every symbol: its book, touch, recent trades and averages; kept from their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+from sortedcontainers import SortedDict
+
+from deltabook.wire.results import WEIGHT, Frame
+
+__all__ = ["VIEWS", "Average", "Level", "Market", "Quote", "Trade"]
+
+VIEWS: Final[Mapping[str, tuple[str, ...]]] = {
+    "best_quote": ("symbol", "bid_price", "bid_volume", "ask_price", "ask_volume"),
+    "book_depth": ("symbol", "side", "price", "volume", "orders"),
+    "tape": ("symbol", "match_id", "t", "price", "volume"),
+    "vwap_book": ("symbol", "side", "price_volume", "volume"),
+    "vwap_trades": ("symbol", "price_volume", "volume", "trades"),
+}
+"""View → the columns that are read; they are those of the queries that ship with Deltabook."""
+MOST_SYMBOLS: Final = 10_000
+"""Rows of further symbols are not kept."""
+
+_Row = tuple[Any, ...]
+
+
+class Level(msgspec.Struct, frozen=True):
+    """What is displayed at one price."""
+
+    price_ticks: int
+    volume_lots: int
+    orders: int
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """The touch; None on a side without orders."""
+
+    bid_ticks: int | None
+    bid_lots: int | None
+    ask_ticks: int | None
+    ask_lots: int | None
+
+
+class Trade(msgspec.Struct, frozen=True):
+    """One trade of the market."""
+
+    number: int
+    """The match's, ascending."""
+    time_ns: int
+    """Market time since the UTC epoch, or since midnight, as the feed has it."""
+    price_ticks: int
+    volume_lots: int
+
+
+class Average(msgspec.Struct, frozen=True):
+    """The two sums of a volume-weighted average price."""
+
+    price_volume: int
+    volume: int
+
+
+class Market:
+    """All symbols. A view that has no snapshot yet is unknown, which is not the same as empty."""
+
+    def __init__(self) -> None:
+        self.books: dict[tuple[str, str], SortedDict] = {}
+        """(symbol, B or S) → price in ticks → `Level`."""
+        self.quotes: dict[str, Quote] = {}
+        self.tapes: dict[str, SortedDict] = {}
+        """Symbol → number → `Trade`."""
+        self.book_averages: dict[tuple[str, str], Average] = {}
+        """(symbol, B or S) → of all resting orders."""
+        self.trade_averages: dict[str, Average] = {}
+        """Symbol → of the recent trades."""
+        self.known: set[str] = set()
+        """Views that have had a snapshot."""
+        self.changed: set[str] = set()
+        """Symbols of which something has changed; whoever shows them takes them out."""
+        self._symbols: dict[str, None] = {}
+        self._enter: dict[str, Callable[[_Row], None]] = {
+            "best_quote": self._enter_quote,
+            "book_depth": self._enter_level,
+            "tape": self._enter_trade,
+            "vwap_book": self._enter_book_average,
+            "vwap_trades": self._enter_trade_average,
+        }
+        self._remove: dict[str, Callable[[_Row], None]] = {
+            "best_quote": lambda row: self._drop(self.quotes, row[0]),
+            "book_depth": lambda row: self._drop_inside(self.books, (row[0], row[1]), row[2]),
+            "tape": lambda row: self._drop_inside(self.tapes, row[0], row[1]),
+            "vwap_book": lambda row: self._drop(self.book_averages, (row[0], row[1])),
+            "vwap_trades": lambda row: self._drop(self.trade_averages, row[0]),
+        }
+        self._held: dict[str, dict[Any, Any]] = {
+            "best_quote": self.quotes,
+            "book_depth": self.books,
+            "tape": self.tapes,
+            "vwap_book": self.book_averages,
+            "vwap_trades": self.trade_averages,
+        }
+
+    @property
+    def symbols(self) -> list[str]:
+        """All that were ever seen, sorted."""
+        return sorted(self._symbols)
+
+    def has(self, symbol: str) -> bool:
+        """Whether a symbol was ever seen."""
+        return symbol in self._symbols
+
+    def apply(self, frame: Frame) -> None:
+        """Enter a frame of one of `VIEWS`; others, and heartbeats, change nothing."""
+        view, rows = frame.header.view, frame.rows
+        if view not in VIEWS or rows is None or frame.header.kind not in ("snapshot", "changes"):
+            return
+        if frame.header.kind == "snapshot":
+            self.changed.update(self._symbols)
+            self._held[view].clear()
+            self.known.add(view)
+        elif view not in self.known:
+            return
+        columns = [rows.column(name).to_pylist() for name in VIEWS[view]]
+        self._apply(view, list(zip(*columns, strict=True)), rows.column(WEIGHT).to_pylist())
+
+    def forget(self, view: str) -> None:
+        """The runtime has dropped a view, or keeps it no longer."""
+        if view in self.known:
+            self.known.discard(view)
+            self._held[view].clear()
+            self.changed.update(self._symbols)
+
+    def levels(self, symbol: str, side: str, most: int) -> Iterator[Level]:
+        """The best levels of a side, B or S, best first."""
+        book = self.books.get((symbol, side))
+        if book is None:
+            return iter(())
+        values = book.values()
+        return islice(reversed(values) if side == "B" else iter(values), most)
+
+    def trades(self, symbol: str, most: int) -> Iterator[Trade]:
+        """The newest trades, newest first."""
+        tape = self.tapes.get(symbol)
+        return islice(reversed(tape.values()), most) if tape is not None else iter(())
+
+    def last(self, symbol: str) -> Trade | None:
+        """The newest trade."""
+        return next(self.trades(symbol, 1), None)
+
+    def _apply(self, view: str, rows: Iterable[_Row], weights: Iterable[int]) -> None:
+        enter, remove = self._enter[view], self._remove[view]
+        added: list[_Row] = []
+        for row, weight in zip(rows, weights, strict=True):
+            if weight > 0:
+                added.append(row)
+            else:
+                remove(row)
+        # Behind what they replace: a key's old row and its new one come in one frame, in any order.
+        for row in added:
+            if row[0] in self._symbols or len(self._symbols) < MOST_SYMBOLS:
+                self._symbols[row[0]] = None
+                self.changed.add(row[0])
+                enter(row)
+
+    def _drop(self, held: dict[Any, Any], key: Any) -> None:
+        if held.pop(key, None) is not None:
+            self.changed.add(key if isinstance(key, str) else key[0])
+
+    def _drop_inside(self, held: dict[Any, SortedDict], key: Any, inner: int) -> None:
+        inside = held.get(key)
+        if inside is not None and inside.pop(inner, None) is not None:
+            self.changed.add(key if isinstance(key, str) else key[0])
+            if not inside:
+                del held[key]
+
+    def _enter_quote(self, row: _Row) -> None:
+        self.quotes[row[0]] = Quote(_whole(row[1]), _whole(row[2]), _whole(row[3]), _whole(row[4]))
+
+    def _enter_level(self, row: _Row) -> None:
+        book = self.books.setdefault((row[0], row[1]), SortedDict())
+        book[row[2]] = Level(int(row[2]), int(row[3]), int(row[4]))
+
+    def _enter_trade(self, row: _Row) -> None:
+        self.tapes.setdefault(row[0], SortedDict())[row[1]] = Trade(int(row[1]), int(row[2]), int(row[3]), int(row[4]))
+
+    def _enter_book_average(self, row: _Row) -> None:
+        self.book_averages[row[0], row[1]] = Average(int(row[2]), int(row[3]))
+
+    def _enter_trade_average(self, row: _Row) -> None:
+        self.trade_averages[row[0]] = Average(int(row[1]), int(row[2]))
+
+
+def _whole(value: Any) -> int | None:
+    """Wide sums come as decimals without a fraction."""
+    return None if value is None else int(value)

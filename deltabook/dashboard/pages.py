@@ -1,0 +1,160 @@
+"""The pages that are open: each asks for a frame when it has drawn the last, and is sent one at the next tick.
+
+Nothing is made, kept or counted for a page that does not ask. One whose connection is full is sent nothing until it
+drains; it costs its socket, and is closed when it has been full for too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+from twisted.internet.task import LoopingCall
+
+from deltabook.dashboard.frames import Ask, Frames, Scope
+
+__all__ = ["MOST_PAGES", "Page", "Pages", "Wire"]
+
+MOST_PAGES: Final = 256
+FRAME_S: Final = 0.1
+"""Between two frames of a page."""
+STUCK_S: Final = 60.0
+"""A page whose connection has been full for so long is closed."""
+_POLICY: Final = 1008
+_BUSY: Final = 1013
+_TOKEN: Final = 4401
+
+
+class Wire(Protocol):
+    """A page's connection."""
+
+    def send(self, data: bytes) -> None:
+        """A text message; never blocks."""
+
+    def close(self, code: int, reason: str) -> None:
+        """End it, behind what was sent."""
+
+    def abort(self) -> None:
+        """End it at once."""
+
+
+class Page:
+    """One of them."""
+
+    def __init__(self, pages: Pages, wire: Wire) -> None:
+        self._pages, self._wire = pages, wire
+        self.asked: Ask | None = None
+        """What it waits for."""
+        self.full_since_s: float | None = None
+        """Since when its connection is full."""
+        self._is_known = False
+
+    def said(self, message: bytes) -> None:
+        """It asks for a frame, or says what is none of it."""
+        try:
+            ask = msgspec.json.decode(message, type=Ask)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._wire.close(_POLICY, f"expected an Ask as JSON, was: {error}"[:120])
+            return
+        if not self._is_known:
+            refusal = self._pages.refusal(ask.token)
+            if refusal:
+                self._wire.close(_TOKEN, refusal[:120])
+                return
+            self._is_known = True
+        self.asked = msgspec.structs.replace(ask, token="")
+
+    def full(self, now_s: float) -> None:
+        """What was sent has not been read yet."""
+        if self.full_since_s is None:
+            self.full_since_s = now_s
+
+    def drained(self) -> None:
+        """There is room again."""
+        self.full_since_s = None
+
+    def send(self, data: bytes) -> None:
+        """The frame that it waits for."""
+        self.asked = None
+        self._wire.send(data)
+
+    def abort(self) -> None:
+        """See `Wire`."""
+        self._wire.abort()
+
+
+class Pages:
+    """All of them; on the reactor's thread."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        clock: Any,
+        *,
+        prepare: Callable[[set[Scope]], None],
+        now_ms: Callable[[], int],
+        refusal: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        """``prepare`` brings the sections of some scopes up to date; ``refusal`` says what is wrong with a token."""
+        self._frames, self._clock = frames, clock
+        self._prepare, self._now_ms = prepare, now_ms
+        self.refusal = refusal
+        self._pages: dict[Page, None] = {}
+        self.frames_sent = 0
+        self.bytes_sent = 0
+        self._loop: Any = LoopingCall(self.tick)
+        self._loop.clock = clock
+
+    def start(self) -> None:
+        """Answer pages from now on."""
+        self._loop.start(FRAME_S, now=False)
+
+    def stop(self) -> None:
+        """Close all pages."""
+        if self._loop.running:
+            self._loop.stop()
+        for page in tuple(self._pages):
+            page.abort()
+
+    def open(self, wire: Wire) -> Page | None:
+        """A new page; None if there are too many, which it has been told."""
+        if len(self._pages) >= MOST_PAGES:
+            wire.close(_BUSY, f"expected at most {MOST_PAGES} pages at a time")
+            return None
+        page = Page(self, wire)
+        self._pages[page] = None
+        return page
+
+    def closed(self, page: Page) -> None:
+        """It has gone."""
+        self._pages.pop(page, None)
+
+    def tick(self) -> None:
+        """Send a frame to every page that waits for one."""
+        now_s = self._clock.seconds()
+        for page in [page for page in self._pages if page.full_since_s is not None]:
+            if now_s - (page.full_since_s or 0.0) >= STUCK_S:
+                page.abort()
+        waiting = [(page, page.asked) for page in self._pages if page.asked is not None and page.full_since_s is None]
+        if not waiting:
+            return
+        scopes: set[Scope] = {("symbol", ask.symbol) for _, ask in waiting if ask.symbol}
+        scopes |= {("view", ask.view) for _, ask in waiting if ask.view}
+        self._frames.begin(self._now_ms())
+        self._prepare(scopes)
+        for page, ask in waiting:
+            data = self._frames.frame(ask)
+            self.frames_sent += 1
+            self.bytes_sent += len(data)
+            page.send(data)
+
+    def figures(self) -> dict[str, int]:
+        """For status lines."""
+        return {
+            "pages": len(self._pages),
+            "stuck_pages": sum(page.full_since_s is not None for page in self._pages),
+            "frames_sent": self.frames_sent,
+            "frames_encoded": self._frames.encoded,
+            "bytes_sent": self.bytes_sent,
+        }

@@ -1,0 +1,181 @@
+"""Follows a runtime: how it is, which views it keeps, their changes, and whatever view is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from deltabook.dashboard.asking import Asker
+from deltabook.dashboard.links import Link
+from deltabook.dashboard.market import VIEWS, Market
+from deltabook.dashboard.rounds import Rounds
+from deltabook.wire.results import FrameDecoder, FrameError
+
+__all__ = ["Column", "Results", "ViewLine"]
+
+_ROUND_S: Final = 0.5
+_SILENCE_S: Final = 4.0
+"""A subscription on which nothing was heard for so long is of views that are held back: heartbeats come each second."""
+_DEAD_S: Final = 20.0
+"""After so long it is begun anew."""
+LANES: Final = ("express", "spark")
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a view."""
+
+    name: str
+    type: str = ""
+    scale: int = 0
+
+
+class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
+    """What the runtime says of one view."""
+
+    name: str
+    view_class: str = ""
+    lane: str = "spark"
+    reason: str = ""
+    columns: tuple[Column, ...] = ()
+    rows: int = 0
+    epoch: int = 0
+    step: int = 0
+    since: int = 0
+    failed: str | None = None
+    sql: str = ""
+
+
+_views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])
+
+
+class _Changes(Protocol):
+    """The endless answer of one lane's views."""
+
+    def __init__(self, results: Results, views: tuple[str, ...]) -> None:
+        self._results, self.views = results, views
+        self.heard_s = results.clock.seconds()
+        self._decoder = FrameDecoder()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard_s = self._results.clock.seconds()
+        try:
+            for frame in self._decoder.feed(data):
+                self._results.market.apply(frame)
+        except (FrameError, LookupError, ValueError) as error:
+            self._results.broken(self, str(error))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        del reason
+        self._results.ended(self)
+
+    def abort(self) -> None:
+        """Close the connection below the response, which has no name in Twisted's interfaces."""
+        transport: Any = self.transport
+        abort = getattr(transport, "abortConnection", None) or getattr(transport, "loseConnection", None)
+        if abort is not None:
+            abort()
+
+
+class Results:
+    """One runtime. What it said last stays when it is lost."""
+
+    _log = Logger()
+
+    def __init__(self, asker: Asker, link: Link, market: Market, clock: Any, on_round: Callable[[], None]) -> None:
+        self.clock, self.market = clock, market
+        self.link = link
+        self.figures: Mapping[str, Any] = {}
+        """Of ``/v1/status``."""
+        self.views: tuple[ViewLine, ...] = ()
+        """In the runtime's order."""
+        self.missing: dict[str, str] = {}
+        """View that a panel needs → why it is not there; empty before the runtime has answered."""
+        self._asker = asker
+        self._on_round = on_round
+        self._changes: dict[str, _Changes] = {}
+        self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
+
+    def start(self) -> None:
+        """Ask from now on."""
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._rounds.stop()
+        for changes in self._changes.values():
+            changes.abort()
+
+    def broken(self, changes: _Changes, reason: str) -> None:
+        """What a subscription says cannot be read."""
+        self._log.warn("changes of {views}: {reason}", views=", ".join(changes.views), reason=reason)
+        changes.abort()
+
+    def ended(self, changes: _Changes) -> None:
+        """A subscription is over; the next round begins another."""
+        for lane, held in tuple(self._changes.items()):
+            if held is changes:
+                del self._changes[lane]
+
+    async def _round(self) -> None:
+        self.figures = msgspec.json.decode(await self._asker.ask("/v1/status"), type=dict[str, Any])
+        self.views = _views.decode(await self._asker.ask("/v1/views"))
+        wanted = self._wanted()
+        for lane in LANES:
+            await self._subscribe(lane, wanted.get(lane, ()))
+        self._say(wanted)
+        self._on_round()
+
+    def _wanted(self) -> dict[str, tuple[str, ...]]:
+        """Lane → the views to subscribe to."""
+        offered = {view.name: view for view in self.views}
+        self.missing = {}
+        wanted: dict[str, list[str]] = {}
+        for name, columns in VIEWS.items():
+            view = offered.get(name)
+            lacking = [column for column in columns if view and all(c.name != column for c in view.columns)]
+            if view is None:
+                self.missing[name] = "the runtime does not keep it"
+            elif view.failed is not None:
+                self.missing[name] = f"it failed: {view.failed}"
+            elif lacking:
+                self.missing[name] = f"it has no column {', '.join(lacking)}"
+            else:
+                wanted.setdefault(view.lane, []).append(name)
+                continue
+            self.market.forget(name)
+        return {lane: tuple(sorted(names)) for lane, names in wanted.items()}
+
+    async def _subscribe(self, lane: str, views: tuple[str, ...]) -> None:
+        held = self._changes.get(lane)
+        silent_s = self.clock.seconds() - held.heard_s if held else 0.0
+        if held is not None and (held.views != views or silent_s >= _DEAD_S):
+            del self._changes[lane]
+            held.abort()
+            held = None
+        if held is None and views:
+            changes = _Changes(self, views)
+            await self._asker.listen(f"/v1/changes?views={','.join(quote(view, safe='') for view in views)}", changes)
+            self._changes[lane] = changes
+
+    def _say(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
+        now_s = self.clock.seconds()
+        silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
+        if silent:
+            self.link.stale(
+                f"It answers, but holds back its views of the lane{'s' * (len(silent) > 1)} {' and '.join(silent)}: "
+                "its feed is lost, or Spark is far behind."
+            )
+        elif self.figures.get("paused"):
+            self.link.stale("It has paused its feed: its directory is full.")
+        else:
+            self.link.live()
+
+    def _failed(self, reason: str) -> None:
+        self.link.lost(reason)
+        self._on_round()

@@ -1,0 +1,114 @@
+"""What ticks and lots are worth, and figures as a page shows them: exact decimals, never floats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
+
+from deltabook.dashboard.errors import DashboardError
+from deltabook.wire.symbols import Instrument
+
+__all__ = ["Scales", "parse_scales"]
+
+_EXACT = Context(prec=100, rounding=ROUND_HALF_EVEN)
+"""Wider than any product of two 128-bit integers and two sizes."""
+_MORE_DIGITS = 2
+"""An average is shown with so many digits more than a price."""
+_MONEY_DIGITS = 2
+"""Money is shown with at least so many digits behind the point."""
+_EVERY = "*"
+
+
+def parse_scales(options: Iterable[str]) -> dict[str, Instrument]:
+    """Symbol → instrument of ``SYMBOL=TICK,LOT``; ``*`` stands for all others. Raises `DashboardError`.
+
+    >>> parse_scales(["BTCUSD=0.01,0.00000001"])["BTCUSD"].lot_size
+    '0.00000001'
+    """
+    found: dict[str, Instrument] = {}
+    for option in options:
+        symbol, equals, sizes = option.partition("=")
+        tick, comma, lot = sizes.partition(",")
+        if not (symbol and equals and comma and _is_size(tick) and _is_size(lot)):
+            raise DashboardError(f"expected SYMBOL=TICK,LOT such as ACME=0.01,1 for --scale, was {option!r}")
+        found[symbol] = Instrument(symbol, tick, lot)
+    return found
+
+
+def _is_size(text: str) -> bool:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        return False
+    return value.is_finite() and value > 0 and len(text) <= 30
+
+
+class Scales:
+    """The scale of every symbol: what was given comes first, then what the exchange says, then whole ticks and lots."""
+
+    def __init__(self, given: Mapping[str, Instrument] | None = None) -> None:
+        self._given = dict(given or {})
+        self._learned: dict[str, Instrument] = {}
+        self.version = 0
+        """Grows when a symbol's scale changes: what was formatted before is old."""
+
+    def learn(self, instrument: Instrument) -> None:
+        """Take what the exchange says of a symbol."""
+        if self._learned.get(instrument.symbol) != instrument:
+            self._learned[instrument.symbol] = instrument
+            self.version += 1
+
+    def knows(self, symbol: str) -> bool:
+        """Whether figures of a symbol are money and quantities, and not ticks and lots."""
+        return symbol in self._given or symbol in self._learned or _EVERY in self._given
+
+    def of(self, symbol: str) -> Instrument:
+        """The symbol's instrument."""
+        found = self._given.get(symbol) or self._learned.get(symbol) or self._given.get(_EVERY)
+        return found or Instrument(symbol, "1", "1")
+
+    def price(self, symbol: str, ticks: int | None) -> str | None:
+        """With all the decimals of the tick."""
+        if ticks is None:
+            return None
+        return f"{_EXACT.multiply(Decimal(ticks), Decimal(self.of(symbol).tick_size)):f}"
+
+    def quantity(self, symbol: str, lots: int | None) -> str | None:
+        """With all the decimals of the lot."""
+        if lots is None:
+            return None
+        return f"{_EXACT.multiply(Decimal(lots), Decimal(self.of(symbol).lot_size)):f}"
+
+    def average(self, symbol: str, price_volume: int | None, volume: int | None) -> str | None:
+        """``price_volume / volume`` as a price, half-even at two digits more than a price has; None of no volume."""
+        if not volume or price_volume is None:
+            return None
+        tick = Decimal(self.of(symbol).tick_size)
+        step = Decimal(1).scaleb(min(_exponent(tick), 0) - _MORE_DIGITS)
+        value = _EXACT.divide(_EXACT.multiply(Decimal(price_volume), tick), Decimal(volume))
+        return f"{value.quantize(step, ROUND_HALF_EVEN, _EXACT):f}"
+
+    def money(self, symbol: str, tick_lots: int | None) -> str | None:
+        """Ticks × lots as money: exact, with at least two decimals, without zeros behind them."""
+        if tick_lots is None:
+            return None
+        return self.sum_of_money([(symbol, tick_lots)])
+
+    def sum_of_money(self, parts: Iterable[tuple[str, int]]) -> str:
+        """The same of a sum over symbols."""
+        total = Decimal(0)
+        for symbol, tick_lots in parts:
+            instrument = self.of(symbol)
+            part = _EXACT.multiply(Decimal(tick_lots), Decimal(instrument.tick_size))
+            total = _EXACT.add(total, _EXACT.multiply(part, Decimal(instrument.lot_size)))
+        whole, _, decimals = f"{total:,f}".partition(".")
+        return f"{whole}.{decimals.rstrip('0').ljust(_MONEY_DIGITS, '0')}"
+
+    def number(self, symbol: str, ticks: float) -> float:
+        """A price for a chart, whose points are no money."""
+        return ticks * float(self.of(symbol).tick_size)
+
+
+def _exponent(value: Decimal) -> int:
+    exponent = value.as_tuple().exponent
+    return exponent if isinstance(exponent, int) else 0

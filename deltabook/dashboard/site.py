@@ -1,0 +1,226 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The port: the page's files, ``/v1/status`` for programs, and the socket of the pages, ``/v1/frames``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.python.failure import Failure
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import Request as SiteRequest
+from twisted.web.server import Site
+from twisted.web.websocket import WebSocketResource, WebSocketTransport
+from zope.interface import implementer
+
+from deltabook.dashboard.files import PAGE_HEADERS, page_files
+from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
+from deltabook.wire.access import Access
+
+__all__ = ["dashboard_site"]
+
+MOST_MESSAGE_BYTES: Final = 4_096
+"""Of what a page says at a time."""
+_MOST_BODY_BYTES: Final = 16 * 1024
+_MOST_CONNECTIONS: Final = MOST_PAGES + 64
+_IDLE_S: Final = 60
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+@implementer(IPushProducer)
+class _Socket:
+    """One page's connection."""
+
+    def __init__(self, pages: Pages, clock: Any, request: Request) -> None:
+        self._pages, self._clock, self._channel = pages, clock, cast(Any, request.channel)
+        self._transport: Any = None
+        self._page: Page | None = None
+        self._unread_bytes = 0
+
+    def negotiationStarted(self, transport: WebSocketTransport) -> None:
+        """The connection is being upgraded."""
+        self._transport = transport
+
+    def negotiationFinished(self) -> None:
+        """It is a socket now."""
+        below = self._channel.transport
+        below.unregisterProducer()  # which was the HTTP channel
+        self._transport.attachProducer(self)
+        # Fragments are joined by Twisted without a limit, so that bytes are counted before they come to that.
+        received = self._channel.dataReceived
+
+        def bounded(data: bytes) -> None:
+            self._unread_bytes += len(data)
+            if self._unread_bytes > 2 * MOST_MESSAGE_BYTES:
+                self.abort()
+            else:
+                received(data)
+
+        self._channel.dataReceived = bounded
+        self._page = self._pages.open(self)
+
+    def textMessageReceived(self, message: str) -> None:
+        """A page says something."""
+        self._unread_bytes = 0
+        if self._page is not None:
+            self._page.said(message.encode("utf-8"))
+
+    def bytesMessageReceived(self, data: bytes | bytearray) -> None:
+        """No page says that."""
+        del data
+        self.close(1003, "expected text")
+
+    def pongReceived(self, payload: bytes) -> None:
+        """Nothing was asked."""
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The page has gone."""
+        del reason
+        if self._page is not None:
+            self._pages.closed(self._page)
+            self._page = None
+
+    # See `Wire`
+
+    def send(self, data: bytes) -> None:
+        """A text message."""
+        self._transport.sendTextMessage(data.decode("utf-8"))
+
+    def close(self, code: int, reason: str) -> None:
+        """End it, behind what was sent."""
+        page, self._page = self._page, None
+        if page is not None:
+            self._pages.closed(page)
+        self._transport.loseConnection(code, reason)
+
+    def abort(self) -> None:
+        """End it at once."""
+        self._channel.transport.abortConnection()
+
+    # See `IPushProducer`: what is below tells when it is full
+
+    def pauseProducing(self) -> None:
+        """It is full."""
+        if self._page is not None:
+            self._page.full(self._clock.seconds())
+
+    def resumeProducing(self) -> None:
+        """It has room again."""
+        if self._page is not None:
+            self._page.drained()
+
+    def stopProducing(self) -> None:
+        """It is gone; `connectionLost` follows."""
+
+
+class _Sockets:
+    """Makes one for each page."""
+
+    def __init__(self, pages: Pages, clock: Any) -> None:
+        self._pages, self._clock = pages, clock
+
+    def buildProtocol(self, request: Request) -> _Socket:
+        """See `WebSocketServerFactory`."""
+        return _Socket(self._pages, self._clock, request)
+
+
+class _Root(Resource):
+    """Every path."""
+
+    isLeaf = True
+
+    def __init__(self, pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> None:
+        super().__init__()
+        self._access, self._status, self._files = access, status, page_files()
+        self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
+
+    def render(self, request: Request) -> bytes | int:
+        """A file, the status, a socket, or one line that says what was expected."""
+        path = request.path.decode("ascii", "replace")
+        if request.method not in {b"GET", b"HEAD"}:
+            request.setHeader("allow", "GET, HEAD")
+            return _refuse(request, 405, f"expected GET, was {request.method.decode('ascii', 'replace')[:20]}")
+        origin, asked = request.getHeader("origin"), request.getHeader("host")
+        own = f"{'https' if request.isSecure() else 'http'}://{asked}"
+        refusal = self._access.refusal(
+            str(getattr(request.getClientAddress(), "host", "")),
+            request.getHeader("authorization"),
+            None if origin == own else origin,
+            asked,
+        )
+        # A page cannot say a token before it has its files and its socket, and says it there.
+        if refusal is not None and not (refusal[0] == 401 and (path in self._files or path == "/v1/frames")):
+            return _refuse(request, *refusal)
+        if path in self._files:
+            for name, value in PAGE_HEADERS.items():
+                request.setHeader(name, value)
+            return _reply(request, 200, self._files[path].body, self._files[path].content_type)
+        if path == "/v1/status":
+            return _reply(request, 200, msgspec.json.encode(self._status()), "application/json")
+        if path == "/v1/frames" and request.method == b"GET":
+            return self._socket.render_GET(cast(SiteRequest, request))
+        return _refuse(request, 404, f"expected to get /, /v1/status or the socket /v1/frames, was {path[:80]}")
+
+
+class _BoundedRequest(SiteRequest):
+    """A request whose body nobody wants."""
+
+    _body_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        del length
+        super().gotLength(0)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._body_bytes += len(data)
+        if self._body_bytes > _MOST_BODY_BYTES:
+            cast(Any, self.channel).transport.abortConnection()
+
+
+class _BoundedSite(Site):
+    """Takes so many connections at once and no more; each may be silent for so long before it is a socket."""
+
+    noisy = False
+
+    def __init__(self, root: Resource) -> None:
+        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
+        self.displayTracebacks = False
+        self._open = 0
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        if self._open >= _MOST_CONNECTIONS:
+            return None
+        self._open += 1
+        connection: Any = super().buildProtocol(addr)
+        lost = connection.connectionLost
+
+        def count(reason: Any) -> None:
+            self._open -= 1
+            lost(reason)
+
+        connection.connectionLost = count
+        return connection
+
+    def log(self, request: Request) -> None:
+        """Files of a page are no news."""
+
+
+def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
+    request.setResponseCode(status)
+    request.setHeader("content-type", content_type)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("content-length", str(len(body)))
+    return b"" if request.method == b"HEAD" else body
+
+
+def _refuse(request: Request, status: int, text: str) -> bytes:
+    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
+
+
+def dashboard_site(pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> Site:
+    """The port's site."""
+    return _BoundedSite(_Root(pages, status, access, clock))
