@@ -172,7 +172,7 @@ class Origin:
     def forget(self) -> None:
         """It is over, and what it has brought that is not applied yet will never be."""
         self.ended = self.is_forgotten = True
-        self._waiting, self._ready = None, None
+        self._waiting = self._ready = None
 
     def cut_at_end(self) -> tuple[tuple[DeadLetter, ...], int]:
         """The cut goes behind the last tuple that came; gives the malformed tuples that it passes."""
