@@ -20,7 +20,10 @@ __all__ = ["BUILT_IN", "LoadedStrategy", "load_strategies"]
 
 BUILT_IN: Final = {
     "market_maker": "algo_engine.strategies.market_maker",
+    "market_players": "algo_engine.strategies.market_players",
     "sobi": "algo_engine.strategies.sobi",
+    "timed_sobi": "algo_engine.strategies.timed_sobi",
+    "volatile_sobi": "algo_engine.strategies.volatile_sobi",
 }
 _RISK: Final = "risk"
 

@@ -1,13 +1,35 @@
 """The strategies that come with the engine; each file is also an example of how to write one.
 
 ```
-sobi.py           leans against the shape of the book: trades when one side's volume stands much nearer to the price
-market_maker.py   quotes both sides around the middle, shifted against its inventory
-_sizing.py        sizes and limits, given per symbol or relative to the visible size at the touch
+sobi.py            trades when one side's volume stands much nearer to the last price          ─┐
+volatile_sobi.py   the same, measured by how far the price moves anyway                         ├ take at the touch
+timed_sobi.py      trades when one side's best orders are much older than the other's          ─┘
+market_players.py  steps in front of who hides what he wants                                   ─┐ rest in the book
+market_maker.py    quotes both sides around the middle, shifted against its inventory          ─┘
+_taking.py         when who takes looks, how much he takes, and when he rests
+_shape.py          what reads the shape of the book: _distances.py, from the last price
+_resting.py        own orders, each brought to where it should stand
+_pace.py           how often who rests looks
+_ladders.py        rows of a view by price level
+_sizing.py         sizes and limits, given per symbol or relative to the visible size at the touch
 ```
 """
 
 from algo_engine.strategies.market_maker import MarketMaker, MarketMakerParameters
+from algo_engine.strategies.market_players import MarketPlayers, MarketPlayersParameters
 from algo_engine.strategies.sobi import SimpleSobi, SobiParameters
+from algo_engine.strategies.timed_sobi import TimedSobi, TimedSobiParameters
+from algo_engine.strategies.volatile_sobi import VolatileSobi, VolatileSobiParameters
 
-__all__ = ["MarketMaker", "MarketMakerParameters", "SimpleSobi", "SobiParameters"]
+__all__ = [
+    "MarketMaker",
+    "MarketMakerParameters",
+    "MarketPlayers",
+    "MarketPlayersParameters",
+    "SimpleSobi",
+    "SobiParameters",
+    "TimedSobi",
+    "TimedSobiParameters",
+    "VolatileSobi",
+    "VolatileSobiParameters",
+]

@@ -2,7 +2,7 @@
 
 Quotes one order on each side of a symbol, ``half_spread`` away from the middle; both move against the inventory, so
 that what is held too much is offered more cheaply. Quotes are replaced when the touch has moved, never faster than the
-interval. A quote never crosses the touch: it stands at the other side's best price less one tick at the most.
+interval. A quote never takes: it stands at the other side's best price less one tick at the most, and is post-only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import msgspec
 from algo_engine.contents import ViewChange
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import QUOTE_VIEW, Quote
+from algo_engine.strategies._pace import Pace
+from algo_engine.strategies._resting import RestingOrders, Target
 from algo_engine.strategies._sizing import order_lots, room_lots, wants
 from algo_engine.strategy import Context, Strategy
 
@@ -46,17 +48,14 @@ class MarketMaker(Strategy[MarketMakerParameters]):
 
     def __init__(self, parameters: MarketMakerParameters) -> None:
         super().__init__(parameters)
-        self._quotes: dict[tuple[str, Side], int] = {}
-        self._quiet_until_ns: dict[str, int] = {}
+        self._quotes = RestingOrders()
+        self._pace = Pace(parameters.interval_ms)
 
     def on_start(self, context: Context) -> None:
         """Take over orders of an earlier run, and quote."""
         for order in context.open_orders():
-            key = (order.symbol, order.side)
-            if key in self._quotes:
+            if not self._quotes.adopt((order.symbol, order.side), order):
                 context.cancel(order.client_id)
-            else:
-                self._quotes[key] = order.client_id
         for symbol in context.symbols():
             self._requote(symbol)
 
@@ -68,51 +67,31 @@ class MarketMaker(Strategy[MarketMakerParameters]):
 
     def on_order_event(self, event: OrderEvent) -> None:
         """A quote has gone or was executed: quote again, as soon as the interval allows."""
-        order = event.order
-        key = (order.symbol, order.side)
-        if not order.is_open and self._quotes.get(key) == order.client_id:
-            del self._quotes[key]
-        if event.is_fill:
-            self._requote(order.symbol)
+        if not event.order.is_open:
+            self._quotes.ended(event.order)
+        if event.is_fill or not event.order.is_open:
+            self._requote(event.order.symbol)
 
     def on_timer(self, name: str) -> None:
         """The interval is over."""
+        self._pace.rang(name)
         self._requote(name)
 
     def _requote(self, symbol: str) -> None:
-        if not wants(self.parameters.symbols, symbol):
-            return
-        wait_ns = self._quiet_until_ns.get(symbol, 0) - self.context.now_ns
-        if wait_ns > 0:
-            self.context.set_timer(symbol, wait_ns // 1_000_000 + 1)
-            return
         quote = self.context.quote(symbol)
-        if quote is None or not quote.is_two_sided:
+        if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):
             return
-        moved = [self._place(side, quote) for side in (Side.BUY, Side.SELL)]
+        if not self._pace.is_due(self.context, symbol):
+            return
+        within = self.parameters.replace_ticks
+        moved = [
+            self._quotes.bring(self.context, (symbol, side), self._target(side, quote), within=within) for side in Side
+        ]
         if any(moved):
-            self._quiet_until_ns[symbol] = self.context.now_ns + self.parameters.interval_ms * 1_000_000
+            self._pace.rest(self.context, symbol)
 
-    def _place(self, side: Side, quote: Quote) -> bool:
-        """Bring one quote to where it should stand; whether anything was sent."""
-        key = (quote.symbol, side)
-        price_ticks, volume_lots = self._target(side, quote)
-        old = self.context.order(self._quotes[key]) if key in self._quotes else None
-        if old is not None and old.is_open:
-            if volume_lots and abs(old.price_ticks - price_ticks) < self.parameters.replace_ticks:
-                return False
-            # The new quote waits until the old one has gone: both together could break the position limit.
-            self.context.cancel(old.client_id)
-            self.context.set_timer(quote.symbol, self.parameters.interval_ms)
-            return True
-        if not volume_lots:
-            return False
-        send = self.context.buy if side is Side.BUY else self.context.sell
-        self._quotes[key] = send(quote.symbol, volume_lots, price_ticks)
-        return True
-
-    def _target(self, side: Side, quote: Quote) -> tuple[int, int]:
-        """Price and size of a quote; all in doubled ticks until the last step, and rounded away from the middle."""
+    def _target(self, side: Side, quote: Quote) -> Target:
+        """Where a quote should stand; in doubled ticks until the last step, and rounded away from the middle."""
         p, middle = self.parameters, quote.double_mid_ticks
         bid, ask = quote.bid_price_ticks, quote.ask_price_ticks
         assert middle is not None
@@ -128,4 +107,10 @@ class MarketMaker(Strategy[MarketMakerParameters]):
             price_ticks = min((middle + skew - away) // 2, ask - 1)
         else:
             price_ticks = max(-((-(middle + skew + away)) // 2), bid + 1)
-        return max(1, price_ticks), room_lots(side, position_lots, size_lots, p.position_orders)
+        return Target(
+            quote.symbol,
+            side,
+            room_lots(side, position_lots, size_lots, p.position_orders),
+            max(1, price_ticks),
+            most_lots=max(0, limit_lots - side.sign * position_lots),
+        )

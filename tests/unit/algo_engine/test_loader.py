@@ -46,7 +46,7 @@ def test_a_file_is_a_strategy_under_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ("sobi.size=10", "expected a parameter of sobi out of symbols, factor, .* was size"),
+        ("sobi.size=10", "expected a parameter of sobi out of symbols, size_lots, .* was size"),
         ("sobi.risk.size=10", "expected a parameter of sobi.risk out of max_order_lots.* was size"),
         ("other.size=10", "expected a parameter of sobi, was other.size=10"),
         ("sobi.cooldown_ms", "expected a parameter STRATEGY.field=value"),

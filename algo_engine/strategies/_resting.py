@@ -1,0 +1,68 @@
+"""Own orders that rest in the book, each in a place of its own, and brought to where it should stand."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+
+from algo_engine.order import Order, Side
+from algo_engine.strategy import Context
+from deltabook.wire.options import OrderOptions
+
+__all__ = ["RestingOrders", "Target"]
+
+_POST_ONLY: Final = OrderOptions(post_only=True)
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """Where an order should stand."""
+
+    symbol: str
+    side: Side
+    lots: int
+    """0: nowhere."""
+    price_ticks: int
+    most_lots: int
+    """So much in all may execute on this side, what executes on the way to the target included."""
+
+
+class RestingOrders:
+    """At most one own order in each place; a place is any key, such as symbol and side. They never take."""
+
+    def __init__(self) -> None:
+        self._orders: dict[Hashable, int] = {}
+
+    def adopt(self, place: Hashable, order: Order) -> bool:
+        """Take over an order that is in the market already; False where the place is taken."""
+        return self._orders.setdefault(place, order.client_id) == order.client_id
+
+    def ended(self, order: Order) -> None:
+        """Forget an order that is not open any more."""
+        for place, client_id in self._orders.items():
+            if client_id == order.client_id:
+                del self._orders[place]
+                return
+
+    def bring(self, context: Context, place: Hashable, target: Target, *, within: int = 1) -> bool:
+        """Have the order of a place at its target; whether anything was sent.
+
+        An order that stands closer than ``within`` ticks and is no larger keeps its place in the queue. Another is
+        replaced, if the old and the new one may both be executed; else it is cancelled, and the new one is sent when
+        it has gone and the target is asked for again.
+        """
+        t = target
+        old = context.order(self._orders[place]) if place in self._orders else None
+        if old is None or not old.is_open:
+            if t.lots:
+                send = context.buy if t.side is Side.BUY else context.sell
+                self._orders[place] = send(t.symbol, t.lots, t.price_ticks, options=_POST_ONLY)
+            return bool(t.lots)
+        if t.lots and abs(old.price_ticks - t.price_ticks) < within and old.remaining_lots <= t.lots:
+            return False
+        if t.lots and old.order_id and old.remaining_lots + t.lots <= t.most_lots:
+            context.replace(old.client_id, t.lots, t.price_ticks)
+        else:
+            context.cancel(old.client_id)
+        return True

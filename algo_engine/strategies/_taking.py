@@ -1,0 +1,92 @@
+"""What the strategies share that take at the touch: when they look, how much they take, and when they rest."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from algo_engine.order import OrderEvent, Side
+from algo_engine.quotes import Quote
+from algo_engine.strategies._sizing import order_lots, room_lots, wants
+from algo_engine.strategy import Strategy
+
+__all__ = ["Taker", "TakerParameters", "thousandths"]
+
+
+class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What can be set of every strategy that takes at the touch."""
+
+    symbols: tuple[str, ...] = ()
+    """Symbols to trade, empty for all."""
+    size_lots: dict[str, int] = {}
+    """Size of an order by symbol, ``*`` for all others."""
+    size_touch_percent: int = 25
+    """Where not given: part of the typical size at the touch."""
+    position_orders: int = 10
+    """Position limit, in orders."""
+    cooldown_ms: int = 500
+    """Between two orders of a symbol."""
+    order_life_ms: int = 2_000
+    """After which the rest of an order is cancelled."""
+
+
+P = TypeVar("P", bound=TakerParameters)
+
+
+class Taker(Strategy[P], abc.ABC):
+    """Takes a fixed size at the other side's best price when `side_of` says which way."""
+
+    def __init__(self, parameters: P) -> None:
+        super().__init__(parameters)
+        self._quiet_until_ns: dict[str, int] = {}
+
+    @abc.abstractmethod
+    def side_of(self, symbol: str) -> Side | None:
+        """The way to trade this symbol now, if there is one."""
+
+    def look(self, symbols: Iterable[str]) -> None:
+        """Look again at these symbols, and trade where there is a reason and a spread."""
+        for symbol in symbols:
+            quote = self.context.quote(symbol)
+            if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):
+                continue
+            if self.context.now_ns < self._quiet_until_ns.get(symbol, 0):
+                continue
+            side = self.side_of(symbol)
+            if side is not None:
+                self._take(side, quote)
+
+    def on_timer(self, name: str) -> None:
+        """The rest of an order has lived long enough."""
+        self.context.cancel(int(name))
+
+    def on_order_event(self, event: OrderEvent) -> None:
+        """An order that has ended needs no timer."""
+        if not event.order.is_open:
+            self.context.cancel_timer(str(event.order.client_id))
+
+    def _take(self, side: Side, quote: Quote) -> None:
+        p, symbol = self.parameters, quote.symbol
+        position_lots = self.context.position_lots(symbol)
+        position_lots += sum(o.side.sign * o.remaining_lots for o in self.context.open_orders(symbol))
+        size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
+        volume_lots = room_lots(side, position_lots, size_lots, p.position_orders)
+        price_ticks = quote.ask_price_ticks if side is Side.BUY else quote.bid_price_ticks
+        if not volume_lots or price_ticks is None:
+            return
+        send = self.context.buy if side is Side.BUY else self.context.sell
+        client_id = send(symbol, volume_lots, price_ticks)
+        self._quiet_until_ns[symbol] = self.context.now_ns + p.cooldown_ms * 1_000_000
+        self.context.set_timer(str(client_id), p.order_life_ms)
+
+
+def thousandths(factor: float) -> int:
+    """A factor as whole thousandths, with which comparisons stay exact.
+
+    >>> thousandths(0.1)
+    100
+    """
+    return round(factor * 1000)

@@ -1,0 +1,187 @@
+"""Market players: finds who only pretends, and steps in front of him.
+
+A broker who at once sells a little just above the market and bids much below it wants to buy: his small offer is there
+to keep the price down while his bids wait. They hold the price up for whoever stands before them, and who buys there
+can sell to him again. So: bid one tick above the largest of his bids; what was bought is offered one tick below his
+small offer, that is in front of him again. When he has gone, nothing holds the price any more: sell at the market.
+And the reverse for one who bids a little and offers much.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from algo_engine.contents import ViewChange
+from algo_engine.order import OrderEvent, Side
+from algo_engine.quotes import Quote
+from algo_engine.strategies._ladders import Ladders
+from algo_engine.strategies._pace import Pace
+from algo_engine.strategies._resting import RestingOrders, Target
+from algo_engine.strategies._sizing import order_lots, room_lots, wants
+from algo_engine.strategies._taking import thousandths
+from algo_engine.strategy import Context, Strategy
+from deltabook.wire.options import OrderOptions
+
+__all__ = ["MarketPlayers", "MarketPlayersParameters"]
+
+LEVELS_VIEW: Final = "broker_levels"
+_IMMEDIATE: Final = OrderOptions(immediate=True)
+
+
+class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What can be set with ``--param market_players.NAME=value``."""
+
+    symbols: tuple[str, ...] = ()
+    """Symbols to trade, empty for all."""
+    near_bps: int = 10
+    """What he shows stands at most so many hundredths of a percent behind the touch."""
+    far_bps: int = 100
+    """What stands farther behind the touch than this is not looked at."""
+    factor: float = 5.0
+    """He wants so many times as much as he shows on the other side; read as thousandths."""
+    least_touches: int = 3
+    """He wants so many times the typical size at the touch."""
+    size_lots: dict[str, int] = {}
+    """Size of an order by symbol, ``*`` for all others."""
+    size_touch_percent: int = 25
+    """Where not given: part of the typical size at the touch."""
+    position_orders: int = 4
+    """Position limit, in orders."""
+    interval_ms: int = 200
+    """Between two looks at a symbol."""
+
+
+class Player(msgspec.Struct, frozen=True, gc=False):
+    """A broker who wants one thing and shows another."""
+
+    broker_id: int
+    wanted_lots: int
+    """That he has waiting behind the touch."""
+    wall_ticks: int
+    """Where most of it stands."""
+    shown_ticks: int
+    """His best price on the other side."""
+
+
+class MarketPlayers(Strategy[MarketPlayersParameters]):
+    """Stands in front of those who hide what they want."""
+
+    views = (LEVELS_VIEW,)
+    parameters_type = MarketPlayersParameters
+
+    def __init__(self, parameters: MarketPlayersParameters) -> None:
+        super().__init__(parameters)
+        self._factor_thousandths = thousandths(parameters.factor)
+        self._ladders = Ladders(("symbol", "broker_id", "side"), ("volume",))
+        self._orders = RestingOrders()
+        self._pace = Pace(parameters.interval_ms)
+        self._exits: dict[tuple[str, Side], int] = {}
+        """The last order at the market, by the side that it undoes."""
+
+    def on_start(self, context: Context) -> None:
+        """Learn who stands where; what an earlier run left in the market goes."""
+        self._ladders.add(context.view(LEVELS_VIEW).rows())
+        context.cancel_all()
+        for symbol in context.symbols():
+            self._look(symbol)
+
+    def on_view_change(self, change: ViewChange) -> None:
+        """Somebody's orders, or the touch, have changed."""
+        if change.view == LEVELS_VIEW:
+            self._ladders.apply(change)
+        for symbol in sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}):
+            self._look(symbol)
+
+    def on_order_event(self, event: OrderEvent) -> None:
+        """An order has gone or was executed: what should stand now may be something else."""
+        if not event.order.is_open:
+            self._orders.ended(event.order)
+        if event.is_fill or not event.order.is_open:
+            self._look(event.order.symbol)
+
+    def on_timer(self, name: str) -> None:
+        """It is time for the next look."""
+        self._pace.rang(name)
+        self._look(name)
+
+    def _look(self, symbol: str) -> None:
+        quote = self.context.quote(symbol)
+        if quote is None or not quote.is_two_sided or not wants(self.parameters.symbols, symbol):
+            return
+        if not self._pace.is_due(self.context, symbol):
+            return
+        self._pace.rest(self.context, symbol)
+        for side in Side:
+            player = self._player(quote, side)
+            self._enter(quote, side, player)
+            self._leave(quote, side, player)
+
+    def _enter(self, quote: Quote, side: Side, player: Player | None) -> None:
+        """One tick in front of what the player wants, or nowhere."""
+        p, symbol = self.parameters, quote.symbol
+        size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
+        position_lots = self.context.position_lots(symbol)
+        lots = room_lots(side, position_lots, size_lots, p.position_orders) if player else 0
+        price_ticks = player.wall_ticks + side.sign if player else 0
+        most_lots = p.position_orders * size_lots - side.sign * position_lots
+        target = Target(symbol, side, lots, price_ticks, most_lots)
+        self._orders.bring(self.context, (symbol, side, "enter"), target)
+
+    def _leave(self, quote: Quote, side: Side, player: Player | None) -> None:
+        """What was traded on this side goes one tick in front of what the player shows, or at the market."""
+        symbol, back = quote.symbol, Side.SELL if side is Side.BUY else Side.BUY
+        held_lots = max(0, side.sign * self.context.position_lots(symbol))
+        if not held_lots or self._is_leaving(symbol, side):
+            player = None
+        near_ticks = _touch(quote, side)
+        price_ticks = 0
+        if player is not None:
+            # Behind the touch of the other side by a tick at least: the order is to rest.
+            price_ticks = side.sign * max(side.sign * player.shown_ticks - 1, side.sign * near_ticks + 1)
+        target = Target(symbol, back, held_lots if player else 0, price_ticks, held_lots)
+        is_waiting = self._orders.bring(self.context, (symbol, side, "leave"), target)
+        if held_lots and player is None and not is_waiting and not self._is_leaving(symbol, side):
+            send = self.context.sell if side is Side.BUY else self.context.buy
+            self._exits[symbol, side] = send(symbol, held_lots, near_ticks, options=_IMMEDIATE)
+
+    def _is_leaving(self, symbol: str, side: Side) -> bool:
+        order = self.context.order(self._exits.get((symbol, side), 0))
+        return order is not None and order.is_open
+
+    def _player(self, quote: Quote, side: Side) -> Player | None:
+        """Who wants to trade this side and shows the other; of several, whose wall is nearest to the market."""
+        brokers = {key[1] for key in self._ladders if key[0] == quote.symbol and key[2] == side.value}
+        found = [self._judged(quote, side, broker_id) for broker_id in sorted(brokers - {self.context.broker_id})]
+        players = [player for player in found if player is not None]
+        return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
+
+    def _judged(self, quote: Quote, side: Side, broker_id: int) -> Player | None:
+        """One broker: a player, or not."""
+        p, back = self.parameters, Side.SELL if side is Side.BUY else Side.BUY
+        touch, other = _touch(quote, side), _touch(quote, back)
+        shown = self._levels(quote.symbol, broker_id, back, other, p.far_bps)
+        if not shown or abs(shown[0][0] - other) * 10_000 > p.near_bps * other:
+            return None
+        wanted = self._levels(quote.symbol, broker_id, side, touch - side.sign, p.far_bps)
+        wanted_lots, shown_lots = sum(lots for _, lots in wanted), sum(lots for _, lots in shown)
+        if wanted_lots * 1000 < self._factor_thousandths * shown_lots:
+            return None
+        if not wanted or wanted_lots < p.least_touches * quote.typical_lots:
+            return None
+        wall_ticks = max(wanted, key=lambda level: level[1])[0]  # of equal ones the first, which is the best
+        return Player(broker_id, wanted_lots, wall_ticks, shown[0][0])
+
+    def _levels(self, symbol: str, broker_id: int, side: Side, from_ticks: int, away_bps: int) -> list[tuple[int, int]]:
+        """Prices and lots of a broker's side, best first, from a price to so far behind it."""
+        worst_ticks = from_ticks - side.sign * (from_ticks * away_bps // 10_000)
+        best = self._ladders.best((symbol, broker_id, side.value), side, worst_ticks)
+        return [(price, lots) for price, (lots,) in best if side.sign * price <= side.sign * from_ticks]
+
+
+def _touch(quote: Quote, side: Side) -> int:
+    """The best price of a side of a quote that has both."""
+    found = quote.bid_price_ticks if side is Side.BUY else quote.ask_price_ticks
+    assert found is not None
+    return found

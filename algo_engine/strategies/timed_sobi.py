@@ -1,0 +1,93 @@
+"""Timed static order book imbalance: which side of the touch is fresher.
+
+Compares how old, on average, the best orders of both books are. Young orders at the top of the bids have just
+improved or joined the price; old ones at the top of the asks are what was left when those before them had been taken.
+Both say that buyers press: where the best asks are ``factor`` times as old as the best bids, buy at the current price;
+and the reverse.
+
+The time is that of the market, so that a recording played at any speed gives the same ages: the latest mean time of
+arrival that any price level ever had. Of a level with one order that is when it came; it is never later than the newest
+order. Averages are compared exactly, by cross multiplication.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from algo_engine.contents import ViewChange
+from algo_engine.order import Side
+from algo_engine.strategies._ladders import Ladders
+from algo_engine.strategies._taking import Taker, TakerParameters, thousandths
+from algo_engine.strategy import Context
+
+__all__ = ["TimedSobi", "TimedSobiParameters"]
+
+AGES_VIEW: Final = "book_ages"
+
+
+class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
+    """What can be set with ``--param timed_sobi.NAME=value``."""
+
+    factor: float = 4.0
+    """So many times older must one side be; read as thousandths."""
+    top_orders: int = 10
+    """The best so many orders of a side count, and those that share a price with the last of them."""
+    least_age_ms: int = 100
+    """The older side must be this old on average."""
+
+
+class TimedSobi(Taker[TimedSobiParameters]):
+    """Buys or sells a fixed size at the current price when one side's best orders are much older."""
+
+    views = (AGES_VIEW,)
+    parameters_type = TimedSobiParameters
+
+    def __init__(self, parameters: TimedSobiParameters) -> None:
+        super().__init__(parameters)
+        self._factor_thousandths = thousandths(parameters.factor)
+        self._ladders = Ladders(("symbol", "side"), ("arrived", "orders"))
+        self._now_ns: dict[str, int] = {}
+
+    def on_start(self, context: Context) -> None:
+        """Learn what stands in the books."""
+        rows = tuple(context.view(AGES_VIEW).rows())
+        self._enter(ViewChange(AGES_VIEW, True, 0, 0, rows, ()))
+
+    def on_view_change(self, change: ViewChange) -> None:
+        """Look again at every symbol whose book changed."""
+        if change.view == AGES_VIEW:
+            self._enter(change)
+            self.look(sorted({str(row["symbol"]) for row in (*change.added, *change.removed)}))
+
+    def side_of(self, symbol: str) -> Side | None:
+        """The side that is so much younger."""
+        bids, bid_ages = self._ages(symbol, Side.BUY)
+        asks, ask_ages = self._ages(symbol, Side.SELL)
+        if not (bids and asks):
+            return None
+        # Mean ages bid_ages / bids and ask_ages / asks, over bids × asks.
+        bid_age, ask_age = bid_ages * asks, ask_ages * bids
+        if max(bid_age, ask_age) < self.parameters.least_age_ms * 1_000_000 * bids * asks:
+            return None
+        if ask_age > bid_age and ask_age * 1000 >= self._factor_thousandths * bid_age:
+            return Side.BUY
+        if bid_age > ask_age and bid_age * 1000 >= self._factor_thousandths * ask_age:
+            return Side.SELL
+        return None
+
+    def _ages(self, symbol: str, side: Side) -> tuple[int, int]:
+        """Number of the best orders of a side, and the sum of their ages in nanoseconds."""
+        orders = arrived = 0
+        for _, (level_arrived, level_orders) in self._ladders.best((symbol, side.value), side):
+            arrived += level_arrived
+            orders += level_orders
+            if orders >= self.parameters.top_orders:
+                break
+        return orders, orders * self._now_ns.get(symbol, 0) - arrived
+
+    def _enter(self, change: ViewChange) -> None:
+        """Keep the ladders, and the time."""
+        for row in change.added:
+            symbol = str(row["symbol"])
+            self._now_ns[symbol] = max(self._now_ns.get(symbol, 0), int(row["arrived"]) // int(row["orders"]))
+        self._ladders.apply(change)

@@ -1,0 +1,55 @@
+"""Volatile static order book imbalance: SOBI with the market's own restlessness as its measure.
+
+Like `algo_engine.strategies.sobi`, but what must be large is not the ratio of the two distances from the last price:
+the asks must stand farther away than the bids by more than ``deviations`` standard deviations of the price (of the
+trades that ``trades`` holds, the last five minutes at most); and the reverse. In a calm market little leaning is
+enough, in a restless one it takes much.
+
+Exact, by squares: with distances b/s and a/s, n trades, and sums Σp and Σp² of their prices, it is
+``(a - b)² · n² > deviations² · (n·Σp² - (Σp)²) · s²``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from algo_engine.order import Side
+from algo_engine.strategies._distances import Distances
+from algo_engine.strategies._shape import ShapeParameters, ShapeTaker
+from algo_engine.strategies._taking import thousandths
+
+__all__ = ["VolatileSobi", "VolatileSobiParameters"]
+
+MOMENTS_VIEW: Final = "trade_moments"
+
+
+class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
+    """What can be set with ``--param volatile_sobi.NAME=value``."""
+
+    deviations: float = 1.0
+    """By so many standard deviations must one side stand farther away; read as thousandths."""
+    least_trades: int = 20
+    """With fewer trades nothing is known of the deviation, and nothing is done."""
+
+
+class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
+    """Buys or sells a fixed size at the current price when one book leans by more than the price usually moves."""
+
+    parameters_type = VolatileSobiParameters
+
+    def __init__(self, parameters: VolatileSobiParameters) -> None:
+        super().__init__(parameters)
+        self.views = (*self.views, MOMENTS_VIEW)
+        self._deviations_thousandths = thousandths(parameters.deviations)
+
+    def leaning(self, symbol: str, distances: Distances) -> Side | None:
+        """The side whose volume stands nearer by more than the deviation."""
+        row = self.context.view(MOMENTS_VIEW).find(symbol=symbol)
+        if row is None or row["trades"] < self.parameters.least_trades:
+            return None
+        trades, price_sum = int(row["trades"]), int(row["price_sum"])
+        squared = trades * int(row["square_sum"]) - price_sum * price_sum  # (trades × deviation)²
+        farther = distances.above - distances.below
+        if (farther * trades * 1000) ** 2 <= self._deviations_thousandths**2 * squared * distances.scale**2:
+            return None
+        return Side.BUY if farther > 0 else Side.SELL
