@@ -6,17 +6,17 @@ import contextlib
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final
 
-import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
-from twisted.web.client import Agent
 
-from algo_engine.backoff import LinkTimes
+from algo_engine.config import AlgoConfig, parse_address
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
@@ -26,44 +26,24 @@ from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
 from algo_engine.orders_link import OrdersLink
 from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
+from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
-from algo_engine.trades import FileSpool, write_trades
+from algo_engine.status import FillLog, Reports, status_site
+from algo_engine.trades import FileSpool, read_trades, trade_of, write_trades
+from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter
 
-__all__ = ["AlgoConfig", "AlgoProcess", "run_process"]
+__all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
+JOURNAL: Final = "orders.log"
+"""Of the orders of a strategy, in its folder."""
+SPOOL: Final = "trades.spool"
+"""Of its trades."""
 _POLL_S: Final = 0.02
-
-
-class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the process is told."""
-
-    strategies: tuple[str, ...]
-    """Built-in names or paths to files."""
-    results: str
-    """HOST:PORT of the runtime's HTTP service."""
-    orders: str
-    """HOST:PORT of the exchange's text port."""
-    directory: Path
-    """Journals and trades; the same one again continues the same orders."""
-    parameters: tuple[str, ...] = ()
-    """STRATEGY.field=value."""
-    first_broker_id: int = 9001
-    """Of the first strategy; the others follow."""
-    on_restart: Literal["cancel", "adopt"] = "cancel"
-    """What becomes of orders that an earlier run left in the market."""
-    status_interval_s: float = 1.0
-    """Between status lines, 0 for none."""
-    exit_with_stdin: bool = False
-    """Stop when standard input ends."""
-    stop_s: float = 3.0
-    """The longest wait for cancellations at the end."""
-    stale_s: float = 2.0
-    """So long without views, orders are cancelled."""
-    links: LinkTimes = LinkTimes()
-    """Patience with exchange and runtime."""
+_KEPT_FILLS: Final = 10_000
+"""So many trades are there for who looks at the status port."""
 
 
 class AlgoProcess:
@@ -99,14 +79,35 @@ class AlgoProcess:
             on_synchronised=self._ready_if_connected,
         )
         self._orders_links = [self._orders_link(host) for host in self._hosts]
+        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s)
         self._results_link = self._make_results_link()
         self._reporter = Reporter(ROLE, stdout, reactor, config.status_interval_s, self.engine.figures)
+        self._port: Any = None
 
     def start(self) -> None:
-        """Connect to exchange and runtime."""
+        """Open the status port, then connect to exchange and runtime."""
+        self._listen()
         for link in self._orders_links:
             link.start()
         self._results_link.start()
+
+    def _listen(self) -> None:
+        config = self._config
+        if config.http_port is None:
+            return
+        earlier = deque(read_trades(self._spools()), maxlen=_KEPT_FILLS)
+        fills = FillLog(_KEPT_FILLS, earlier)
+        for host in self._hosts:
+            host.on_fill = _entering(fills, host)
+        reports = Reports(self.engine, fills, self._reactor, self._now_ns)
+        try:
+            site = status_site(reports, config.security.access())
+            self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
+        except (AccessError, OSError, CannotListenError) as error:
+            self.fail(error)
+
+    def _spools(self) -> list[Path]:
+        return [_folder(self._config, loaded) / SPOOL for loaded in self._loaded]
 
     def fail(self, error: Exception) -> None:
         """End, with this as the reason; the first one counts."""
@@ -142,17 +143,18 @@ class AlgoProcess:
         for link in self._orders_links:
             link.stop()
         self._results_link.stop()
+        if self._port is not None:
+            self._port.stopListening()
         for host in self._hosts:
             host.desk.close()
-        spools = [_folder(self._config, loaded) / "trades.spool" for loaded in self._loaded]
-        trades = write_trades(self._config.directory / "trades.csv", spools)
+        trades = write_trades(self._config.directory / "trades.csv", read_trades(self._spools()))
         self._log.info("{n} trades in {path}", n=trades, path=self._config.directory / "trades.csv")
         if self.failure is None:
             self._reporter.stopped(self._end)
 
     def _ready_if_connected(self) -> None:
         if self._is_subscribed and all(host.desk.is_synchronised for host in self._hosts):
-            self._reporter.ready({})
+            self._reporter.ready({} if self._port is None else {"http": self._port.getHost().port})
 
     def _subscribed(self) -> None:
         self._is_subscribed = True
@@ -163,16 +165,17 @@ class AlgoProcess:
         folder = _folder(self._config, loaded)
 
         def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
-            journal = FileJournal(folder / "orders.log")
+            journal = FileJournal(folder / JOURNAL)
             return Desk(
                 broker_id=broker_id,
                 journal=journal,
-                spool=FileSpool(folder / "trades.spool", loaded.name, broker_id),
+                spool=FileSpool(folder / SPOOL, loaded.name, broker_id),
                 gate=RiskGate(loaded.limits, self._now_ns),
                 quotes=self._quotes,
                 clock=self._reactor,
                 listener=listener,
                 on_failure=self.fail,
+                fees=self._config.fees,
             )
 
         return StrategyHost(
@@ -198,11 +201,10 @@ class AlgoProcess:
     def _make_results_link(self) -> ResultsLink:
         name, port = parse_address(self._config.results)
         wanted: dict[str, tuple[str, ...]] = {view: () for host in self._hosts for view in sorted(host.views)}
-        make_agent: Callable[..., Any] = Agent  # without types in Twisted
-        agent = make_agent(self._reactor, connectTimeout=self._config.links.connect_s)
         return ResultsLink(
-            agent=agent,
+            agent=self._agent,
             address=f"{name}:{port}",
+            scheme=self._agent.scheme,
             wanted={**wanted, QUOTE_VIEW: QUOTE_COLUMNS},
             on_frame=self.engine.frame,
             on_subscribed=self._subscribed,
@@ -217,12 +219,8 @@ def _folder(config: AlgoConfig, loaded: LoadedStrategy) -> Path:
     return config.directory / loaded.name
 
 
-def parse_address(address: str) -> tuple[str, int]:
-    """HOST:PORT in two; raises `ValueError`."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"expected HOST:PORT, was {address}")
-    return host.strip("[]"), int(port)
+def _entering(fills: FillLog, host: StrategyHost) -> Callable[[OrderEvent], None]:
+    return lambda event: fills.add(trade_of(event, host.name, host.desk.broker_id))
 
 
 def run_process(config: AlgoConfig) -> None:

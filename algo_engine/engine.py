@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -14,6 +14,7 @@ from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
 from algo_engine.quotes import QUOTE_VIEW, Quotes
 from deltabook.wire.results import Frame, FrameHeader
+from deltabook.wire.strategies import StrategyState
 
 __all__ = ["Engine"]
 
@@ -39,7 +40,8 @@ class Engine:
         on_failure: Callable[[Exception], None],
         on_synchronised: Callable[[], None],
     ) -> None:
-        self._hosts, self._mirror, self._quotes, self._clock = hosts, mirror, quotes, clock
+        self.hosts = tuple(hosts)
+        self._mirror, self._quotes, self._clock = mirror, quotes, clock
         self._adopt, self._stale_s = adopt, stale_s
         self._on_failure, self._on_synchronised = on_failure, on_synchronised
         self._fresh: set[str] = set()
@@ -70,7 +72,7 @@ class Engine:
             self._freshen(change.view)
             if change.view == QUOTE_VIEW:
                 self._quotes.apply(change)
-            for host in self._hosts:
+            for host in self.hosts:
                 host.change(change)
         self.start_ready()
 
@@ -81,7 +83,7 @@ class Engine:
 
     def start_ready(self) -> None:
         """Start every strategy whose views and orders are known."""
-        for host in self._hosts:
+        for host in self.hosts:
             if host.is_started or host.failure or self._is_stopping or not host.desk.is_synchronised:
                 continue
             has_views = all(view in self._mirror and view in self._fresh for view in host.views)
@@ -91,31 +93,56 @@ class Engine:
     def stop(self) -> None:
         """No strategy acts any more; resting orders are being cancelled."""
         self._is_stopping = True
-        for host in self._hosts:
+        for host in self.hosts:
             host.stop()
 
-    def kill(self, reason: str) -> None:
-        """The kill switch, for all strategies: resting orders are cancelled, new ones refused."""
-        self._log.warn("kill switch: {reason}", reason=reason)
-        for host in self._hosts:
+    def kill(self, reason: str, hosts: Iterable[StrategyHost] | None = None) -> None:
+        """The kill switch, for all strategies or some: resting orders are cancelled, new ones refused."""
+        for host in self.hosts if hosts is None else hosts:
+            self._log.warn("kill switch of {name}: {reason}", name=host.name, reason=reason)
             host.desk.kill(reason)
+
+    @property
+    def has_views(self) -> bool:
+        """Whether all views of all strategies are followed."""
+        return all(host.views <= self._fresh for host in self.hosts)
+
+    def standing(self, host: StrategyHost) -> tuple[StrategyState, str]:
+        """How a strategy does, and why."""
+        desk = host.desk
+        if host.failure:
+            return "failed", host.failure
+        if self._is_stopping:
+            return "stopped", ""
+        if desk.is_killed:
+            return "killed", desk.kill_reason
+        if desk.suspended:
+            return "suspended", desk.suspended
+        if host.is_started:
+            return "running", ""
+        missing = sorted(view for view in host.views if not (view in self._mirror and view in self._fresh))
+        if missing:
+            return "waiting", f"for the views {', '.join(missing)}"
+        if not desk.is_synchronised:
+            return "waiting", "for the exchange"
+        return "waiting", "for the end of orders that an earlier run left"
 
     def open_orders(self) -> int:
         """Orders of all strategies that may still trade."""
-        return sum(len(host.desk.blotter.open_orders()) for host in self._hosts)
+        return sum(len(host.desk.blotter.open_orders()) for host in self.hosts)
 
     def figures(self) -> dict[str, int | float | str | None]:
         """What the process says of itself, summed over strategies."""
-        blotters = [host.desk.blotter for host in self._hosts]
+        blotters = [host.desk.blotter for host in self.hosts]
         return {
             "orders_sent": sum(blotter.sent for blotter in blotters),
             "orders_filled": sum(blotter.filled_orders for blotter in blotters),
             "orders_open": self.open_orders(),
             "fills": sum(blotter.fills for blotter in blotters),
             "position_lots": sum(
-                holding.position_lots for host in self._hosts for holding in host.desk.portfolio.holdings.values()
+                holding.position_lots for host in self.hosts for holding in host.desk.portfolio.holdings.values()
             ),
-            "pnl": sum(host.profit().total for host in self._hosts),
+            "pnl": sum(host.profit().total for host in self.hosts),
             "view_changes": self.view_changes,
         }
 
@@ -129,7 +156,7 @@ class Engine:
         return synchronised
 
     def _cancel_if_stale(self) -> None:
-        for host in self._hosts:
+        for host in self.hosts:
             if host.is_started and not host.views <= self._fresh:
                 self._log.warn("{name}: views are stale; its orders are cancelled", name=host.name)
                 host.desk.suspended = "views: expected to be connected to the runtime, was not"
@@ -139,16 +166,16 @@ class Engine:
         if view in self._fresh:
             return
         self._fresh.add(view)
-        for host in self._hosts:
+        for host in self.hosts:
             if host.views <= self._fresh:
                 host.desk.suspended = ""
 
     def _view_ended(self, view: str, reason: str) -> None:
-        for host in self._hosts:
+        for host in self.hosts:
             if view in host.views and not host.failure:
                 host.fail(f"view {view} ended: {reason}")
 
     def _host_failed(self) -> None:
-        if all(host.failure for host in self._hosts):
-            reasons = "; ".join(f"{host.name}: {host.failure}" for host in self._hosts)
+        if all(host.failure for host in self.hosts):
+            reasons = "; ".join(f"{host.name}: {host.failure}" for host in self.hosts)
             self._on_failure(StrategiesFailed(f"expected a strategy to run, was none left: {reasons}"))

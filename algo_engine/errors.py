@@ -49,7 +49,7 @@ class StreamGap(AlgoError, ValueError):
 
 
 class JournalDamaged(AlgoError, ValueError):
-    """A journal of orders does not begin with a readable checkpoint."""
+    """A journal of orders does not begin with a readable checkpoint, or a list of trades is none."""
 
 
 class JournalInUse(AlgoError, OSError):

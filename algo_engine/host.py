@@ -46,6 +46,8 @@ class StrategyHost(Context):
         self.is_started = False
         self.failure = ""
         self.on_failed: Callable[[], None] = lambda: None
+        self.on_fill: Callable[[OrderEvent], None] = lambda event: None
+        """Hears of every execution, also before the start."""
         self._strategy = loaded.strategy
         self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
         self._timers = Timers(clock, self._timer_due)
@@ -102,6 +104,9 @@ class StrategyHost(Context):
             self._is_busy = False
 
     def _order_event(self, event: OrderEvent) -> None:
+        if event.is_fill:
+            self.on_fill(event)
+            self._limit_loss()
         if not self.is_started:
             return
         self._events.append(event)

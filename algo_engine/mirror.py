@@ -10,7 +10,7 @@ import pyarrow as pa
 from algo_engine.contents import Row, ViewChange, ViewContents
 from deltabook.wire.results import WEIGHT, Frame, FrameHeader
 
-__all__ = ["ViewMirror"]
+__all__ = ["ViewMirror", "column_scales"]
 
 
 class ViewMirror:
@@ -31,7 +31,7 @@ class ViewMirror:
         if frame.header.kind not in ("snapshot", "changes") or frame.rows is None:
             return None
         columns = tuple(name for name in frame.rows.column_names if name != WEIGHT)
-        return self.enter(frame.header, columns, *_cells(frame.rows, columns), _scales(frame.rows.schema))
+        return self.enter(frame.header, columns, *_cells(frame.rows, columns), column_scales(frame.rows.schema))
 
     def enter(
         self,
@@ -85,5 +85,6 @@ def _repeated(contents: ViewContents, rows: list[tuple[Any, ...]], weights: list
     return tuple(found)
 
 
-def _scales(schema: pa.Schema) -> dict[str, int]:
+def column_scales(schema: pa.Schema) -> dict[str, int]:
+    """Digits after the point of the columns that are scaled integers."""
     return {field.name: int(field.metadata[b"scale"]) for field in schema if b"scale" in (field.metadata or {})}

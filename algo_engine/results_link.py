@@ -105,7 +105,9 @@ class ResultsLink:
         on_failure: Callable[[Exception], None],
         clock: Clock,
         times: LinkTimes,
+        scheme: str = "http",
     ) -> None:
+        self._scheme = scheme
         self._agent, self._address, self._wanted = agent, address, dict(wanted)
         self._on_frame, self._on_failure = on_frame, on_failure
         self._on_subscribed, self._on_lost = on_subscribed, on_lost
@@ -150,7 +152,7 @@ class ResultsLink:
 
     def _get(self, path: str) -> Deferred[Any]:
         request: Deferred[Any] = self._agent.request(
-            b"GET", f"http://{self._address}{path}".encode(), Headers({}), None
+            b"GET", f"{self._scheme}://{self._address}{path}".encode(), Headers({}), None
         )
         return request
 

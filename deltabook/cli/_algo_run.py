@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from deltabook.cli._addresses import address
+from deltabook.wire.access import PortSecurity
 
 __all__ = ["run"]
 
@@ -24,6 +25,7 @@ __all__ = ["run"]
     help="Journals and trades; the same directory continues the same orders.",
 )
 @click.option("--param", "parameters", multiple=True, metavar="STRATEGY.KEY=VALUE", help="Set a parameter; repeatable.")
+@click.option("--fees", default="", help="What trades cost: maker=-20,taker=50;SYMBOL:taker=0 or a .toml file.")
 @click.option(
     "--on-restart",
     type=click.Choice(["cancel", "adopt"]),
@@ -31,6 +33,14 @@ __all__ = ["run"]
     help="Orders that an earlier run left in the market.",
 )
 @click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy.")
+@click.option("--keep-views", is_flag=True, help="Leave views that strategies added when they stop.")
+@click.option("--http-port", type=click.IntRange(0, 65535), help="Status port, 0 for any; without it there is none.")
+@click.option("--http-interface", default="127.0.0.1", help="Where it listens.")
+@click.option("--token-file", default="", help="File with the token that the status port asks for.")
+@click.option("--tls-cert", default="", help="PEM file with the status port's certificate.")
+@click.option("--tls-key", default="", help="PEM file with its key.")
+@click.option("--results-token-file", default="", help="File with the token that the runtime asks for.")
+@click.option("--results-ca", default="", help="PEM file with the authority of a runtime that speaks TLS.")
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0: none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(  # noqa: PLR0917 - click passes every option by name
@@ -39,8 +49,17 @@ def run(  # noqa: PLR0917 - click passes every option by name
     orders: str,
     directory: Path,
     parameters: tuple[str, ...],
+    fees: str,
     on_restart: Literal["cancel", "adopt"],
     first_broker_id: int,
+    keep_views: bool,
+    http_port: int | None,
+    http_interface: str,
+    token_file: str,
+    tls_cert: str,
+    tls_key: str,
+    results_token_file: str,
+    results_ca: str,
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
@@ -51,7 +70,9 @@ def run(  # noqa: PLR0917 - click passes every option by name
     """
     address(results, "--results")
     address(orders, "--orders")
-    from algo_engine.app import AlgoConfig, run_process
+    from algo_engine.app import run_process
+    from algo_engine.config import AlgoConfig, ResultsAccess
+    from algo_engine.fees import read_fees
 
     run_process(
         AlgoConfig(
@@ -60,8 +81,14 @@ def run(  # noqa: PLR0917 - click passes every option by name
             orders=orders,
             directory=directory,
             parameters=parameters,
+            fees=read_fees(fees),
             first_broker_id=first_broker_id,
             on_restart=on_restart,
+            keep_views=keep_views,
+            http_port=http_port,
+            http_interface=http_interface,
+            security=PortSecurity(token_file, tls_cert, tls_key),
+            results_access=ResultsAccess(results_token_file, results_ca),
             status_interval_s=status_interval,
             exit_with_stdin=exit_with_stdin,
         )

@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 
 from algo_engine.contents import ViewChange
 from algo_engine.desk import Desk
+from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import OrderEvent
 from algo_engine.quotes import Quotes
@@ -177,12 +178,14 @@ class OrderLab:
         limits: RiskLimits = LIMITS,
         compact_bytes: int = 1 << 30,
         make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
+        fees: FeeSchedule = FREE,
     ) -> None:
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
         self.quotes = Quotes()
         self.quotes.apply(quote_change())
         self.limits = limits
+        self.fees = fees
         self.compact_bytes = compact_bytes
         self.spool = MemorySpool()
         self.events: list[OrderEvent] = []
@@ -207,6 +210,7 @@ class OrderLab:
             listener=self.events.append,
             on_failure=self.failures.append,
             compact_bytes=self.compact_bytes,
+            fees=self.fees,
         )
 
     def connect(self) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
+
+from algo_engine.errors import JournalDamaged
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.trades import TRADE_COLUMNS, FileSpool, write_trades
+from algo_engine.trades import TRADE_COLUMNS, FileSpool, read_trades, write_trades
 
 
 def fill(sequence: int, time_ns: int) -> OrderEvent:
     order = Order(3, "ACME", Side.BUY, 10, 100, OrderStatus.ACCEPTED, 77)
-    return OrderEvent(EventKind.PARTIALLY_FILLED, order, time_ns, 2, 99, "maker", sequence)
+    return OrderEvent(EventKind.PARTIALLY_FILLED, order, time_ns, 2, 99, "maker", sequence, fee=5)
 
 
 def test_fills_are_kept_once_across_restarts_and_tears(tmp_path: Path) -> None:
@@ -35,8 +39,39 @@ def test_spools_are_merged_by_time_under_a_header(tmp_path: Path) -> None:
         for sequence, time_ns in enumerate(times, 1):
             spool.add(fill(sequence, time_ns))
         spool.close()
-    assert write_trades(tmp_path / "trades.csv", paths) == 4
+    assert write_trades(tmp_path / "trades.csv", read_trades(paths)) == 4
     header, *lines = (tmp_path / "trades.csv").read_text().splitlines()
-    assert header == TRADE_COLUMNS
-    assert lines[0] == "9,1,b,9001,ACME,B,2,99,77,3,maker"
+    assert header == ",".join(TRADE_COLUMNS)
+    assert lines[0] == "9,1,b,9001,ACME,B,2,99,77,3,maker,5"
     assert [line.split(",")[2] for line in lines] == ["b", "a", "a", "b"]
+
+
+def test_trades_can_be_read_while_the_spool_grows_without_the_line_that_is_being_written(tmp_path: Path) -> None:
+    spool = FileSpool(tmp_path / "a", "sobi", 9001)
+    spool.add(fill(1, 10))
+    with (tmp_path / "a").open("ab") as file:
+        file.write(b"30,9,sobi,90")
+    assert [trade.sequence for trade in read_trades([tmp_path / "a"])] == [1]
+    spool.close()
+
+
+def test_parquet_has_the_rows_of_the_csv_with_their_types(tmp_path: Path) -> None:
+    spool = FileSpool(tmp_path / "a", "sobi", 9001)
+    for sequence in range(1, 4):
+        spool.add(fill(sequence, 10 * sequence))
+    spool.close()
+    for name in ("t.csv", "t.parquet"):
+        assert write_trades(tmp_path / name, read_trades([tmp_path / "a"])) == 3
+    table = pq.read_table(tmp_path / "t.parquet")
+    assert table.schema.field("fee").type == "int64"
+    header, *lines = (tmp_path / "t.csv").read_text().splitlines()
+    assert header == ",".join(table.column_names)
+    assert [",".join(map(str, row.values())) for row in table.to_pylist()] == lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "t.csv", "t.parquet"]
+
+
+def test_a_list_of_other_columns_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("10,1,sobi\n")
+    with pytest.raises(JournalDamaged, match="expected 12 fields"):
+        FileSpool(tmp_path / "a", "sobi", 9001)
+    assert (tmp_path / "a").read_text() == "10,1,sobi\n"

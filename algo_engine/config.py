@@ -1,0 +1,72 @@
+"""What the process of the algorithm engine is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from algo_engine.backoff import LinkTimes
+from algo_engine.fees import FREE, FeeSchedule
+from deltabook.wire.access import PortSecurity
+
+__all__ = ["AlgoConfig", "ResultsAccess", "parse_address"]
+
+
+class ResultsAccess(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the runtime's service lets this process in, where it is not on loopback. Paths are empty for none."""
+
+    token_file: str = ""
+    """File with the token that it asks for."""
+    ca_file: str = ""
+    """PEM file with the certificates of its authority; the service is asked over TLS then."""
+
+
+class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the process is told."""
+
+    strategies: tuple[str, ...]
+    """Built-in names or paths to files."""
+    results: str
+    """HOST:PORT of the runtime's HTTP service."""
+    orders: str
+    """HOST:PORT of the exchange's text port."""
+    directory: Path
+    """Journals and trades; the same one again continues the same orders."""
+    parameters: tuple[str, ...] = ()
+    """STRATEGY.field=value; field=value where there is one strategy."""
+    fees: FeeSchedule = FREE
+    """What an execution costs."""
+    first_broker_id: int = 9001
+    """Of the first strategy; the others follow."""
+    on_restart: Literal["cancel", "adopt"] = "cancel"
+    """What becomes of orders that an earlier run left in the market."""
+    keep_views: bool = False
+    """Whether views that strategies have added stay when they stop."""
+    http_port: int | None = None
+    """Of the status port, 0 for any; None for no such port."""
+    http_interface: str = "127.0.0.1"
+    """Where it listens."""
+    security: PortSecurity = PortSecurity()
+    """How it is kept from strangers."""
+    results_access: ResultsAccess = ResultsAccess()
+    """How the runtime lets us in."""
+    status_interval_s: float = 1.0
+    """Between status lines, 0 for none."""
+    exit_with_stdin: bool = False
+    """Stop when standard input ends."""
+    stop_s: float = 3.0
+    """The longest wait for cancellations at the end."""
+    stale_s: float = 2.0
+    """So long without views, orders are cancelled."""
+    links: LinkTimes = LinkTimes()
+    """Patience with exchange and runtime."""
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """HOST:PORT in two; raises `ValueError`."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"expected HOST:PORT, was {address}")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,14 @@
+"""What is said of running strategies, while they run: `deltabook.wire.strategies` over HTTP.
+
+```
+engine, hosts, desks ──▶ reports ──▶ http ──▶ dashboard, `deltabook algo status`
+         fills ──▶ fills ──┘  │
+                 engine ◀──kill
+```
+"""
+
+from algo_engine.status.fills import FillLog
+from algo_engine.status.http import status_site
+from algo_engine.status.reports import Reports, UnknownStrategyError
+
+__all__ = ["FillLog", "Reports", "UnknownStrategyError", "status_site"]

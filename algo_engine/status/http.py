@@ -1,0 +1,135 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The status port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+from twisted.logger import Logger
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import Site
+
+from algo_engine.status.reports import Reports, UnknownStrategyError
+from deltabook.wire import strategies
+from deltabook.wire.access import Access
+from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
+
+__all__ = ["status_site"]
+
+_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    strategies.STATUS_PATH: (),
+    strategies.FILLS_PATH: ("after",),
+    strategies.ORDERS_PATH: ("strategy",),
+    strategies.KILL_PATH: (),
+}
+"""Path → what may be asked."""
+
+
+class _Refused(Exception):
+    """An answer that is not 200, with its one line."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class _Root(Resource):
+    """Every path of the port."""
+
+    _log = Logger()
+    isLeaf = True
+
+    def __init__(self, reports: Reports, access: Access) -> None:
+        super().__init__()
+        self._reports, self._access = reports, access
+        self._answers: Final[dict[str, Callable[[dict[str, str]], object]]] = {
+            strategies.STATUS_PATH: lambda _: reports.strategies(),
+            strategies.FILLS_PATH: lambda asked: reports.fills(_number(asked.get("after", "0"))),
+            strategies.ORDERS_PATH: lambda asked: reports.orders(asked.get("strategy", "")),
+        }
+
+    def render(self, request: Request) -> bytes:
+        """Answer a request: 200, or one line that says what was expected."""
+        try:
+            return _reply(request, 200, msgspec.json.encode(self._answer(request)), "application/json")
+        except _Refused as error:
+            return _refuse(request, error.status, str(error))
+        except UnknownStrategyError as error:
+            return _refuse(request, 404, str(error))
+        except Exception as error:  # noqa: BLE001 - a page of Twisted's is for people, and this port for programs
+            self._log.failure("status: {path}", path=request.path)
+            return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
+
+    def _answer(self, request: Request) -> object:
+        self._admit(request)
+        path, method = request.path.decode("ascii", "replace"), request.method
+        if path not in _ARGUMENTS:
+            raise _Refused(404, f"expected one of {', '.join(_ARGUMENTS)}, was {path[:80]}")
+        allowed = {b"POST"} if path == strategies.KILL_PATH else {b"GET", b"HEAD"}
+        if method not in allowed:
+            request.setHeader("allow", b", ".join(sorted(allowed)).decode("ascii"))
+            raise _Refused(
+                405, f"expected {'POST' if b'POST' in allowed else 'GET'}, was {method[:20].decode('latin-1')}"
+            )
+        asked = _asked(request, _ARGUMENTS[path])
+        return self._kill(request) if path == strategies.KILL_PATH else self._answers[path](asked)
+
+    def _admit(self, request: Request) -> None:
+        refusal = self._access.refusal(
+            str(getattr(request.getClientAddress(), "host", "")),
+            request.getHeader("authorization"),
+            request.getHeader("origin"),
+            request.getHeader("host"),
+        )
+        if refusal is not None:
+            if refusal[0] == 401:
+                request.setHeader("www-authenticate", "Bearer")
+            raise _Refused(*refusal)
+
+    def _kill(self, request: Request) -> strategies.Killed:
+        body = cast(Any, request.content).read()
+        if len(body) > MOST_BODY_BYTES:
+            raise _Refused(413, f"expected a body of at most {MOST_BODY_BYTES} bytes, was a longer one")
+        try:
+            kill = msgspec.json.decode(body or b"{}", type=strategies.Kill)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _Refused(400, f"expected a Kill as JSON, was {body[:80]!r}: {error}") from None
+        return self._reports.kill(kill)
+
+
+def _asked(request: Request, names: tuple[str, ...]) -> dict[str, str]:
+    given = cast(dict[bytes, list[bytes]], request.args or {})
+    asked = {name.decode("utf-8", "replace"): values for name, values in given.items()}
+    for name, values in asked.items():
+        if name not in names:
+            raise _Refused(400, f"expected {' or '.join(names) or 'no parameter'}, was {name[:80]}")
+        if len(values) != 1:
+            raise _Refused(400, f"expected {name} once, was {len(values)} times")
+    return {name: values[0].decode("utf-8", "replace") for name, values in asked.items()}
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise _Refused(400, f"expected a whole number as after, was {text[:80]!r}")
+    return int(text)
+
+
+def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
+    request.setResponseCode(status)
+    request.setHeader("content-type", content_type)
+    request.setHeader("cache-control", "no-store")
+    request.setHeader("content-length", str(len(body)))
+    return b"" if request.method == b"HEAD" else body
+
+
+def _refuse(request: Request, status: int, text: str) -> bytes:
+    return _reply(request, status, text.encode("utf-8", "replace") + b"\n", "text/plain; charset=utf-8")
+
+
+def status_site(reports: Reports, access: Access) -> Site:
+    """The port's site."""
+    return BoundedSite(_Root(reports, access))
