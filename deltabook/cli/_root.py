@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
     "algo": "Run strategies on the views and send their orders.",
+    "backtest": "Run strategies on recorded days.",
     "dashboard": "Show the market, the views and the strategies in a browser.",
     "demo": "Start the whole loop for a while and show its figures.",
     "doctor": "Say what this machine has, what is missing and how to mend it.",

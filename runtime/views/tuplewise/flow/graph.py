@@ -35,9 +35,7 @@ __all__ = ["FlowKernel"]
 class _Loop(Operator):
     """Filter and project: of a relation's rows (a scan) or of another operator's."""
 
-    def __init__(
-        self, given: Sequence[Field], where: Expr | None, outputs: Sequence[tuple[Expr, Field]]
-    ) -> None:
+    def __init__(self, given: Sequence[Field], where: Expr | None, outputs: Sequence[tuple[Expr, Field]]) -> None:
         source = Source()
         columns = {field.name: Value(source.name("c"), field.nullable) for field in given}
         names = [value.text for value in columns.values()]

@@ -1,0 +1,33 @@
+"""Backtests: recorded flow, the real market, the express lane's views and the algorithm engine on one simulated clock.
+
+```
+config.py ──▶ backtest.py puts the parts together ──▶ result.py figures, curves, orders, trades ──▶ report/ HTML
+                │ flow.py        recorded files as one stream
+                │ simulation.py  the loop: records and own orders in, answers and deltas out      clock.py
+                ├ deltas.py      what the market says, as deltas of the relations
+                ├ views.py       the views, tuple by tuple
+                ├ session.py     the text protocol between a desk and the market                  latency.py
+                └ recorder.py    what is remembered on the way
+sweep.py      one backtest a point of a grid, over Spark
+```
+
+The market is `exchange_server.matching.Market`, so queue positions are real; views are those of the live express lane;
+engine, hosts and desks are the live ones and speak the live bytes. docs/backtest.md shows how to use it.
+"""
+
+from deltabook.backtest.backtest import Backtest
+from deltabook.backtest.config import BacktestConfig, DataFile
+from deltabook.backtest.errors import BacktestError, ConfigurationError, SweepError
+from deltabook.backtest.result import Figures, Result, StrategyFigures
+
+__all__ = [
+    "Backtest",
+    "BacktestConfig",
+    "BacktestError",
+    "ConfigurationError",
+    "DataFile",
+    "Figures",
+    "Result",
+    "StrategyFigures",
+    "SweepError",
+]

@@ -1,0 +1,213 @@
+"""One backtest: configuration and files in, a result out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from algo_engine.desk import Desk
+from algo_engine.engine import Engine
+from algo_engine.errors import AlgoError
+from algo_engine.fees import FREE, FeeSchedule, read_fees
+from algo_engine.host import StrategyHost
+from algo_engine.journal import MemoryJournal
+from algo_engine.loader import LoadedStrategy, load_strategies
+from algo_engine.mirror import ViewMirror
+from algo_engine.order import OrderEvent
+from algo_engine.quotes import QUOTE_VIEW, Quotes
+from algo_engine.risk import RiskGate
+from algo_engine.trades import MemorySpool
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.deltas import Delta, DeltaEncoder
+from deltabook.backtest.errors import BacktestError, ConfigurationError
+from deltabook.backtest.flow import Flow
+from deltabook.backtest.latency import parse_latency
+from deltabook.backtest.recorder import Recorder
+from deltabook.backtest.result import Result, make_result
+from deltabook.backtest.session import Session
+from deltabook.backtest.simulation import Simulation
+from deltabook.backtest.views import BacktestViews, find_views
+from deltabook.wire.results import FrameHeader
+from deltabook.wire.symbols import Instrument
+from exchange_server.matching import Market, MarketRules, Now
+from exchange_server.replay import Record
+from exchange_server.text.protocol import TextProtocol
+from runtime.relations.retention import Retention
+
+__all__ = ["Backtest"]
+
+_SECOND_NS: Final = 1_000_000_000
+_END_NS: Final = 60 * _SECOND_NS
+"""So long in market time resting orders may take to be cancelled at the end."""
+
+
+class Backtest:
+    """Strategies against recorded flow, as a library and for `deltabook backtest`; runs once.
+
+    ``records`` and ``strategies`` take the place of the configuration's files and names; records must be in the order
+    of their times, and ``instruments`` says what they trade. Raises `ConfigurationError`, or an `AlgoError` of the
+    strategies' own files and parameters.
+
+    >>> from exchange_server.replay import Record
+    >>> flow = [Record(1, 10, 1, 7, "B", 5, 100, "ACME"), Record(2, 20, 2, 8, "S", 5, 102, "ACME")]
+    >>> result = Backtest(BacktestConfig(("market_maker",)), records=flow, instruments=(Instrument("ACME"),)).run()
+    >>> result.figures.records
+    2
+    """
+
+    def __init__(
+        self,
+        config: BacktestConfig,
+        *,
+        records: Iterable[Record] | None = None,
+        strategies: Sequence[LoadedStrategy] | None = None,
+        instruments: Sequence[Instrument] = (),
+    ) -> None:
+        self.config = config
+        self._flow = Flow(config.data, config.limit_records) if records is None else None
+        self._records: Iterable[Record] = records if self._flow is None else self._flow  # type: ignore[assignment]
+        self._instruments = tuple(instruments) if self._flow is None else self._flow.instruments
+        if not self._instruments:
+            raise ConfigurationError("expected instruments that the records trade, was none")
+        self.loaded = list(strategies or load_strategies(config.strategies, config.parameters))
+        self._fees: FeeSchedule = read_fees(config.fees) if config.fees else FREE
+        self.failure = ""
+        """Why it ended before its data did, if it did."""
+        self._assemble()
+
+    def _assemble(self) -> None:
+        config = self.config
+        rules = MarketRules(self._instruments, outlier_factor=self._flow.outlier_factor if self._flow else 0)
+        now, clock = Now(), SimulatedClock()
+        retention = Retention(config.trades_rows, config.trades_time_s * _SECOND_NS)
+        self.encoder = DeltaEncoder(rules, now, retention)
+        self.market = Market(rules, (self.encoder,), (TextProtocol(rules),), now)
+        latency = parse_latency(config.latency, config.seed)
+        self.clock = clock
+        self.simulation = Simulation(
+            self.market, self.encoder, clock, latency["feed"](), step_ns=config.step_us * 1000, on_deltas=self._step
+        )
+        self._mirror = mirror = ViewMirror()
+        quotes = Quotes()
+        self.recorder = Recorder(
+            quotes, self._now_ns, [i.symbol for i in self._instruments], config.points, config.orders_kept
+        )
+        self.hosts = [self._host(number, loaded, mirror, quotes) for number, loaded in enumerate(self.loaded)]
+        self.recorder.follow(self.hosts)
+        self.engine = Engine(
+            hosts=self.hosts,
+            mirror=mirror,
+            quotes=quotes,
+            clock=clock,
+            adopt=False,
+            stale_s=1.0,
+            on_failure=self._fail,
+            on_synchronised=lambda: None,
+        )
+        self.views = BacktestViews(find_views(*self._wanted()))
+        self._columns = {
+            name: (tuple(column.name for column in columns), {c.name: c.scale for c in columns if c.scale})
+            for name, columns in self.views.columns.items()
+        }
+        self._number = 0
+        self._sessions = [
+            Session(host.desk, self.simulation, latency["order"](), latency["answer"]()) for host in self.hosts
+        ]
+
+    def _wanted(self) -> tuple[list[str], dict[str, str]]:
+        """Names of all views, and the SQL of those that come with the configuration or a strategy."""
+        names, given = [QUOTE_VIEW], dict(self.config.views)
+        for loaded in self.loaded:
+            names += [*loaded.strategy.views, *loaded.strategy.queries]
+            for name, sql in loaded.strategy.queries.items():
+                if given.setdefault(name, sql).split() != sql.split():
+                    raise ConfigurationError(f"expected one view {name}, was another of the strategy {loaded.name}")
+        return names, given
+
+    def run(self) -> Result:
+        """Play everything and say what came of it; raises `BacktestError`."""
+        begin_s = time.perf_counter()
+        records = iter(self._records)
+        first = next(records, None)
+        if first is None:
+            raise BacktestError("expected data to play, was none that can be used")
+        self.clock.begin(first.time_ns)
+        simulation, warm_up = self.simulation, self.config.warm_up_records
+        flow = _chained(first, records)
+        if warm_up:
+            simulation.play(flow, warm_up)
+        self._start()
+        simulation.play(flow)
+        self._stop()
+        return make_result(self, self._flow.sources() if self._flow else [], time.perf_counter() - begin_s)
+
+    def _start(self) -> None:
+        """Connect the strategies: views first, then the market."""
+        self.recorder.begin(self.clock.now_ns)
+        self._started = True
+        for name, (columns, scales) in self._columns.items():
+            rows, weights = self.views.snapshot(name)
+            self.engine.change(self._mirror.enter(self._header("snapshot", name), columns, rows, weights, scales))
+        for session in self._sessions:
+            session.open()
+        self.clock.run_turn()
+        self.recorder.sample()
+
+    def _stop(self) -> None:
+        """No strategy acts any more; what rests is cancelled."""
+        self.recorder.sample()
+        self.engine.stop()
+        self.simulation.finish(lambda: not self.engine.open_orders(), _END_NS)
+        self.recorder.sample()
+
+    _started = False
+
+    def _step(self, deltas: list[Delta]) -> None:
+        changes = self.views.step(deltas)
+        if not changes or not self._started:
+            return
+        self._number += 1
+        enter, change = self._mirror.enter, self.engine.change
+        for view, cells, weights in changes:
+            change(enter(self._header("changes", view), self._columns[view][0], cells, weights))
+        if self.clock.now_ns >= self.recorder.next_ns:
+            self.recorder.sample()
+
+    def _header(self, kind: str, view: str) -> FrameHeader:
+        return FrameHeader(kind, view, 0, 0, {}, self.clock.now_ns, "", self._number)  # type: ignore[arg-type]
+
+    def _now_ns(self) -> int:
+        return self.clock.now_ns
+
+    def _host(self, number: int, loaded: LoadedStrategy, mirror: ViewMirror, quotes: Quotes) -> StrategyHost:
+        broker_id = self.config.first_broker_id + number
+
+        def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
+            return Desk(
+                broker_id=broker_id,
+                journal=MemoryJournal(),
+                spool=MemorySpool(),
+                gate=RiskGate(loaded.limits, self._now_ns),
+                quotes=quotes,
+                clock=self.clock,
+                listener=self.recorder.listener(loaded.name, broker_id, listener),
+                on_failure=self._fail,
+                fees=self._fees,
+            )
+
+        return StrategyHost(
+            loaded=loaded, mirror=mirror, quotes=quotes, clock=self.clock, now_ns=self._now_ns, make_desk=make_desk
+        )
+
+    def _fail(self, error: Exception) -> None:
+        if not isinstance(error, AlgoError):
+            raise error
+        self.failure = self.failure or str(error)
+        self.simulation.is_stopped = True
+
+
+def _chained(first: Record, rest: Iterable[Record]) -> Iterable[Record]:
+    yield first
+    yield from rest

@@ -1,0 +1,126 @@
+"""Market time as the clock of everything that runs in a backtest."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Final
+
+__all__ = ["SimulatedClock"]
+
+_SECOND_NS: Final = 1_000_000_000
+_NEVER_NS: Final = 2**63 - 1
+
+
+class _Call:
+    """A call that is due at a time; one that was cancelled stays where it is and does nothing."""
+
+    __slots__ = ("_clock", "arguments", "due_ns", "function")
+
+    def __init__(self, clock: SimulatedClock, due_ns: int, function: Callable[..., Any], arguments: Any) -> None:
+        self._clock = clock
+        self.due_ns = due_ns
+        self.function: Callable[..., Any] | None = function
+        self.arguments = arguments
+
+    def active(self) -> bool:
+        """See `algo_engine.clocks.ScheduledCall`."""
+        return self.function is not None
+
+    def cancel(self) -> None:
+        """See `algo_engine.clocks.ScheduledCall`."""
+        self.function = None
+
+    def reset(self, secondsFromNow: float) -> None:  # noqa: N803 - the name that Twisted gives it
+        """See `algo_engine.clocks.ScheduledCall`."""
+        function = self.function
+        if function is not None:
+            self.function = None
+            again = self._clock.callLater(secondsFromNow, function, *self.arguments)
+            assert isinstance(again, _Call)
+            self.function, self.due_ns, self.arguments = again.function, again.due_ns, again.arguments
+            again.function = None
+            self._clock.enter(self)
+
+
+class SimulatedClock:
+    """Stands still until it is moved; calls are made in the order of their times, then of their asking.
+
+    A call after 0 seconds is of the next turn: `run_turn` makes those, and those that they ask for. Times are integers
+    of nanoseconds; `seconds` counts from where the clock began, because a float of the epoch has no nanoseconds.
+
+    >>> clock = SimulatedClock(1_000)
+    >>> _ = clock.callLater(2e-6, print, "later")
+    >>> _ = clock.callLater(0, print, "soon")
+    >>> clock.run_turn()
+    soon
+    >>> clock.advance(5_000), clock.now_ns
+    later
+    (None, 5000)
+    """
+
+    def __init__(self, now_ns: int = 0) -> None:
+        self.now_ns = now_ns
+        """Market time."""
+        self.next_ns = _NEVER_NS
+        """When the next call is due, or earlier where that one was cancelled."""
+        self._begin_ns = now_ns
+        self._number = 0
+        self._calls: list[tuple[int, int, _Call]] = []
+        self.soon: deque[_Call] = deque()
+        """Calls of the next turn."""
+
+    def begin(self, now_ns: int) -> None:
+        """Set the time before anything has happened."""
+        self.now_ns = self._begin_ns = now_ns
+
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return (self.now_ns - self._begin_ns) / _SECOND_NS
+
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> _Call:  # noqa: A002, N802
+        """See `algo_engine.clocks.Clock`."""
+        if delay <= 0:
+            call = _Call(self, self.now_ns, callable, args)
+            self.soon.append(call)
+            return call
+        return self.call_at(self.now_ns + round(delay * _SECOND_NS), callable, *args)
+
+    def call_at(self, due_ns: int, function: Callable[..., Any], *arguments: Any) -> _Call:
+        """Call at a market time, or as soon as possible if that is past."""
+        call = _Call(self, due_ns, function, arguments)
+        self.enter(call)
+        return call
+
+    def enter(self, call: _Call) -> None:
+        """Have a call made when it is due."""
+        self._number += 1
+        heappush(self._calls, (call.due_ns, self._number, call))
+        self.next_ns = self._calls[0][0]
+
+    def run_turn(self) -> None:
+        """Make the calls of this turn, and of those that follow at the same time."""
+        soon = self.soon
+        while soon:
+            call = soon.popleft()
+            function, call.function = call.function, None
+            if function is not None:
+                function(*call.arguments)
+
+    def advance(self, until_ns: int) -> None:
+        """Make all calls that are due by then, each at its time and with its turn; then it is that time."""
+        calls = self._calls
+        while calls and calls[0][0] <= until_ns:
+            due_ns, _, call = heappop(calls)
+            function, call.function = call.function, None
+            if function is None:
+                continue
+            if due_ns > self.now_ns:
+                self.now_ns = due_ns
+            function(*call.arguments)
+            if self.soon:
+                self.run_turn()
+        self.next_ns = calls[0][0] if calls else _NEVER_NS
+        if until_ns > self.now_ns:
+            self.now_ns = until_ns

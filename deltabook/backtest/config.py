@@ -1,0 +1,60 @@
+"""What a backtest is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from exchange_server.replay import RecordingFormat
+
+__all__ = ["BacktestConfig", "DataFile"]
+
+
+class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A recorded file that is played as orders."""
+
+    path: Path
+    """Of the file, perhaps compressed (.gz)."""
+    format: RecordingFormat | Literal[""] = ""
+    """What it is written in; empty: found out by name and beginning."""
+    symbol: str = "REPLAY"
+    """What its instrument is called here; of ITCH the stocks that are played, with commas between."""
+    day: str = ""
+    """The day (2012-06-21) whose midnight its times count from, where its name does not say."""
+
+
+class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that the result depends on; equal configurations of equal files give equal bytes."""
+
+    strategies: tuple[str, ...]
+    """Built-in names or paths to files."""
+    data: tuple[DataFile, ...] = ()
+    """Files of different symbols are merged by time; files of one symbol are days that follow one another."""
+    parameters: tuple[str, ...] = ()
+    """As of `deltabook algo run`: STRATEGY.field=value, or field=value where there is one strategy."""
+    views: dict[str, str] = {}
+    """Name → SQL of views beside those that ship."""
+    latency: str = "zero"
+    """See `deltabook.backtest.latency`."""
+    seed: int = 1
+    """Of the latencies that are drawn."""
+    step_us: int = 0
+    """0: views change with every request; else so often in market time."""
+    fees: str = ""
+    """As of `deltabook algo run`: a text or a TOML file; empty: none."""
+    first_broker_id: int = 9001
+    """Of the first strategy; the others follow."""
+    warm_up_records: int = 0
+    """So many records make the books before the strategies see anything."""
+    limit_records: int = 0
+    """So many records are played at most; 0: all."""
+    trades_rows: int = 20_000
+    """So many trades stay in TRADES …"""
+    trades_time_s: int = 300
+    """… and none that is older."""
+    points: int = 2_000
+    """The curves of the result have at least half as many points and at most so many, where there is enough data."""
+    orders_kept: int = 100_000
+    """So many orders are listed in the result, the first ones; all are counted."""

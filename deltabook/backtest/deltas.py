@@ -1,0 +1,141 @@
+"""The feed as deltas of BIDS, ASKS and TRADES, without bytes in between.
+
+What `runtime.relations.FeedAdaptor` makes of the text feed of the same market, row for row: ``t`` of a book's row is
+when its order was added, ``match_id`` is the number of the message in the feed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+from exchange_server.matching import FeedEncoder, Imbalance, MarketRules, Now
+from exchange_server.matching.order import Order
+from runtime.relations.retention import Retention
+
+__all__ = ["Delta", "DeltaEncoder"]
+
+Delta = tuple[str, tuple[Any, ...], int]
+"""Relation, row, +1 or -1."""
+
+_BIDS: Final = "bids"
+_ASKS: Final = "asks"
+_TRADES: Final = "trades"
+_INT64_MAX: Final = 2**63 - 1
+
+
+class DeltaEncoder(FeedEncoder):
+    """Collects deltas; `deltas` is what was said since somebody last emptied it."""
+
+    __slots__ = ("_now", "_retention", "_rows", "_symbols", "_trades", "deltas", "messages", "trades")
+
+    def __init__(self, rules: MarketRules, now: Now, retention: Retention | None = None) -> None:
+        """``retention``: how long trades stay; they leave when a newer one comes."""
+        self._now = now
+        self._symbols = ("", *(instrument.symbol for instrument in rules.instruments))
+        self._rows: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        self._retention = retention or Retention()
+        self._trades: deque[tuple[Any, ...]] = deque()
+        self.deltas: list[Delta] = []
+        """Since they were last taken."""
+        self.messages = 0
+        """Feed messages so far: lines of the text feed."""
+        self.trades = 0
+        """Trades so far."""
+
+    def added(self, order: Order) -> None:
+        self.messages += 1
+        relation = _BIDS if order.side == "B" else _ASKS
+        row = (
+            self._now.time_ns, order.feed_id, order.broker_id, order.volume, order.price_ticks,
+            self._symbols[order.locate],
+        )  # fmt: skip
+        self._rows[order.feed_id] = (relation, row)
+        self.deltas.append((relation, row, 1))
+
+    def executed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        relation, row = self._rows[order.feed_id]
+        self._trade(
+            row[5], price_ticks or row[4], volume, "S" if relation is _BIDS else "B", order.feed_id, order.broker_id
+        )
+        self._change(order, relation, row)
+
+    def reduced(self, order: Order, volume: int) -> None:
+        self.messages += 1
+        self._change(order, *self._rows[order.feed_id])
+
+    def deleted(self, order: Order, volume: int) -> None:
+        self.messages += 1
+        relation, row = self._rows.pop(order.feed_id)
+        self.deltas.append((relation, row, -1))
+
+    def crossed(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        if order.volume:
+            self.reduced(order, volume)
+        else:
+            self.deleted(order, volume)
+
+    def replaced(self, old: Order, order: Order) -> None:
+        self.deleted(old, old.volume)
+        self.added(order)
+
+    def cross(self, locate: int, volume: int, price_ticks: int, match_id: int, kind: str) -> None:
+        self.messages += 1
+        self._trade(self._symbols[locate], price_ticks, min(volume, _INT64_MAX), None, None, None)
+
+    def traded(self, order: Order, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        self._trade(self._symbols[order.locate], price_ticks, volume, None, None, None)
+
+    def printed(self, locate: int, broker_id: int, volume: int, price_ticks: int, match_id: int) -> None:
+        self.messages += 1
+        self._trade(self._symbols[locate], price_ticks, volume, None, None, None)
+
+    def _change(self, order: Order, relation: str, row: tuple[Any, ...]) -> None:
+        self.deltas.append((relation, row, -1))
+        if order.volume:
+            new = (*row[:3], order.volume, row[4], row[5])
+            self._rows[order.feed_id] = (relation, new)
+            self.deltas.append((relation, new, 1))
+        else:
+            del self._rows[order.feed_id]
+
+    def _trade(  # noqa: PLR0917 - the columns of TRADES, in their order
+        self, symbol: str, price: int, volume: int, side: str | None, resting_id: int | None, broker_id: int | None
+    ) -> None:
+        self.trades += 1
+        time_ns, held, limits = self._now.time_ns, self._trades, self._retention
+        row = (time_ns, self.messages, symbol, price, volume, side, resting_id, None, broker_id)
+        self.deltas.append((_TRADES, row, 1))
+        held.append(row)
+        while len(held) > limits.rows or held[0][0] < time_ns - limits.time_ns:
+            self.deltas.append((_TRADES, held.popleft(), -1))
+
+    # What has no row.
+
+    def system(self, code: str) -> None:
+        pass
+
+    def listed(self, locate: int) -> None:
+        pass
+
+    def trading(self, locate: int, state: str, reason: str) -> None:
+        pass
+
+    def imbalance(self, found: Imbalance) -> None:
+        pass
+
+    def busted(self, locate: int, match_id: int) -> None:
+        pass
+
+    def take(self) -> tuple[bytes, int]:
+        """No bytes: see `deltas`."""
+        return b"", 0
+
+    def state(self) -> object:
+        """Nothing: a backtest is begun anew."""
+        return None
+
+    def restore(self, state: object) -> None:
+        """Nothing."""

@@ -1,0 +1,141 @@
+"""How long messages take: from the market to the views, from a strategy to the market, and back with the answer.
+
+=========================================  ==========================================================================
+``zero``                                   nothing takes any time: a strategy acts before the next message
+``fixed:feed=100us,order=50us,answer=50us``  always the same
+``normal:feed=100us~20us,…``               normal with this mean and deviation, never below 0
+``lognormal:feed=100us~1.5,…``             lognormal with this median, and this factor for one deviation
+``file:PATH``                              JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: one of those, at random
+=========================================  ==========================================================================
+
+A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes the
+one before it. Draws come from one generator per way, seeded, so that one way does not change another's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from deltabook.backtest.errors import ConfigurationError
+
+__all__ = ["WAYS", "Latency", "Way", "parse_latency"]
+
+Way = Literal["feed", "order", "answer"]
+WAYS: Final[tuple[Way, ...]] = ("feed", "order", "answer")
+
+_UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
+_LONGEST_NS: Final = 3600 * 1_000_000_000
+
+
+class Latency:
+    """One way: when a message that leaves at a time arrives; later than none that left before it."""
+
+    def __init__(self, draw_ns: Callable[[], int] | None) -> None:
+        """``draw_ns`` None: it takes no time."""
+        self._draw_ns = draw_ns
+        self._last_ns = 0
+        self.is_zero = draw_ns is None
+        """Whether messages are there at once."""
+
+    def arrival_ns(self, now_ns: int) -> int:
+        """When a message that leaves now arrives."""
+        if self._draw_ns is None:
+            return now_ns
+        self._last_ns = max(self._last_ns, now_ns + min(max(0, self._draw_ns()), _LONGEST_NS))
+        return self._last_ns
+
+
+def parse_latency(text: str, seed: int = 1) -> dict[Way, Callable[[], Latency]]:
+    """Makers of each way's latencies (an order's way is one per strategy); raises `ConfigurationError`.
+
+    >>> ways = parse_latency("fixed:order=50us")
+    >>> ways["order"]().arrival_ns(1_000), ways["feed"]().is_zero
+    (51000, True)
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "zero" and not rest:
+        return {way: lambda: Latency(None) for way in WAYS}
+    if kind == "file":
+        return _measured(Path(rest), seed)
+    if kind not in ("fixed", "normal", "lognormal") or not rest:
+        raise ConfigurationError(f"expected a latency zero, fixed:…, normal:…, lognormal:… or file:…, was {text!r}")
+    given: dict[str, str] = {}
+    for part in rest.split(","):
+        way, equals, value = part.partition("=")
+        if way not in WAYS or not equals or way in given:
+            raise ConfigurationError(f"expected each of {', '.join(WAYS)} once with its time, was {part!r} in {text!r}")
+        given[way] = value
+    return {way: _maker(kind, given.get(way), seed, way) for way in WAYS}
+
+
+def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], Latency]:
+    if value is None:
+        return lambda: Latency(None)
+    middle, tilde, spread = value.partition("~")
+    middle_ns = _time_ns(middle)
+    if kind == "fixed":
+        if tilde:
+            raise ConfigurationError(f"expected a time as in 50us, was {value!r}")
+        return lambda: Latency((lambda: middle_ns) if middle_ns else None)
+    if kind == "normal":
+        deviation_ns = _time_ns(spread)
+        return _drawn(seed, way, lambda rng: round(rng.gauss(middle_ns, deviation_ns)))
+    try:
+        factor = float(spread)
+    except ValueError:
+        factor = 0.0
+    if not (1 <= factor <= 1000 and middle_ns):
+        raise ConfigurationError(f"expected a median and a factor from 1 to 1000 as in 100us~1.5, was {value!r}")
+    sigma = math.log(factor)
+    return _drawn(seed, way, lambda rng: round(middle_ns * math.exp(rng.gauss(0.0, sigma))))
+
+
+def _drawn(seed: int, way: str, draw: Callable[[random.Random], int]) -> Callable[[], Latency]:
+    made = 0
+
+    def maker() -> Latency:
+        nonlocal made
+        made += 1
+        rng = random.Random(f"{seed}/{way}/{made}")  # a text, which seeds the same in every process
+        return Latency(lambda: draw(rng))
+
+    return maker
+
+
+def _measured(path: Path, seed: int) -> dict[Way, Callable[[], Latency]]:
+    try:
+        given: Any = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"expected a JSON file of latencies, was {error}, at {path}") from error
+    if not isinstance(given, dict) or not given.keys() <= set(WAYS):
+        raise ConfigurationError(f"expected an object with {', '.join(WAYS)} at {path}")
+    makers: dict[Way, Callable[[], Latency]] = {}
+    for way in WAYS:
+        times = given.get(way, [])
+        if not isinstance(times, list) or not all(type(t) is int and 0 <= t <= _LONGEST_NS for t in times):
+            raise ConfigurationError(f"expected {way} to be a list of nanoseconds from 0 to an hour, at {path}")
+        makers[way] = _chosen(seed, way, times) if times else lambda: Latency(None)
+    return makers
+
+
+def _chosen(seed: int, way: Way, times: list[int]) -> Callable[[], Latency]:
+    return _drawn(seed, way, lambda rng: rng.choice(times))
+
+
+def _time_ns(text: str) -> int:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ConfigurationError(f"expected a time as in 50us or 1.5ms, was {text!r}")
+    whole, _, part = found[1].partition(".")
+    unit = _UNITS_NS[found[2]]
+    time_ns = int(whole) * unit + (int(part) * unit // 10 ** len(part) if part else 0)
+    if time_ns > _LONGEST_NS:
+        raise ConfigurationError(f"expected a time of at most an hour, was {text!r}")
+    return time_ns

@@ -1,0 +1,231 @@
+"""What a backtest remembers of its way: prices, profits and positions over time, and every order's life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from algo_engine.host import StrategyHost
+from algo_engine.order import EventKind, OrderEvent, OrderStatus
+from algo_engine.quotes import Quotes
+from algo_engine.trades import Trade, trade_of
+
+__all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
+
+_FIRST_STEP_NS: Final = 1_000_000
+_OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """A moment: what the market showed and how the strategies stood."""
+
+    time_ns: int
+    """Market time."""
+    quotes: tuple[tuple[int | None, int | None], ...]
+    """Best bid and ask in ticks, by symbol."""
+    profits: tuple[tuple[int, int, int], ...]
+    """Realised, unrealised, fees in ticks × lots, by strategy."""
+    positions: tuple[tuple[int, ...], ...]
+    """Lots by strategy and symbol."""
+
+
+class OrderLife(msgspec.Struct):
+    """One order from its submission to its end."""
+
+    strategy: str
+    client_id: int
+    symbol: str
+    side: str
+    volume_lots: int
+    price_ticks: int
+    submitted_ns: int
+    """When the strategy sent it."""
+    order_id: int = 0
+    """The exchange's number, 0 if it never got one."""
+    accepted_ns: int = 0
+    """When the exchange took it."""
+    ended_ns: int = 0
+    """When it ended, 0 while it is open."""
+    filled_lots: int = 0
+    """Executed."""
+    status: str = "new"
+    """Where it stands."""
+    reason: str = ""
+    """Why it was refused, rejected or cancelled."""
+
+
+class OrderStatistics(msgspec.Struct):
+    """Orders of one strategy, counted."""
+
+    submitted: int = 0
+    """Asked for by the strategy, refused ones included."""
+    refused: int = 0
+    """By its own limits."""
+    rejected: int = 0
+    """By the exchange."""
+    accepted: int = 0
+    """By the exchange."""
+    filled: int = 0
+    """To the last lot."""
+    partially_filled: int = 0
+    """Ended with some lots executed."""
+    cancelled: int = 0
+    """Taken back, or by the exchange."""
+    expired: int = 0
+    """At the end of their time."""
+    replaced: int = 0
+    """Replacements that were carried out."""
+    submitted_lots: int = 0
+    """Of all that were not refused."""
+    filled_lots: int = 0
+    """Executed."""
+    fills: int = 0
+    """Executions."""
+    maker_fills: int = 0
+    """Of orders that rested."""
+    maker_lots: int = 0
+    """The same in lots."""
+    volume: int = 0
+    """Executed, ticks × lots."""
+    edge: int = 0
+    """How much better than the middle of the last quote all executions were, half ticks × lots."""
+    rest_ns: int = 0
+    """Time from acceptance to the end, over all orders that ended."""
+    most_open: int = 0
+    """Orders open at once."""
+    reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    """Why orders were refused, rejected or cancelled; what varies in the words is left out."""
+
+
+class Recorder:
+    """Listens to the orders of all strategies, and takes a sample whenever one is due.
+
+    The distance of samples doubles whenever there are too many of them: their number stays between half the limit and
+    the limit, whatever the length of the data, and they are the same in every run.
+    """
+
+    def __init__(
+        self, quotes: Quotes, now_ns: Callable[[], int], symbols: Sequence[str], points: int, kept: int
+    ) -> None:
+        self._quotes, self._now_ns, self._symbols = quotes, now_ns, tuple(symbols)
+        self._points, self._kept = max(4, points), kept
+        self._hosts: list[StrategyHost] = []
+        self._open: dict[tuple[str, int], OrderLife] = {}
+        self._step_ns = _FIRST_STEP_NS
+        self.next_ns = 0
+        """When the next sample is due."""
+        self.samples: list[Sample] = []
+        """In the order of their times."""
+        self.orders: list[OrderLife] = []
+        """The first ones."""
+        self.statistics: dict[str, OrderStatistics] = {}
+        """By strategy."""
+        self.trades: list[Trade] = []
+        """All executions, as the strategies heard of them."""
+
+    def follow(self, hosts: Sequence[StrategyHost]) -> None:
+        """The strategies whose profits and positions are sampled."""
+        self._hosts = list(hosts)
+
+    def begin(self, time_ns: int) -> None:
+        """Take the first sample at this time."""
+        self.next_ns = time_ns
+
+    def listener(
+        self, strategy: str, broker_id: int, tell: Callable[[OrderEvent], None]
+    ) -> Callable[[OrderEvent], None]:
+        """Hears a strategy's order events before it does itself."""
+        statistics = self.statistics[strategy] = OrderStatistics()
+
+        def hear(event: OrderEvent) -> None:
+            self._hear(strategy, broker_id, statistics, event)
+            tell(event)
+
+        return hear
+
+    def sample(self) -> None:
+        """Take a sample."""
+        quotes = tuple(
+            (None, None) if quote is None else (quote.bid_price_ticks, quote.ask_price_ticks)
+            for quote in map(self._quotes.get, self._symbols)
+        )
+        profits = [host.profit() for host in self._hosts]
+        positions = tuple(tuple(host.position_lots(symbol) for symbol in self._symbols) for host in self._hosts)
+        now_ns = self._now_ns()
+        found = Sample(now_ns, quotes, tuple((p.realised, p.unrealised, p.fees) for p in profits), positions)
+        if self.samples and self.samples[-1].time_ns == now_ns:
+            self.samples[-1] = found
+        else:
+            self.samples.append(found)
+        if len(self.samples) >= self._points:
+            self._step_ns *= 2
+            self.samples = self.samples[::2]
+        self.next_ns = now_ns - now_ns % self._step_ns + self._step_ns
+
+    def _hear(self, strategy: str, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
+        order, s = event.order, statistics
+        key = (strategy, order.client_id)
+        life = self._open.get(key)
+        if life is None:
+            if event.kind not in _OWN:
+                return
+            life = OrderLife(
+                strategy, order.client_id, order.symbol, str(order.side), order.volume_lots, order.price_ticks,
+                self._now_ns(),
+            )  # fmt: skip
+            self._open[key] = life
+            if len(self.orders) < self._kept:
+                self.orders.append(life)
+            s.submitted += 1
+            s.submitted_lots += 0 if event.kind is EventKind.REFUSED else order.volume_lots
+            s.most_open = max(s.most_open, len(self._open))
+        life.status, life.order_id, life.price_ticks = str(order.status), order.order_id, order.price_ticks
+        if event.kind is EventKind.ACCEPTED:
+            s.accepted += 1
+            life.accepted_ns = event.time_ns
+        elif event.kind is EventKind.REPLACED:
+            s.replaced += 1
+            life.volume_lots = order.volume_lots
+        elif event.is_fill:
+            self._filled(life, broker_id, s, event)
+        if not order.is_open:
+            self._ended(life, s, event)
+            del self._open[key]
+
+    def _filled(self, life: OrderLife, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
+        order, s = event.order, statistics
+        life.filled_lots += event.volume_lots
+        s.fills += 1
+        s.filled_lots += event.volume_lots
+        s.volume += event.volume_lots * event.price_ticks
+        if event.reason == "maker":
+            s.maker_fills += 1
+            s.maker_lots += event.volume_lots
+        quote = self._quotes.get(order.symbol)
+        middle = None if quote is None else quote.double_mid_ticks
+        if middle is not None:
+            s.edge += order.side.sign * (middle - 2 * event.price_ticks) * event.volume_lots
+        self.trades.append(trade_of(event, life.strategy, broker_id))
+
+    def _ended(self, life: OrderLife, statistics: OrderStatistics, event: OrderEvent) -> None:
+        s, status = statistics, event.order.status
+        life.ended_ns = event.time_ns or self._now_ns()
+        if life.accepted_ns:
+            s.rest_ns += life.ended_ns - life.accepted_ns
+        if status is OrderStatus.FILLED:
+            s.filled += 1
+            return
+        life.reason = event.reason
+        s.partially_filled += life.filled_lots > 0
+        counters = {"refused": "refused", "rejected": "rejected", "cancelled": "cancelled", "expired": "expired"}
+        name = counters.get(str(status))
+        if name is not None:
+            setattr(s, name, getattr(s, name) + 1)
+        word = event.reason.partition(":")[0][:60] or str(status)
+        s.reasons[word] = s.reasons.get(word, 0) + 1
+
+    def order_rows(self) -> list[dict[str, Any]]:
+        """The orders as plain records."""
+        return [msgspec.structs.asdict(order) for order in self.orders]

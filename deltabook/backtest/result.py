@@ -1,0 +1,220 @@
+"""What a backtest found: figures, curves, orders, trades; the same bytes for the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from algo_engine.trades import Trade, write_trades
+from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.flow import SourceFigures
+from deltabook.backtest.recorder import OrderLife, OrderStatistics, Sample
+from deltabook.wire.symbols import Instrument
+
+if TYPE_CHECKING:
+    from deltabook.backtest.backtest import Backtest
+
+__all__ = ["Figures", "Result", "StrategyFigures", "make_result"]
+
+FORMAT: Final = 1
+
+
+class StrategyFigures(msgspec.Struct, frozen=True):
+    """How one strategy did; money in ticks × lots."""
+
+    name: str
+    """Under which it ran."""
+    broker_id: int
+    """As which broker."""
+    parameters: dict[str, Any]
+    """All of them, also those that were not set."""
+    profit: int
+    """Realised + unrealised - fees."""
+    realised: int
+    """Of closed positions."""
+    unrealised: int
+    """Of what is held at the end, at the price that would close it."""
+    fees: int
+    """Paid."""
+    max_drawdown: int
+    """Largest fall of the profit from its highest value before, at the samples."""
+    max_position_lots: dict[str, int]
+    """Largest position, long or short, by symbol, at the samples and the executions."""
+    position_lots: dict[str, int]
+    """At the end, by symbol."""
+    orders: OrderStatistics
+    """Counted."""
+    failure: str
+    """Why it was stopped, empty if it was not."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The run as a whole."""
+
+    records: int
+    """Of the files, played."""
+    feed_messages: int
+    """That the market said of them and of own orders."""
+    market_trades: int
+    """Executions in the market."""
+    own_trades: int
+    """Of those, own ones (both sides count where both are own)."""
+    view_changes: int
+    """That strategies were told."""
+    begin_ns: int
+    """Market time of the first record."""
+    end_ns: int
+    """Market time at the end."""
+    profit: int
+    """Of all strategies, ticks × lots."""
+    fees: int
+    """Of all strategies, ticks × lots."""
+    max_drawdown: int
+    """Of the sum of all profits."""
+    dropped: dict[str, int]
+    """Records without effect, by why."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """All of it; `to_json` gives the same bytes for the same inputs, in every process."""
+
+    format: int
+    """Of this record."""
+    config: BacktestConfig
+    """What was asked for."""
+    sources: list[SourceFigures]
+    """The files."""
+    instruments: tuple[Instrument, ...]
+    """What was traded, with its scales."""
+    figures: Figures
+    """The run as a whole."""
+    strategies: list[StrategyFigures]
+    """In the order given."""
+    slow_views: dict[str, str]
+    """Views that were kept batch by batch, and why."""
+    views: dict[str, str]
+    """Name → SQL of the views that were kept."""
+    curve: list[Sample]
+    """Prices, profits and positions over time."""
+    orders: list[OrderLife]
+    """The first ones."""
+    trades: list[Trade]
+    """All own executions, in the order of their times."""
+    failure: str
+    """Why the run ended before its data, empty if it did not."""
+    elapsed_s: float = 0.0
+    """How long it took; in no file."""
+
+    @property
+    def messages_per_s(self) -> float:
+        """Records a second."""
+        return self.figures.records / self.elapsed_s if self.elapsed_s else 0.0
+
+    def to_json(self) -> bytes:
+        """All but how long it took."""
+        return msgspec.json.format(msgspec.json.encode(_plain(self)), indent=1) + b"\n"
+
+    def write(self, directory: Path, *, html: bool = True) -> list[Path]:
+        """``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv`` and ``report.html``; gives the files."""
+        directory.mkdir(parents=True, exist_ok=True)
+        written = [directory / name for name in ("result.json", "trades.csv", "trades.parquet", "orders.csv")]
+        written[0].write_bytes(self.to_json())
+        for path in written[1:3]:
+            write_trades(path, iter(self.trades))
+        _write_orders(written[3], self.orders)
+        if html:
+            from deltabook.backtest.report import write_report
+
+            written.append(write_report(directory / "report.html", self))
+        return written
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    found = msgspec.structs.asdict(result)
+    del found["elapsed_s"]
+    return found
+
+
+def _write_orders(path: Path, orders: Sequence[OrderLife]) -> None:
+    names = OrderLife.__struct_fields__
+    with path.open("w", encoding="utf-8", newline="") as out:
+        out.write(",".join(names) + "\n")
+        for order in orders:
+            cells = (str(value).replace(",", ";").replace("\n", " ") for value in msgspec.structs.astuple(order))
+            out.write(",".join(cells) + "\n")
+
+
+def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: float) -> Result:
+    """What a backtest that has been run found."""
+    recorder, market, encoder = backtest.recorder, backtest.market, backtest.encoder
+    samples = recorder.samples
+    strategies = [_strategy(backtest, place) for place in range(len(backtest.hosts))]
+    totals = [sum(r + u - f for r, u, f in sample.profits) for sample in samples]
+    figures = Figures(
+        records=backtest.simulation.records,
+        feed_messages=encoder.messages,
+        market_trades=encoder.trades,
+        own_trades=len(recorder.trades),
+        view_changes=backtest.engine.view_changes,
+        begin_ns=samples[0].time_ns,
+        end_ns=samples[-1].time_ns,
+        profit=sum(s.profit for s in strategies),
+        fees=sum(s.fees for s in strategies),
+        max_drawdown=_drawdown(totals),
+        dropped=dict(sorted(market.replay_counts.items())),
+    )
+    return Result(
+        format=FORMAT,
+        config=backtest.config,
+        sources=sources,
+        instruments=market.rules.instruments,
+        figures=figures,
+        strategies=strategies,
+        slow_views=backtest.views.slow,
+        views={view.name: view.sql for view in backtest.views.views},
+        curve=samples,
+        orders=recorder.orders,
+        trades=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),
+        failure=backtest.failure,
+        elapsed_s=elapsed_s,
+    )
+
+
+def _strategy(backtest: Backtest, place: int) -> StrategyFigures:
+    host, recorder = backtest.hosts[place], backtest.recorder
+    profit = host.profit()
+    symbols = [instrument.symbol for instrument in backtest.market.rules.instruments]
+    largest = {
+        symbol: max((abs(sample.positions[place][number]) for sample in recorder.samples), default=0)
+        for number, symbol in enumerate(symbols)
+    }
+    held = dict.fromkeys(symbols, 0)
+    for trade in recorder.trades:
+        if trade.strategy == host.name:
+            held[trade.symbol] += trade.volume_lots if trade.side == "B" else -trade.volume_lots
+            largest[trade.symbol] = max(largest[trade.symbol], abs(held[trade.symbol]))
+    return StrategyFigures(
+        name=host.name,
+        broker_id=host.desk.broker_id,
+        parameters=msgspec.to_builtins(host.parameters),
+        profit=profit.total,
+        realised=profit.realised,
+        unrealised=profit.unrealised,
+        fees=profit.fees,
+        max_drawdown=_drawdown([r + u - f for r, u, f in (sample.profits[place] for sample in recorder.samples)]),
+        max_position_lots=largest,
+        position_lots=held,
+        orders=recorder.statistics[host.name],
+        failure=host.failure,
+    )
+
+
+def _drawdown(profits: Sequence[int]) -> int:
+    highest = worst = 0
+    for profit in profits:
+        highest = max(highest, profit)
+        worst = max(worst, highest - profit)
+    return worst

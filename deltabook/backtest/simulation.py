@@ -1,0 +1,142 @@
+"""The loop: records and own orders into the market, what it says to views and strategies, all on one clock.
+
+```
+records ──▶ market ──▶ deltas ── feed latency ──▶ views ──changes──▶ engine ──▶ strategy
+              ▲  └──── answers ── answer latency ────────────────────▶ desk ◀────────┘
+              └─────── requests ◀─ order latency ────────────────────────┘
+```
+
+What happens at one time happens in this order: calls that are due (timers, messages that arrive), in the order in
+which they were asked for, each with all that it brings about; then the next record. Of what one request brings about,
+the answers come before the change of the views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.deltas import Delta, DeltaEncoder
+from deltabook.backtest.latency import Latency
+from exchange_server.matching import AnyInput, Market, Recorded
+from exchange_server.matching.account import Account
+from exchange_server.replay import Record
+
+__all__ = ["Simulation"]
+
+
+class Simulation:
+    """One market and its clock. ``on_deltas`` gets what changed in the relations, when that is known outside."""
+
+    def __init__(
+        self,
+        market: Market,
+        encoder: DeltaEncoder,
+        clock: SimulatedClock,
+        feed: Latency,
+        *,
+        step_ns: int,
+        on_deltas: Callable[[list[Delta]], None],
+    ) -> None:
+        self.market, self.clock = market, clock
+        self.records = 0
+        """Records played so far."""
+        self.is_stopped = False
+        """Whether nothing more is played."""
+        self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
+        self._step_ns = step_ns
+        self._held: list[Delta] = []
+        self._is_held = bool(step_ns)
+        self._told: dict[int, Callable[[bytes], None]] = {}
+        self._last_ns = 0
+
+    def join(self, account: Account, told: Callable[[bytes], None]) -> None:
+        """Somebody hears what an account is told."""
+        self._told[account.index] = told
+
+    def next_time_ns(self, count: int = 1) -> int:
+        """The time of the next input: now, and later than every time given before; so many are given."""
+        time_ns = max(self.clock.now_ns, self._last_ns + 1)
+        self._last_ns = time_ns + count - 1
+        return time_ns
+
+    def submit(self, batch: Sequence[AnyInput]) -> None:
+        """Have the market carry out requests, and tell of them together."""
+        apply = self.market.apply
+        for item in batch:
+            apply(item)
+        self._tell()
+
+    def play(self, records: Iterable[Record], number: int = 0) -> None:
+        """Play records, with everything that comes of them; so many at most, 0 for all."""
+        clock, market, deltas = self.clock, self.market, self._encoder.deltas
+        apply, soon, touched = market.apply, clock.soon, market.touched
+        count = 0
+        for r in records:
+            if self.is_stopped:
+                return
+            time_ns = r.time_ns
+            if time_ns >= clock.next_ns:
+                clock.advance(time_ns)
+            last_ns = self._last_ns
+            if time_ns <= last_ns:
+                time_ns = last_ns + 1
+            self._last_ns = clock.now_ns = time_ns
+            apply(
+                Recorded(
+                    time_ns, r.position, r.order_id, r.broker_id, r.action, r.volume, r.price_ticks, r.symbol, r.new_id
+                )
+            )
+            self.records += 1
+            if touched or deltas:
+                self._tell()
+            if soon:
+                clock.run_turn()
+            count += 1
+            if count == number:
+                return
+
+    def finish(self, is_done: Callable[[], bool], longest_ns: int) -> None:
+        """Let time pass until all is done, for so long at most."""
+        clock = self.clock
+        clock.run_turn()
+        end_ns = clock.now_ns + longest_ns
+        while not is_done() and clock.next_ns <= end_ns:
+            clock.advance(clock.next_ns)
+        self._step()
+        clock.run_turn()
+
+    def _tell(self) -> None:
+        """Hand out what the market has said: to each account its own, then to everybody."""
+        touched = self.market.touched
+        if touched:
+            tellers = touched[:]
+            touched.clear()
+            for teller in tellers:
+                data, count = teller.take()
+                told = self._told.get(teller.account.index)
+                if count and told is not None:
+                    told(data)
+        deltas = self._encoder.deltas
+        if not deltas:
+            return
+        given = deltas[:]
+        deltas.clear()
+        if self._feed.is_zero:
+            self._arrived(given)
+        else:
+            self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrived, given)
+
+    def _arrived(self, deltas: list[Delta]) -> None:
+        if not self._is_held:
+            self._on_deltas(deltas)
+            return
+        if not self._held:
+            clock = self.clock
+            clock.call_at(clock.now_ns - clock.now_ns % self._step_ns + self._step_ns, self._step)
+        self._held += deltas
+
+    def _step(self) -> None:
+        deltas, self._held = self._held, []
+        if deltas:
+            self._on_deltas(deltas)

@@ -1,0 +1,83 @@
+"""Options that a backtest and a sweep of backtests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from deltabook.cli._options import FORMATS
+
+__all__ = ["backtest_options", "config_of"]
+
+_OPTIONS: Final = (
+    click.option(
+        "--data",
+        "data",
+        multiple=True,
+        required=True,
+        metavar="[SYMBOL=]FILE",
+        help="A recorded file; repeatable: files of one symbol follow one another, others are merged by time.",
+    ),
+    click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
+    click.option("--symbol", default="REPLAY", help="Of files without one of their own; ITCH: stocks A,B."),
+    click.option("--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Whose midnight times count from."),
+    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Set a parameter; repeatable."),
+    click.option(
+        "--latency",
+        default="zero",
+        metavar="MODEL",
+        help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, file:F.",
+    ),
+    click.option("--seed", default=1, help="Of latencies that are drawn."),
+    click.option("--fees", default="", show_default=False, metavar="FEES", help="As of `deltabook algo run`: text or FILE.toml."),
+    click.option(
+        "--views",
+        "folders",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True),
+        help="A file or folder of .sql with views beside those that ship; repeatable.",
+    ),
+    click.option("--step-us", default=0, help="Views change every so many microseconds; 0: with every request."),
+    click.option("--warm-up", default=0, metavar="N", help="Records that make the books before strategies begin."),
+    click.option("--limit", default=0, metavar="N", help="Records that are played at most; 0: all."),
+    click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy."),
+)  # fmt: skip
+
+
+def backtest_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `config_of`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
+    """The `BacktestConfig` of a command line; takes what it uses out of ``options``."""
+    from deltabook.backtest import BacktestConfig, DataFile
+    from runtime.compiler import read_script
+
+    symbol, form, day = options.pop("symbol"), options.pop("form"), options.pop("day")
+    files = []
+    for given in options.pop("data"):
+        name, equals, path = given.rpartition("=")
+        files.append(DataFile(Path(path if equals else given), form or "", name or symbol, day))
+    views = {}
+    for folder in options.pop("folders"):
+        for path in sorted(folder.glob("*.sql")) if folder.is_dir() else [folder]:
+            views.update({select.name: select.sql for select in read_script(path).selects})
+    return BacktestConfig(
+        strategies=strategies,
+        data=tuple(files),
+        parameters=options.pop("parameters"),
+        views=views,
+        latency=options.pop("latency"),
+        seed=options.pop("seed"),
+        fees=options.pop("fees"),
+        step_us=options.pop("step_us"),
+        warm_up_records=options.pop("warm_up"),
+        limit_records=options.pop("limit"),
+        first_broker_id=options.pop("first_broker_id"),
+    )
