@@ -6,6 +6,7 @@ rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ 
                         ItchAdaptor   the same of NASDAQ's ITCH 5.0
                         TraceAdaptor  DBToaster traces: the streams that a script declares
                         RowAdaptor    plain streams and tables, of any format
+                        RecentRows    the same, of rows that leave again
 orderbook.py, orderlife.py: what a batch of messages does to orders      retention.py: rows that leave again
 market.py: what the adaptors of market feeds share
 ```
@@ -16,6 +17,7 @@ from runtime.relations.errors import AdaptorError, FeedGapError
 from runtime.relations.feed import FeedAdaptor
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.relations.orderbook import BOOK_SCHEMA, DBTOASTER, FEED, TRADES_SCHEMA, Dialect, Messages, OrderBookAdaptor
+from runtime.relations.recent import RecentRows
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.rowends import RowEnds
 from runtime.relations.table import RowAdaptor, row_schema
@@ -38,6 +40,7 @@ __all__ = [
     "Offsets",
     "OrderBookAdaptor",
     "Prepared",
+    "RecentRows",
     "Retained",
     "Retention",
     "RowAdaptor",

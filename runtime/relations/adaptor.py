@@ -76,6 +76,13 @@ class Adaptor(ABC):
         """Deltas that the end of an epoch brings about by itself, such as rows whose retention is over."""
         return {}
 
+    def leave(self) -> Mapping[str, pa.RecordBatch]:
+        """Take back every row that it has put into relations which others fill too, as deltas; nothing follows.
+
+        Relations that it fills alone are emptied by whoever knows their rows.
+        """
+        return {}
+
     def counters(self) -> Mapping[str, int]:
         """What it saw, by name."""
         return {}

@@ -30,8 +30,11 @@ class FeedAdaptor(Adaptor):
     with different times, because the messages of one request share theirs.
     """
 
-    def __init__(self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1) -> None:
-        self._book = OrderBookAdaptor(space, name, FEED)
+    def __init__(
+        self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1, *, prefix: str = ""
+    ) -> None:
+        """``prefix`` stands in front of every symbol."""
+        self._book = OrderBookAdaptor(space, name, FEED, prefix)
         self._trades = RecentTrades(space, name, retention)
         self._next = next_sequence
         self._dead = 0
@@ -76,7 +79,7 @@ class FeedAdaptor(Adaptor):
             action=action_codes(rows.column("action")),
             volume=rows.column("volume").to_numpy(),
             price=rows.column("price").to_numpy(),
-            symbol=self._book.symbols.encode(rows.column("symbol")),
+            symbol=self._book.symbol_numbers(rows.column("symbol")),
             number=sequence,
         )
         deltas = self._book.apply(messages)
@@ -85,6 +88,9 @@ class FeedAdaptor(Adaptor):
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
         return self._trades.expire()
+
+    def leave(self) -> Mapping[str, pa.RecordBatch]:
+        return {**self._book.clear(), **self._trades.clear()}
 
     def counters(self) -> Mapping[str, int]:
         return {**self._book.counts(), "gaps": self._gaps, "repeated": self._repeated}

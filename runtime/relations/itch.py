@@ -112,12 +112,14 @@ class ItchAdaptor(Adaptor):
         schema: Schema | None = None,
         scale: Scale = Scale(),  # noqa: B008 (frozen)
         scales: Mapping[str, Scale] | None = None,
+        prefix: str = "",
     ) -> None:
-        """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others."""
+        """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others;
+        ``prefix`` stands in front of every symbol."""
         self._schema = schema or itch_schema()
-        self._book = OrderBookAdaptor(space, name, FEED)
+        self._book = OrderBookAdaptor(space, name, FEED, prefix)
         self._trades = RecentTrades(space, name, retention)
-        self._scale, self._scales = scale, dict(scales or {})
+        self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
         self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
         self._next = self._base = next_sequence
         self._unsequenced = 0
@@ -186,6 +188,12 @@ class ItchAdaptor(Adaptor):
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
         return self._trades.expire()
 
+    def leave(self) -> Mapping[str, pa.RecordBatch]:
+        orders = self._book.clear()
+        if self._is_scaled:
+            orders = {name: self._in_ticks(batch) for name, batch in orders.items()}
+        return {**orders, **self._trades.clear()}
+
     def counters(self) -> Mapping[str, int]:
         return {**self._book.counts(), **self._counts}
 
@@ -215,7 +223,7 @@ class ItchAdaptor(Adaptor):
         kind[kills + 1] = ADD
         kind[(kind == ADD) & (action == 0)] = NONE
         volume = _merged(rows, _VOLUMES)
-        symbol = self._book.symbols.encode(rows.column("stock"))[source]
+        symbol = self._book.symbol_numbers(rows.column("stock"))[source]
         broker = self._broker_ids(rows.column("attribution"))[source]
         messages = Messages(
             t=_numbers(rows, "timestamp")[source],

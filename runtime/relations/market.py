@@ -33,6 +33,11 @@ class RecentTrades:
         expired = self._retained.expire()
         return {} if expired is None else {"trades": expired}
 
+    def clear(self) -> Mapping[str, pa.RecordBatch]:
+        """Forget all of them; gives their deltas."""
+        held = self._retained.clear()
+        return {} if held is None else {"trades": held}
+
 
 def without_heartbeats(
     rows: pa.RecordBatch, row_ends: Offsets, heartbeat: npt.NDArray[np.bool_], time_ns: npt.NDArray[np.int64]

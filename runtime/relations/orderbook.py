@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.relations.orderlife import ADD, KILL, NONE, REDUCE, Lives, Operations, sorted_stably, trace_lives
 from runtime.state import KeyedTable, ObjectSpace
@@ -128,7 +129,9 @@ class OrderBookAdaptor:
     Not thread-safe: one owner at a time.
     """
 
-    def __init__(self, space: ObjectSpace, name: str, dialect: Dialect) -> None:
+    def __init__(self, space: ObjectSpace, name: str, dialect: Dialect, prefix: str = "") -> None:
+        """``prefix`` stands in front of every symbol, so that two feeds' symbols differ."""
+        self._prefix = prefix
         self._orders: KeyedTable = space.table(f"{name}/orders", 1, _VALUES)
         self.symbols = space.pool(f"{name}/symbols")
         self._dialect = dialect
@@ -159,6 +162,19 @@ class OrderBookAdaptor:
         slots = self._orders.lookup(order_id[:, None])
         values = self._orders.get(np.maximum(slots, 0))
         return slots >= 0, dict(zip(_VALUES, values, strict=True))
+
+    def symbol_numbers(self, column: pa.Array) -> Integers:
+        """The numbers of the symbols of some messages, as `Messages` has them."""
+        if self._prefix:
+            column = pc.binary_join_element_wise(self._prefix, column.cast(pa.string()), "")
+        return self.symbols.encode(column)
+
+    def clear(self) -> dict[str, pa.RecordBatch]:
+        """Forget every order; gives the deltas of all that were live."""
+        slots = self._orders.live_slots()
+        ids, values = self._orders.keys_of(slots)[:, 0], self._orders.get(slots)
+        self._orders.delete_at(slots)
+        return self._book_deltas(ids, values, np.full(len(ids), -1, np.int64))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
         """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``), without empty ones."""

@@ -93,6 +93,14 @@ class Retained:
         self._added, self._times, self._count = [], times[gone:], len(times) - gone
         return self._with_weight(expired) if gone else None
 
+    def clear(self) -> pa.RecordBatch | None:
+        """Forget all rows; gives them with weight -1, None for none. What expires then is nothing."""
+        rows = [*self._held, *[each.select(self._names) for each in self._added]]
+        self._table.delete_at(self._table.live_slots())
+        self._held.clear()
+        self._added, self._times, self._count = [], np.zeros(0, np.int64), 0
+        return self._with_weight(rows) if rows else None
+
     @staticmethod
     def _take(batches: deque[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
         """Take the first rows away."""

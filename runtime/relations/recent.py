@@ -1,0 +1,79 @@
+"""The adaptor of plain rows that do not stay for ever: by number, and by a time of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.compiler.program import Relation
+from runtime.formats import Pushdown, Schema
+from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.errors import AdaptorError
+from runtime.relations.retention import Retained, Retention
+from runtime.relations.table import RowAdaptor
+from runtime.state import KeyColumn, ObjectSpace
+
+__all__ = ["RecentRows"]
+
+_NUMBER: Final = "_number"
+"""Beside the relation's columns: the position of a row in its stream, from 1."""
+
+
+class RecentRows(Adaptor):
+    """Rows of a `RowAdaptor` without deletions that leave again; they are in the object space as long as they stay.
+
+    ``time`` names the integer column that `Retention.time_ns` counts by, in its own unit; without one, rows stay as
+    long as they are among the last.
+    """
+
+    def __init__(
+        self,
+        space: ObjectSpace,
+        name: str,
+        relation: Relation,
+        schema: Schema,
+        retention: Retention,
+        *,
+        time: str = "",
+        applied: int = 0,
+    ) -> None:
+        """``applied``: so many rows of the stream are in the space already."""
+        self._rows = RowAdaptor(relation, schema)
+        self._relation = relation
+        self._next = applied + 1
+        columns = [KeyColumn(_NUMBER, "int64"), *[KeyColumn(c.name, c.type, c.nullable) for c in relation.columns]]
+        self._retained = Retained(space, name, columns, retention, number=_NUMBER, time=time or _NUMBER)
+        self._time = time
+
+    @property
+    def schema(self) -> Schema:
+        return self._rows.schema
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return (self._relation,)
+
+    @property
+    def pushdown(self) -> Pushdown:
+        """What the formatter has to parse."""
+        return self._rows.pushdown
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
+        return self._rows.prepare(rows, row_ends)
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        deltas = self._rows.apply(prepared)
+        for batch in deltas.values():
+            if self._time and batch.column(self._time).null_count:
+                raise AdaptorError(f"expected a time in {self._time} of every row of {self._relation.name}, was NULL")
+            numbers = pa.array(np.arange(self._next, self._next + batch.num_rows))
+            self._next += batch.num_rows
+            self._retained.add(pa.RecordBatch.from_arrays([numbers, *batch.columns], [_NUMBER, *batch.schema.names]))
+        return deltas
+
+    def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
+        expired = self._retained.expire()
+        return {} if expired is None else {self._relation.name: expired.select(expired.schema.names[1:])}
