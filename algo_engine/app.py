@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Final
 
+import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import CannotListenError
@@ -30,17 +32,16 @@ from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
 from algo_engine.status import FillLog, Reports, status_site
-from algo_engine.trades import FileSpool, read_trades, trade_of, write_trades
+from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter
+from deltabook.wire.strategies import PORTS_FILE, Listening
 
 __all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
 JOURNAL: Final = "orders.log"
 """Of the orders of a strategy, in its folder."""
-SPOOL: Final = "trades.spool"
-"""Of its trades."""
 _POLL_S: Final = 0.02
 _KEPT_FILLS: Final = 10_000
 """So many trades are there for who looks at the status port."""
@@ -105,6 +106,10 @@ class AlgoProcess:
             self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
         except (AccessError, OSError, CannotListenError) as error:
             self.fail(error)
+            return
+        where = self._port.getHost()
+        listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
+        (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
 
     def _spools(self) -> list[Path]:
         return [_folder(self._config, loaded) / SPOOL for loaded in self._loaded]
@@ -145,6 +150,7 @@ class AlgoProcess:
         self._results_link.stop()
         if self._port is not None:
             self._port.stopListening()
+            (self._config.directory / PORTS_FILE).unlink(missing_ok=True)
         for host in self._hosts:
             host.desk.close()
         trades = write_trades(self._config.directory / "trades.csv", read_trades(self._spools()))

@@ -1,4 +1,5 @@
-"""Finds strategies by name or file, and turns ``NAME.field=value`` into their typed parameters."""
+"""Finds strategies by name or file, and turns ``NAME.field=value`` (of one strategy: ``field=value``) into their typed
+parameters."""
 
 from __future__ import annotations
 
@@ -98,6 +99,9 @@ def _grouped(parameters: Iterable[str], names: Mapping[str, Any]) -> dict[str, d
     for parameter in parameters:
         key, equals, value = parameter.partition("=")
         name, dot, field = key.partition(".")
+        if len(given) == 1 and name not in given and (not dot or name == _RISK):
+            # Where there is one strategy, nobody else can be meant.
+            (name,), dot, field = given, ".", key
         if not (equals and dot and field):
             raise ParameterError(f"expected a parameter STRATEGY.field=value, was {parameter}")
         if name not in given:

@@ -22,6 +22,7 @@ from algo_engine.errors import JournalDamaged
 from algo_engine.order import OrderEvent
 
 __all__ = [
+    "SPOOL",
     "TRADE_COLUMNS",
     "FileSpool",
     "MemorySpool",
@@ -32,6 +33,8 @@ __all__ = [
     "write_trades",
 ]
 
+SPOOL: Final = "trades.spool"
+"""File of a strategy's trades, in its folder."""
 _ROWS_AT_ONCE: Final = 65_536
 
 

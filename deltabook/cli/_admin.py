@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,14 +11,12 @@ import msgspec
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
 from deltabook.wire import admin
 
-__all__ = ["AdminPort", "LazyPort", "admin_options", "print_json"]
+__all__ = ["AdminPort", "LazyPort", "admin_options"]
 
 T = TypeVar("T")
-_TIMEOUT_SECONDS: Final = 30.0
-_NO_TOKEN: Final = 401
-_ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
 _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 
 
@@ -33,7 +27,7 @@ class AdminPort:
         """``where`` is HOST:PORT; without it the exchange that runs on ``directory`` is asked."""
         self.where = where if where is not None else _whereabouts(directory)
         address(self.where, "--admin")
-        self._token = _token(token_file) if token_file else ""
+        self._token = read_token(token_file) if token_file else ""
 
     def get(self, path: str, kind: type[T]) -> T:
         """What a path answers."""
@@ -44,36 +38,7 @@ class AdminPort:
         return msgspec.json.decode(self._ask(_PATHS[type(change)], msgspec.json.encode(change)), type=admin.Done)
 
     def _ask(self, path: str, body: bytes | None) -> bytes:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        request = urllib.request.Request(f"http://{self.where}{path}", data=body, headers=headers)
-        # What the environment says of proxies is not for a port of this machine.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-                data: bytes = answer.read()
-                return data
-        except urllib.error.HTTPError as error:
-            said = error.read().decode("utf-8", "replace").strip() or str(error)
-            raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
-        except http.client.HTTPException:
-            raise ConfigurationError(f"expected an exchange's admin port at {self.where}, was another port") from None
-        except (urllib.error.URLError, OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            raise ConfigurationError(f"expected an exchange's admin port at {self.where}, was: {reason}") from None
-
-
-def _token(path: Path) -> str:
-    try:
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
-        raise ConfigurationError(f"expected a token in {path}, was {reason}") from None
-    if not token.isprintable():
-        # Nothing of what it holds: it may be a file of other secrets.
-        raise ConfigurationError(f"expected a token as the only line of {path}, was more")
-    return token
+        return ask(self.where, path, body, self._token, what="an exchange's admin port")
 
 
 def _whereabouts(directory: Path | None) -> str:
@@ -92,7 +57,7 @@ def _whereabouts(directory: Path | None) -> str:
             f"expected an exchange with an admin port on {directory}, was one without --admin-port"
         )
     host = listening.admin_interface
-    return f"{'127.0.0.1' if host in _ANY_INTERFACE else host}:{port}"
+    return f"{'127.0.0.1' if host in ANY_INTERFACE else host}:{port}"
 
 
 LazyPort = Callable[[], AdminPort]
@@ -138,9 +103,3 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
-
-
-def print_json(answer: object) -> None:
-    """One JSON object."""
-    sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
-    sys.stdout.flush()

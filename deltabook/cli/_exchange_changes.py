@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import click
 
-from deltabook.cli._admin import LazyPort, admin_options, print_json
+from deltabook.cli._admin import LazyPort, admin_options
 from deltabook.cli._groups import DefaultCommand, LazyGroup
 from deltabook.cli._options import parse_speed
+from deltabook.cli._ports import print_json
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from deltabook.cli._admin import print_json
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import print_json
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
 from deltabook.wire.attribution import LARGEST_BROKER

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from deltabook.cli._admin import LazyPort, admin_options, print_json
+from deltabook.cli._admin import LazyPort, admin_options
+from deltabook.cli._ports import print_json
 from deltabook.cli._tables import print_table
 from deltabook.wire import admin
 

@@ -17,11 +17,13 @@ __all__ = [
     "MOST_FILLS",
     "MOST_ORDERS",
     "ORDERS_PATH",
+    "PORTS_FILE",
     "STATUS_PATH",
     "FillLine",
     "Fills",
     "Kill",
     "Killed",
+    "Listening",
     "OrderLine",
     "Orders",
     "PositionLine",
@@ -41,9 +43,25 @@ MOST_FILLS: Final = 1_000
 MOST_ORDERS: Final = 1_000
 """Orders in one answer, the newest."""
 
+PORTS_FILE: Final = "ports.json"
+"""Beside the journals of strategies that run: a `Listening`. There is none while they do not."""
+
 StrategyState = Literal["waiting", "running", "suspended", "killed", "failed", "stopped"]
 """waiting: for views or the exchange; suspended: its views are stale and its orders are cancelled; killed: by the kill
 switch; failed: by an exception of its own or a view that ended."""
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Where the strategies of a directory can be asked."""
+
+    pid: int
+    """Process id."""
+    interface: str
+    """Address that the status port listens at."""
+    port: int
+    """Its number."""
+    is_secure: bool
+    """Whether it speaks TLS."""
 
 
 class PositionLine(msgspec.Struct, frozen=True):

@@ -43,12 +43,20 @@ def test_a_file_is_a_strategy_under_its_own_name(tmp_path: Path) -> None:
     assert (loaded.name, loaded.strategy.views, loaded.strategy.parameters.level) == ("my_own", ("book_depth",), 4)
 
 
+def test_one_strategy_needs_no_prefix() -> None:
+    assert load_strategies(["sobi"], ["cooldown_ms=7"])[0].strategy.parameters.cooldown_ms == 7
+    assert load_strategies(["sobi"], ["risk.max_loss=9"])[0].limits.max_loss == 9
+    with pytest.raises(ParameterError, match=r"expected a parameter STRATEGY\.field=value, was cooldown_ms=7"):
+        load_strategies(["sobi", "market_maker"], ["cooldown_ms=7"])
+
+
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
         ("sobi.size=10", "expected a parameter of sobi out of symbols, size_lots, .* was size"),
         ("sobi.risk.size=10", "expected a parameter of sobi.risk out of max_order_lots.* was size"),
         ("other.size=10", "expected a parameter of sobi, was other.size=10"),
+        ("cooldown_ms", "expected a parameter STRATEGY.field=value"),
         ("sobi.cooldown_ms", "expected a parameter STRATEGY.field=value"),
         ("sobi.cooldown_ms=soon", "Expected `int`, got `str`"),
     ],
@@ -76,7 +84,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, text: str | None, m
 
 
 def test_names_must_be_known_and_given_once() -> None:
-    with pytest.raises(StrategyNotFound, match="expected one of market_maker, sobi or a path"):
+    with pytest.raises(StrategyNotFound, match=r"expected one of market_maker, .*sobi.* or a path"):
         load_strategies(["sobbi"])
     with pytest.raises(StrategyNotFound, match="was sobi twice"):
         load_strategies(["sobi", "sobi"])

@@ -1,0 +1,79 @@
+"""The status port of strategies that run, as the command line names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from deltabook.cli._addresses import address
+from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
+from deltabook.wire import strategies
+
+__all__ = ["StatusPort", "status_options"]
+
+T = TypeVar("T")
+_WHAT: Final = "a status port of strategies"
+
+
+class StatusPort:
+    """Asks the strategies of one process."""
+
+    def __init__(self, where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None) -> None:
+        """``where`` is HOST:PORT; without it the strategies that run on ``directory`` are asked."""
+        self.where = where if where is not None else _whereabouts(directory)
+        address(self.where, "--algo")
+        self._token = read_token(token_file) if token_file else ""
+        self._ca = ca
+
+    def get(self, path: str, kind: type[T]) -> T:
+        """What a path answers."""
+        return msgspec.json.decode(ask(self.where, path, None, self._token, what=_WHAT, ca=self._ca), type=kind)
+
+    def kill(self, kill: strategies.Kill) -> strategies.Killed:
+        """Throw the kill switch."""
+        body = msgspec.json.encode(kill)
+        answer = ask(self.where, strategies.KILL_PATH, body, self._token, what=_WHAT, ca=self._ca)
+        return msgspec.json.decode(answer, type=strategies.Killed)
+
+
+def _whereabouts(directory: Path | None) -> str:
+    if directory is None:
+        raise ConfigurationError("expected --algo HOST:PORT or --dir DIRECTORY of running strategies, was neither")
+    path = directory / strategies.PORTS_FILE
+    try:
+        listening = msgspec.json.decode(path.read_bytes(), type=strategies.Listening)
+    except OSError:
+        raise ConfigurationError(
+            f"expected strategies with a status port (--http-port) that run on {directory}, was none: no {path}"
+        ) from None
+    except msgspec.DecodeError as error:
+        raise ConfigurationError(f"expected the port of strategies in {path}, was {error}") from None
+    return f"{'127.0.0.1' if listening.interface in ANY_INTERFACE else listening.interface}:{listening.port}"
+
+
+def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say which strategies are asked; it gets ``port``, which makes the port."""
+
+    def with_port(
+        where: str | None, directory: Path | None, token_file: Path | None, ca: Path | None, **others: Any
+    ) -> None:
+        command(port=lambda: StatusPort(where, directory, token_file, ca), **others)
+
+    with_port.__doc__ = command.__doc__
+    with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated: Callable[..., Any] = with_port
+    file = click.Path(path_type=Path, dir_okay=False)
+    folder = click.Path(path_type=Path, file_okay=False)
+    for option in (
+        click.option("--ca", type=file, help="PEM file with the authority of a port that speaks TLS."),
+        click.option("--token-file", type=file, help="File with the token that the port asks for."),
+        click.option("--dir", "directory", type=folder, help="Their directory, in place of --algo on their machine."),
+        click.option("--algo", "where", metavar="HOST:PORT", help="The status port (--http-port of `algo run`)."),
+    ):
+        decorated = option(decorated)
+    return decorated
