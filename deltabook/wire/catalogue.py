@@ -7,14 +7,28 @@ of text.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-__all__ = ["TIMEOUT_SECONDS", "AddViews", "Changed", "ChangedView", "NewView"]
+__all__ = [
+    "LONGEST_TIMEOUT_SECONDS",
+    "MOST_NEW_VIEWS",
+    "TIMEOUT_SECONDS",
+    "AddViews",
+    "Changed",
+    "ChangedView",
+    "NewView",
+    "TimeoutSeconds",
+]
 
 TIMEOUT_SECONDS: Final = 60.0
 """How long an answer waits for the first version, if nothing else is said."""
+LONGEST_TIMEOUT_SECONDS: Final = 3600.0
+MOST_NEW_VIEWS: Final = 1_000
+
+TimeoutSeconds = Annotated[float, Meta(ge=0, le=LONGEST_TIMEOUT_SECONDS)]
 
 
 class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,14 +46,16 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where it starts, from 1."""
     lane: Literal["spark", "express", ""] = ""
     """What keeps it; empty: Spark, or the one lane of a runtime that has no other."""
+    readers: tuple[str, ...] = ()
+    """Readers whose relations are all that it may read; none: it reads what it likes."""
 
 
 class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Views to be added together, at one epoch; all of them or none."""
 
-    views: tuple[NewView, ...]
+    views: Annotated[tuple[NewView, ...], Meta(min_length=1, max_length=MOST_NEW_VIEWS)]
     """At least one."""
-    timeout_s: float = TIMEOUT_SECONDS
+    timeout_s: TimeoutSeconds = TIMEOUT_SECONDS
     """How long to wait for their first version."""
 
 

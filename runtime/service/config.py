@@ -7,9 +7,13 @@ from typing import Literal
 
 import msgspec
 
+from deltabook.wire.access import PortSecurity
 from runtime.engine.ingest import IngestConfig
 from runtime.relations import Retention
+from runtime.service.cursors import CursorLimits
 from runtime.service.feeds import FeedProtocol
+from runtime.service.http.limits import SiteLimits
+from runtime.service.hub import HubConfig
 from runtime.service.upkeep import UpkeepConfig
 from runtime.spark.config import SparkConfig
 
@@ -26,9 +30,17 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     protocol: FeedProtocol = FeedProtocol()
     """What that feed looks like."""
     interface: str = "127.0.0.1"
-    """Where results are served."""
+    """Where results are served; another than loopback needs a token and TLS."""
     http_port: int = 0
     """Port of the results service, 0 for any."""
+    security: PortSecurity = PortSecurity()
+    """Who may use that port."""
+    limits: SiteLimits = SiteLimits()
+    """What the port puts up with."""
+    cursors: CursorLimits = CursorLimits()
+    """Results that are looked at page by page."""
+    hub: HubConfig = HubConfig()
+    """What subscribers of changes may cost."""
     epoch_ms: int = 100
     """Close an epoch so often, if there is anything in it."""
     mode: Literal["sql", "dbtoaster"] = "sql"

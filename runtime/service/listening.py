@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.web.server import Site
 
+from deltabook.wire.errors import AccessError
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 
@@ -19,13 +20,17 @@ class ResultsPort:
     """One port; closed until `open`. On the reactor's thread."""
 
     def __init__(self, reactor: Any, config: LiveConfig) -> None:
-        """Raises `ServiceError` for a port that is taken, before anything is begun and Spark started.
+        """Raises `ServiceError` for a port that is taken or open to strangers, before anything is begun.
 
         Not tried with the reactor, which would give the port back only once it runs.
         """
         self._reactor = reactor
         self._config = config
         self._port: Any = None
+        try:
+            config.security.check(config.interface)
+        except AccessError as error:
+            raise ServiceError(str(error)) from None
         if config.http_port:
             where = config.interface
             try:
@@ -36,7 +41,8 @@ class ResultsPort:
 
     def open(self, site: Site) -> int:
         """Serve; gives the number of the port."""
-        self._port = self._reactor.listenTCP(self._config.http_port, site, interface=self._config.interface)
+        config = self._config
+        self._port = config.security.listen(self._reactor, config.http_port, site, config.interface)
         number: int = self._port.getHost().port
         return number
 

@@ -22,22 +22,25 @@ from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, Program, decod
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestListener
 from runtime.engine.statistics import Statistics
-from runtime.epochs import Footer, ResultLog
+from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.service import fullresults
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.control import Control
+from runtime.service.cursors import Cursors
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.feed import FEED, FEED_ID, Feed
 from runtime.service.feeds import begin_feed
-from runtime.service.http import results_site
-from runtime.service.hub import Freshness, Hub
+from runtime.service.freshness import Freshness
+from runtime.service.http import ServiceParts, results_site
+from runtime.service.hub import Hub
 from runtime.service.lag import Lags
 from runtime.service.listening import ResultsPort
 from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
+from runtime.service.stream import Epochs, History, run_of
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
 from runtime.spark.checkpoint import committed_epoch
@@ -77,8 +80,11 @@ class LiveRuntime(IngestListener):
                 begun_with = self._begin(selects)
                 undone.pop_all()
         self._results = ResultLog(config.directory / "results")
-        self.hub = Hub(begun_with, time.time_ns)
+        log = EpochLogReader(config.directory / "epochs")
+        epochs = Epochs(run_of(log), History(log.directory, self._results), log.read, self._in_thread)
+        self.hub = Hub(begun_with, time.time_ns, config.hub, epochs)
         fullresults.restore(self.hub, self._results)
+        self._cursors = Cursors(config.cursors, reactor.seconds)
         pipeline = self._express.begin(self.hub)
         checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
@@ -229,6 +235,7 @@ class LiveRuntime(IngestListener):
     def on_failed_view(self, name: str, reason: str) -> None:
         """See `IngestListener`."""
         self._express.failed()
+        self._reactor.callFromThread(self.hub.fail_lane, "express", f"lane {name} has failed: {reason}")
         self._log.error("lane {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
 
     def on_lost(self, origin_id: int, reason: str) -> None:
@@ -242,6 +249,7 @@ class LiveRuntime(IngestListener):
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         if self._upkeep is not None:
             self._upkeep.sealed(footer)
+            self._reactor.callFromThread(self.hub.commit, footer)
 
     def _on_published(self, published: Published) -> None:
         self._reactor.callFromThread(self._published, published)
@@ -258,8 +266,11 @@ class LiveRuntime(IngestListener):
     def _serve(self) -> int:
         if self._stopping:
             raise ServiceError("stopped while it was starting")
-        site = results_site(self.hub, self.status, Control(self.hub, self.catalogue), self._metrics)
-        port = self._port.open(site)
+        control, config = Control(self.hub, self.catalogue), self._config
+        parts = ServiceParts(
+            hub=self.hub, status=self.status, cursors=self._cursors, control=control, metrics=self._metrics
+        )
+        port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:
             self.catalogue.published(self.hub.epoch(lane), lane)
         self._beats.start(_HEARTBEAT_SECONDS, now=False)
@@ -272,6 +283,7 @@ class LiveRuntime(IngestListener):
         """Say that the service lives, to those whose views are fresh."""
         if self._upkeep is not None:
             self._upkeep.tick()
+        self._cursors.expire()
         self._watch.beat(self._reactor.seconds())
 
     def _request_barrier(self) -> None:

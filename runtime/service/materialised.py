@@ -1,4 +1,4 @@
-"""A view's rows as JSON values."""
+"""A view's rows as they are shown: sorted, repeated by weight, as JSON values or with Arrow's decimals."""
 
 from __future__ import annotations
 
@@ -6,34 +6,123 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.compiler.program import Column
 
-__all__ = ["json_rows"]
+__all__ = ["FullRows", "json_rows"]
 
 _INT64_LIMIT: Final = 2**63
+_DIGITS: Final = 38
+
+
+class FullRows:
+    """The rows of a view at one version, each as often as it is there; never changed.
+
+    Positions count repeated rows: there are ``len(rows)`` of them.
+    """
+
+    def __init__(self, columns: Sequence[Column], table: pa.Table) -> None:
+        """``table``: the columns, and the weights, all of them above 0, behind them."""
+        *values, weights = table.columns
+        self.columns = tuple(columns)
+        # Numbers for names: two columns of a view may have the same one.
+        self._values = pa.Table.from_arrays(values, names=[str(number) for number in range(len(values))])
+        counts = weights.to_numpy()
+        # Up to each row; where no row is repeated a position is a row, and a page is a slice.
+        self._ends = None if (counts == 1).all() else np.cumsum(counts)
+        self._counts = counts
+        self._rows = len(counts) if self._ends is None else int(self._ends[-1])
+
+    def __len__(self) -> int:
+        """Rows, repeated ones counted."""
+        return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """What is held."""
+        return int(self._values.nbytes + self._counts.nbytes * (1 if self._ends is None else 2))
+
+    @property
+    def whole_bytes(self) -> int:
+        """What all rows would take with each repeated one written out, about."""
+        return int(self._values.nbytes * (self._rows / max(1, self._values.num_rows)))
+
+    def sorted(self) -> FullRows:
+        """The same, sorted by the columns from the left, NULL first. May run on any thread."""
+        if not self._values.num_columns:
+            return self
+        keys = self._values
+        for name in reversed(self._values.column_names):
+            if (held := self._values[name]).null_count:  # where to put NULL is said otherwise from release to release
+                keys = keys.add_column(keys.column_names.index(name), f"is {name}", pc.is_valid(held))
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+        weights = pa.chunked_array([pa.array(self._counts).take(order)])
+        return FullRows(
+            self.columns, pa.Table.from_arrays([*self._values.take(order).columns, weights], names=self._names())
+        )
+
+    def arrow(self, begin: int, end: int) -> pa.Table:
+        """Rows at these positions, with Arrow's decimals in place of integers that have a scale."""
+        fields, arrays = [], []
+        for column, held in zip(self.columns, self._at(begin, end).columns, strict=True):
+            array = _decimals(held, column.scale) if column.scale else held
+            fields.append(pa.field(column.name, array.type))
+            arrays.append(array)
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+    def json(self, begin: int, end: int, *, as_text: bool = False) -> list[list[Any]]:
+        """The same as JSON values.
+
+        Integers past 64 bits and decimals are `Decimal`, to be encoded as JSON numbers; with ``as_text`` every exact
+        number is text.
+        """
+        lists = [
+            [_json_value(value, column.scale, as_text=as_text) for value in held.to_pylist()]
+            for column, held in zip(self.columns, self._at(begin, end).columns, strict=True)
+        ]
+        return [list(row) for row in zip(*lists, strict=True)]
+
+    def _at(self, begin: int, end: int) -> pa.Table:
+        """O(log n + end - begin), and nothing is copied where no row is repeated."""
+        end = min(end, self._rows)
+        if self._ends is None or begin >= end:
+            return self._values.slice(begin, max(0, end - begin))
+        first, last = (int(row) for row in np.searchsorted(self._ends, [begin, end - 1], side="right"))
+        inside = np.minimum(self._ends[first : last + 1], end) - begin
+        times = np.diff(inside, prepend=0)
+        return self._values.slice(first, len(times)).take(pa.array(np.repeat(np.arange(len(times)), times)))
+
+    def _names(self) -> list[str]:
+        return [*self._values.column_names, "weight"]
 
 
 def json_rows(columns: Sequence[Column], table: pa.Table) -> list[list[Any]]:
-    """Rows as JSON values, repeated by weight and sorted by their columns from the left, NULL first.
-
-    Integers past 64 bits and decimals are `Decimal`, to be encoded as JSON numbers.
-    """
-    *values, weights = (column.to_pylist() for column in table.columns)
-    lists = [[_json_value(v, column.scale) for v in held] for held, column in zip(values, columns, strict=True)]
-    rows = [list(row) for *row, weight in zip(*lists, weights, strict=True) for _ in range(weight)]
-    rows.sort(key=lambda row: [(value is not None, value if value is not None else 0) for value in row])
-    return rows
+    """Rows as JSON values, repeated by weight, which is the last column, and sorted; see `FullRows`."""
+    rows = FullRows(columns, table).sorted()
+    return rows.json(0, len(rows))
 
 
-def _json_value(value: Any, scale: int) -> Any:
+def _decimals(held: pa.ChunkedArray, scale: int) -> pa.ChunkedArray:
+    """The same digits with a point in them; exact, as every int64 has at most 19 of 38."""
+    whole = held.cast(pa.decimal128(_DIGITS, 0)) if pa.types.is_integer(held.type) else held
+    type_ = pa.decimal128(_DIGITS, scale)
+    chunks = [pa.Array.from_buffers(type_, len(one), one.buffers(), offset=one.offset) for one in whole.chunks]
+    return pa.chunked_array(chunks, type_)
+
+
+def _json_value(value: Any, scale: int, *, as_text: bool) -> Any:
     if value is None or isinstance(value, str | bool | float):
         return value
     if isinstance(value, Decimal | int):
         whole = int(value)
         if scale:
             sign, digits, _ = Decimal(whole).as_tuple()
-            return Decimal((sign, digits, -scale))  # scaleb would round at 28 digits
+            exact = Decimal((sign, digits, -scale))  # scaleb would round at 28 digits
+            return f"{exact:f}" if as_text else exact
+        if as_text:
+            return str(whole)
         return whole if -_INT64_LIMIT <= whole < _INT64_LIMIT else Decimal(whole)
     return value.isoformat()

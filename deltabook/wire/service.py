@@ -1,0 +1,281 @@
+"""What a runtime says of itself and of its views over HTTP, beside their changes (`results`).
+
+``GET`` of `STATUS_PATH` answers with a `RuntimeStatus`, of `STATISTICS_PATH` with a `Statistics`, of `VIEWS_PATH` with
+`ViewLine`s, of ``/v1/views/NAME`` with a `Result`. ``POST`` of ``/v1/views/NAME/cursor`` takes a `NewCursor` and
+answers with a `Cursor`, ``GET`` of ``/v1/cursors/ID?page=N`` with a `Page`. Rows come as Arrow too, to who accepts
+``application/vnd.apache.arrow.stream``: then a column of an exact decimal is one of Arrow's, and what is beside the
+rows stands in the schema's metadata.
+
+In JSON an exact number has as many digits as it needs. Who reads numbers as floats asks with ``?integers=string``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+__all__ = [
+    "CURSORS_PATH",
+    "LONGEST_PAGE_ROWS",
+    "PAGE_ROWS",
+    "STATISTICS_PATH",
+    "STATUS_PATH",
+    "VIEWS_PATH",
+    "ColumnLine",
+    "Cursor",
+    "CursorFigures",
+    "EngineLine",
+    "NewCursor",
+    "OriginLine",
+    "Page",
+    "Result",
+    "RuntimeStatus",
+    "SiteLine",
+    "Statistics",
+    "Value",
+    "ViewFigures",
+    "ViewLine",
+]
+
+STATUS_PATH: Final = "/v1/status"
+STATISTICS_PATH: Final = "/v1/statistics"
+VIEWS_PATH: Final = "/v1/views"
+CURSORS_PATH: Final = "/v1/cursors"
+PAGE_ROWS: Final = 1_000
+"""Rows of a page, if nothing else is said."""
+LONGEST_PAGE_ROWS: Final = 100_000
+
+Value = str | bool | int | float | None
+"""Of a row in JSON. A date or a time is text in ISO 8601."""
+
+
+class ColumnLine(msgspec.Struct, frozen=True):
+    """A column of a view."""
+
+    name: str
+    type: Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
+    nullable: bool = False
+    """Whether NULL may stand in it."""
+    scale: int = 0
+    """Of an exact number: digits behind the decimal point."""
+
+
+class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
+    """A view that is kept."""
+
+    name: str
+    view_class: str
+    """linear, multilinear, ordered or reevaluated."""
+    lane: Literal["spark", "express"]
+    """What keeps it."""
+    reason: str
+    """Why it is in this class."""
+    columns: tuple[ColumnLine, ...]
+    rows: int
+    """Different rows of its result."""
+    epoch: int
+    """The newest epoch that its lane has published."""
+    step: int
+    """Of the express lane: its version. 0: the epoch is the version."""
+    since: int
+    """Its first epoch."""
+    failed: str | None
+    """Why it ended; null if it did not."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The full result of a view at its newest version, repeated rows as often as they are there.
+
+    Rows are sorted by their columns from the left, NULL first.
+    """
+
+    view: str
+    epoch: int
+    """The newest epoch that is inside as a whole."""
+    step: int
+    """See `ViewLine`."""
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+class NewCursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a view's result is to be paged through."""
+
+    rows: Annotated[int, Meta(ge=1, le=LONGEST_PAGE_ROWS)] = PAGE_ROWS
+    """Of each page but the last."""
+    is_sorted: bool = True
+    """By the columns from the left, NULL first; else in an order that stays as long as the cursor."""
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """A result that is kept as it was at one version, whatever becomes of its view."""
+
+    id: str
+    view: str
+    epoch: int
+    """The newest epoch that is inside as a whole."""
+    step: int
+    """See `ViewLine`."""
+    columns: tuple[ColumnLine, ...]
+    rows: int
+    """In all, repeated ones as often as they are there."""
+    page_rows: int
+    pages: int
+    """At least 1, which then is empty."""
+    unused_s: float
+    """It is closed when it was not used for so long."""
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some of a cursor's rows; the same page is the same rows each time."""
+
+    cursor: str
+    view: str
+    epoch: int
+    step: int
+    page: int
+    """From 0."""
+    pages: int
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+class OriginLine(msgspec.Struct, frozen=True):
+    """What became of the tuples of an origin since the runtime began; what was read twice counts twice."""
+
+    tuples: int
+    """Good, bad and filtered out."""
+    bad: int
+    """Malformed."""
+    skipped: int
+    """Those of them that no dead letter describes."""
+    nulled: int
+    """Malformed values that became NULL."""
+    filtered: int
+    """Left out by a condition."""
+    repeats: int
+    """Raw buffers that came too early and were repeated."""
+    ring_slots: int
+    held_bytes: int
+    """Waiting for the rest of their tuple."""
+    failure: str
+    """Why the origin has failed; empty if it has not."""
+
+
+class EngineLine(msgspec.Struct, frozen=True):
+    """What the engine does."""
+
+    queries_running: int
+    queries_failed: int
+    tasks: int
+    """Calls of pipelines that took inputs, so far."""
+    tasks_per_s: float
+    tuples_per_s: float
+    """That pipelines have emitted, of the last seconds."""
+    expired_inputs: int
+    """Skipped since their query had ended."""
+    busiest: str
+    """The pipeline whose calls took the most time; empty if there was none."""
+    barriers: int
+    barrier_p50_us: int
+    """Half of them took no longer than this, to a factor of 2."""
+    barrier_p99_us: int
+
+
+class RuntimeStatus(msgspec.Struct, frozen=True):
+    """How a runtime stands; it may say more than this."""
+
+    epoch: int
+    """The newest that is sealed."""
+    published_epoch: int
+    """The newest that every lane has published."""
+    express_epoch: int
+    express_step: int
+    feed_sequence: int
+    """The feed's message up to which everything is applied."""
+    lag_ms: float | None
+    """From an epoch's end to its results on Spark; null when nothing was published lately."""
+    express_lag_ms: float | None
+    """From a message's arrival to the express lane's version with it."""
+    messages: int
+    rows_per_s: float
+    views: int
+    failed_views: int
+    view_updates: int
+    dead_letters: int
+    backlog: int
+    waiting_bytes: int
+    disk_bytes: int
+    paused: int
+    """1 while the feed is held back."""
+    origins: dict[str, OriginLine]
+    engine: EngineLine
+
+
+class ViewFigures(msgspec.Struct, frozen=True):
+    """Figures of a view."""
+
+    name: str
+    lane: Literal["spark", "express"]
+    rows: int
+    """Different rows of its result."""
+    changed_rows: int
+    """Rows added and removed since the runtime began."""
+    epoch: int
+    """The newest that is inside as a whole."""
+    step: int
+    behind_epochs: int
+    """Epochs that are sealed and not inside."""
+    lag_ms: float | None
+    """Of its lane; null when nothing was published lately."""
+    failed: str | None
+
+
+class CursorFigures(msgspec.Struct, frozen=True):
+    """Figures of the cursors."""
+
+    open: int
+    held_bytes: int
+    """By the results of all of them; one result of several cursors counts once."""
+    opened: int
+    """Since the runtime began."""
+    expired: int
+    """Closed since they were not used, or were too old."""
+    evicted: int
+    """Closed to make room for others."""
+
+
+class SiteLine(msgspec.Struct, frozen=True):
+    """Figures of the port."""
+
+    connections: int
+    """Open now."""
+    refused_connections: int
+    requests: int
+    refused_requests: int
+    """Answered with a status of 400 or more."""
+    failed_requests: int
+    """Of them, with one of 500."""
+    held_bytes: int
+    """Of answers that are being sent."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What a runtime does and holds."""
+
+    now_ns: int
+    """The runtime's clock, nanoseconds since the UTC epoch."""
+    up_s: float
+    """Since it serves."""
+    epoch: int
+    """The newest that is sealed."""
+    memory_bytes: int
+    """Of the process, Spark's left out."""
+    views: tuple[ViewFigures, ...]
+    subscribers: int
+    cursors: CursorFigures
+    site: SiteLine
+    origins: dict[str, OriginLine]
+    engine: EngineLine

@@ -1,0 +1,137 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The endless answer: what views hold, then what they change; see `deltabook.wire.results` for its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from twisted.internet.interfaces import IPushProducer
+from twisted.web.http import Request
+from twisted.web.server import NOT_DONE_YET
+from zope.interface import implementer
+
+from runtime.service.http.routes import FRAMES, Answer, Call, Handled, Parameter, Refusal, Route
+from runtime.service.hub import Hub
+from runtime.service.stream import Message, Start, Subscription, arrow_frame
+
+__all__ = ["ChangeRoutes", "parsed_start"]
+
+_NEWEST: Final = 2**63 - 1
+
+
+@implementer(IPushProducer)
+class _Flow:
+    """Tells a subscription when its connection is full."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def pauseProducing(self) -> None:
+        self._subscription.pause()
+
+    def resumeProducing(self) -> None:
+        self._subscription.resume()
+
+    def stopProducing(self) -> None:
+        self._subscription.pause()
+
+
+class _Connection:
+    """The endless answer as a subscription sees it."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def write(self, message: Message) -> None:
+        self._request.write(message.encoded(arrow_frame))
+
+    def flush(self) -> None:
+        """The transport writes once a turn."""
+
+    def finish(self) -> None:
+        self._request.unregisterProducer()
+        self._request.finish()
+
+
+def parsed_start(names: Sequence[str], text: str) -> dict[str, int]:
+    """View → epoch, of ``EPOCH`` for all views or ``VIEW:EPOCH,…`` for some; raises `ValueError`."""
+    if not text:
+        return {}
+    if ":" not in text:
+        return dict.fromkeys(names, _epoch(text))
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, epoch = part.rpartition(":")
+        if name not in names or name in found:
+            raise ValueError(f"expected VIEW:EPOCH of a view that is asked for, each once, was {part[:80]!r}")
+        found[name] = _epoch(epoch)
+    return found
+
+
+def _epoch(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _NEWEST):
+        raise ValueError(f"expected the number of an epoch, was {text[:80]!r}")
+    return int(text)
+
+
+class ChangeRoutes:
+    """``/v1/changes``."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        by: object = Literal["version", "epoch"]
+        return [
+            Route("GET", "/v1/changes", "subscribe", "Snapshots of views, then their changes, without end.",
+                  (Answer(200, "frames of a JSON header and an Arrow stream", bytes, (FRAMES,)),
+                   Answer(404, "there is no such view"), Answer(503, "there are too many subscribers")),
+                  self._changes,
+                  parameters=(
+                      Parameter("views", str, "names of views, with commas between them"),
+                      Parameter("by", by, "versions as they come, or committed epochs, each exactly once", "version"),
+                      Parameter("from", str, "by=epoch: the newest EPOCH that is known, or VIEW:EPOCH,…", ""),
+                      Parameter("run", str, "by=epoch: whose epochs these are, as the header deltabook-run said", ""),
+                  ),
+                  endless=True),
+        ]  # fmt: skip
+
+    def _changes(self, call: Call) -> Handled:
+        hub, request = self._hub, call.request
+        known = {view.name for view in hub.views}
+        names = list(dict.fromkeys(name for name in call.query["views"].split(",") if name))
+        unknown = [name for name in names if name not in known]
+        if not names or unknown:
+            was = ", ".join(unknown)[:80] or "none"
+            raise Refusal(404, f"expected ?views= with names out of {', '.join(sorted(known))}, was {was}")
+        start = self._start(names, call)
+        subscription = hub.subscribe(names, _Connection(request), start)
+        if subscription is None:
+            raise Refusal(503, "expected fewer subscribers", {"retry-after": "1"})
+        request.setHeader("content-type", FRAMES)
+        request.setHeader("cache-control", "no-store")
+        if hub.committed is not None:
+            request.setHeader("deltabook-run", hub.committed.run)
+        if request.transport is not None and hasattr(request.transport, "setTcpNoDelay"):
+            request.transport.setTcpNoDelay(True)
+        request.registerProducer(_Flow(subscription), True)
+        request.notifyFinish().addBoth(lambda _: hub.unsubscribe(subscription))
+        request.write(b"")  # the head, so that the client knows that it is subscribed before there is anything
+        subscription.catch_up()
+        return NOT_DONE_YET
+
+    def _start(self, names: Sequence[str], call: Call) -> Start | None:
+        epoch, run = call.query["from"], call.query["run"]
+        if call.query["by"] == "version":
+            if epoch or run:
+                raise Refusal(400, "expected by=epoch with from and run, as versions cannot be resumed")
+            return None
+        if self._hub.committed is None:
+            raise Refusal(409, "expected a runtime that commits epochs, was one without")
+        try:
+            return Start(parsed_start(names, epoch), run)
+        except ValueError as error:
+            raise Refusal(400, str(error)) from None

@@ -1,0 +1,144 @@
+"""The description of the service, made from its table of routes and the records that they speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import msgspec
+
+from runtime.service.http.limits import SiteLimits
+from runtime.service.http.routes import JSON, TEXT, Answer, Parameter, Route, Routes
+
+__all__ = ["described"]
+
+_TEMPLATE: Final = "#/components/schemas/{name}"
+_LINE: Final[dict[str, Any]] = {"type": "string", "description": "one line: what was expected, and what was there"}
+_BYTES: Final[dict[str, Any]] = {"type": "string", "contentEncoding": "binary"}
+_HEADER: Final = {"schema": {"type": "string"}}
+_ABOUT: Final = """\
+Views of a runtime: what they are, what they say and what changes in them.
+
+Without a token only programs of the same machine are answered, under a name of this machine; with one, whoever says it
+(`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y. `HEAD` is answered wherever `GET` is,
+`OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too: who reads JSON's numbers as floats
+asks with `integers=string`. Rows come as an Arrow IPC stream to who accepts `application/vnd.apache.arrow.stream`.
+"""
+_OF_ALL: Final = (
+    (400, "a request that is not understood: what was expected"),
+    (401, "the token is another, or none"),
+    (403, "not from this machine, not to a name of it, or from a page"),
+    (429, "too many requests; `Retry-After` says how long to wait"),
+    (500, "a defect of the runtime; its log says more"),
+    (503, "too many connections or answers at once"),
+)
+_WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: ("Allow",)}
+
+
+def described(routes: Routes, limits: SiteLimits) -> dict[str, Any]:
+    """The description, OpenAPI 3.1."""
+    kinds = list(dict.fromkeys(kind for route in routes.routes for kind in _kinds(route)))
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
+    by_kind = dict(zip(kinds, schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for route in routes.routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, by_kind, limits)
+    return {
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "Deltabook runtime",
+            "version": _version(),
+            "description": _ABOUT,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _kinds(route: Route) -> Iterator[Any]:
+    """Types that a schema is made of."""
+    yield from (parameter.type for parameter in (*route.values, *route.parameters))
+    if route.body is not None:
+        yield route.body
+    yield from (answer.body for answer in route.answers if answer.body is not None)
+
+
+def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.what,
+        "parameters": [
+            *(_parameter(value, "path", by_kind) for value in route.values),
+            *(_parameter(parameter, "query", by_kind) for parameter in route.parameters),
+        ],
+        "responses": {str(answer.status): _answer(answer, by_kind) for answer in _answers(route, limits)},
+    }
+    if route.body is not None:
+        told["requestBody"] = {"required": True, "content": {JSON: {"schema": by_kind[route.body]}}}
+    if route.name == "open_cursor":
+        told["responses"]["201"]["links"] = {
+            name: {"operationId": name, "parameters": {"cursor": "$response.body#/id"}}
+            for name in ("read_cursor", "close_cursor")
+        }
+    return told
+
+
+def _answers(route: Route, limits: SiteLimits) -> list[Answer]:
+    """Those of the route and those that every route may give, by status."""
+    found = {status: Answer(status, what) for status, what in _OF_ALL}
+    found[405] = Answer(405, "the path has other methods: `Allow`")
+    found[414] = Answer(414, f"path and query are longer than {limits.target_bytes} bytes")
+    if route.media:
+        found[406] = Answer(406, "none of the content types that are wanted")
+    if route.body is not None:
+        found[413] = Answer(413, f"the body is longer than {limits.body_bytes} bytes")
+        found[415] = Answer(415, f"the body is not {JSON}")
+    found |= {answer.status: answer for answer in route.answers}
+    return [found[status] for status in sorted(found)]
+
+
+def _answer(answer: Answer, by_kind: dict[Any, Any]) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": answer.what}
+    if answer.media:
+        told["content"] = {media: {"schema": _schema(answer, media, by_kind)} for media in answer.media}
+    names = ("Location",) if answer.status == 201 else _WITH_HEADERS.get(answer.status, ())
+    if names:
+        told["headers"] = dict.fromkeys(names, _HEADER)
+    return told
+
+
+def _schema(answer: Answer, media: str, by_kind: dict[Any, Any]) -> Any:
+    if media == JSON:
+        return by_kind[answer.body]
+    if media.startswith(TEXT.partition(";")[0]) or answer.body is str:
+        return _LINE if answer.status >= 400 else {"type": "string"}
+    return _BYTES
+
+
+def _parameter(parameter: Parameter, where: str, by_kind: dict[Any, Any]) -> dict[str, Any]:
+    schema = by_kind[parameter.type]
+    is_required = parameter.default is msgspec.UNSET
+    if not is_required:
+        schema = {**schema, "default": parameter.default}
+    return {
+        "name": parameter.name,
+        "in": where,
+        "required": is_required,
+        "description": parameter.what,
+        "schema": schema,
+    }
+
+
+def _version() -> str:
+    try:
+        return version("deltabook")
+    except PackageNotFoundError:  # run from the tree without being installed
+        return "0"

@@ -1,0 +1,103 @@
+"""How the runtime stands and what it does, for people, programs and monitors."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from deltabook.wire.service import CursorFigures, RuntimeStatus, SiteLine, Statistics, ViewFigures
+from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
+from runtime.service.hub import Hub
+from runtime.service.metrics import RuntimeMetrics
+
+__all__ = ["ReportRoutes"]
+
+_LAGS = {"spark": "lag_ms", "express": "express_lag_ms"}
+"""Lane → its figure."""
+
+
+class ReportRoutes:
+    """``/v1/status``, ``/v1/statistics`` and ``/metrics``."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        status: Callable[[], Mapping[str, Any]],
+        metrics: RuntimeMetrics | None,
+        *,
+        cursors: Callable[[], CursorFigures],
+        site: Callable[[], SiteLine],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._hub, self._status, self._metrics = hub, status, metrics
+        self._cursors, self._site, self._now_ns = cursors, site, now_ns
+        self._since_ns = now_ns()
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        told = [
+            Route("GET", "/v1/status", "status", "How the runtime stands.",
+                  (Answer(200, "its figures", RuntimeStatus, (JSON,)),), self._told),
+            Route("GET", "/v1/statistics", "statistics",
+                  "What the runtime does and holds: engine, origins, views, subscribers, cursors, connections.",
+                  (Answer(200, "the figures", Statistics, (JSON,)),), self._counted),
+        ]  # fmt: skip
+        if (metrics := self._metrics) is None:
+            return told
+        wanted = Answer(200, "in Prometheus's text format", str, (TEXT, "application/openmetrics-text"))
+
+        def answer(call: Call) -> Reply:
+            text, content_type = metrics.answer(call.request.getHeader("accept") or "")
+            return Reply(200, text, content_type)
+
+        return [*told, Route("GET", "/metrics", "metrics", "Metrics for a monitor.", (wanted,), answer)]
+
+    def _told(self, call: Call) -> Reply:
+        del call
+        return json_reply(self._status())
+
+    def _counted(self, call: Call) -> Reply:
+        del call
+        status, hub, now_ns = self._status(), self._hub, self._now_ns()
+        sealed = int(status["epoch"])
+        return json_reply(
+            Statistics(
+                now_ns=now_ns,
+                up_s=round((now_ns - self._since_ns) / 1e9, 3),
+                epoch=sealed,
+                memory_bytes=_memory_bytes(),
+                views=tuple(self._view(view.name, view.lane, sealed, status) for view in hub.views),
+                subscribers=hub.subscribers,
+                cursors=self._cursors(),
+                site=self._site(),
+                origins=status["origins"],
+                engine=status["engine"],
+            )
+        )
+
+    def _view(self, name: str, lane: Any, sealed: int, status: Mapping[str, Any]) -> ViewFigures:
+        hub, result = self._hub, self._hub.result(name)
+        return ViewFigures(
+            name=name,
+            lane=lane,
+            rows=len(result),
+            changed_rows=result.changes,
+            epoch=hub.epoch(lane),
+            step=hub.step_of(name),
+            behind_epochs=max(0, sealed - hub.epoch(lane)),
+            lag_ms=status[_LAGS[lane]],
+            failed=hub.failed.get(name),
+        )
+
+
+def _memory_bytes() -> int:
+    """Of this process, without its children; the most that it has used where the moment's is not told."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

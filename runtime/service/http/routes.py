@@ -1,0 +1,242 @@
+"""The table of routes: what can be asked for, with what, and what is answered.
+
+One table builds the site and its description (`openapi`), so that the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from twisted.web.http import Request
+
+__all__ = [
+    "ARROW",
+    "FRAMES",
+    "JSON",
+    "TEXT",
+    "Answer",
+    "Body",
+    "Call",
+    "Handled",
+    "Method",
+    "Parameter",
+    "Refusal",
+    "Reply",
+    "Route",
+    "Routes",
+    "json_reply",
+]
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+FRAMES: Final = "application/vnd.deltabook.frames"
+
+Method = Literal["GET", "POST", "DELETE"]
+
+_MOST_ARGUMENTS: Final = 32
+_SHOWN: Final = 80
+"""Characters of what was asked that are said again."""
+
+
+class Refusal(Exception):
+    """A request that is answered with a status of 400 or more and one line of text."""
+
+    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+class Body(msgspec.Struct, frozen=True):
+    """An answer that is made while it is sent, piece by piece."""
+
+    pieces: Iterator[bytes]
+    """Each is asked for when the connection has room for it."""
+    held_bytes: int
+    """What is held in memory until the last one is sent."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What is answered."""
+
+    status: int
+    body: bytes | Body
+    content_type: str = JSON
+    headers: Mapping[str, str] = {}
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A value in the path or behind the question mark."""
+
+    name: str
+    type: Any
+    """Python type, with its bounds: what a value is checked against, and how it is described."""
+    what: str
+    """For people."""
+    default: Any = msgspec.UNSET
+    """Without one it has to be given."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One of the answers that a route may give."""
+
+    status: int
+    what: str
+    """For people."""
+    body: Any = str
+    """Type of the JSON; str for text."""
+    media: tuple[str, ...] = (TEXT,)
+    """Content types; none for an answer without a body."""
+
+
+class Call:
+    """One request of a route, with its values checked."""
+
+    def __init__(
+        self, request: Request, path: Mapping[str, Any], query: Mapping[str, Any], body: Any, media: str
+    ) -> None:
+        self.request = request
+        self.path = path
+        """Values in the path."""
+        self.query = query
+        """Values behind the question mark, with their defaults."""
+        self.body = body
+        """The decoded record of a POST."""
+        self.media = media
+        """Which of the content types of a good answer is wanted."""
+
+
+Handled = Reply | int | Awaitable[Reply]
+"""A reply, one that comes later, or `NOT_DONE_YET`: the request is in the hands of whoever took it."""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A method of a path."""
+
+    method: Method
+    path: str
+    """With the names of values in braces, each a whole segment."""
+    name: str
+    """Of the operation, for generated clients."""
+    what: str
+    """One line for people."""
+    answers: tuple[Answer, ...]
+    """The good one first; those that every route may give are left out."""
+    call: Callable[[Call], Handled]
+    parameters: tuple[Parameter, ...] = ()
+    """Behind the question mark."""
+    values: tuple[Parameter, ...] = ()
+    """In the path."""
+    body: Any = None
+    """Type of the record that is posted."""
+    endless: bool = False
+    """The answer has no end, or is not HTTP any more."""
+
+    @property
+    def media(self) -> tuple[str, ...]:
+        """Content types of the good answer."""
+        return self.answers[0].media
+
+    def queried(self, query: bytes) -> dict[str, Any]:
+        """The values behind the question mark; raises `Refusal`."""
+        given = _arguments(query)
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in given:
+            if name not in known:
+                listed = ", ".join(known) or "none"
+                raise Refusal(400, f"expected parameters out of {listed}, was {name[:_SHOWN]!r}")
+        return {parameter.name: _value(parameter, given.get(parameter.name)) for parameter in self.parameters}
+
+    def posted(self, content: bytes, content_type: str | None) -> Any:
+        """The record of a body; raises `Refusal`."""
+        if self.body is None:
+            return None
+        if content_type is not None and content_type.partition(";")[0].strip().lower() != JSON:
+            raise Refusal(415, f"expected a body of {JSON}, was one of {content_type[:_SHOWN]}")
+        try:
+            return msgspec.json.decode(content, type=self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            kind = self.body.__name__
+            raise Refusal(400, f"expected {kind} as JSON, was {content[:_SHOWN]!r}: {error}") from None
+
+
+class Routes:
+    """All routes of a site."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        """In the order in which they are described."""
+        self._tree: dict[Any, Any] = {}
+        for route in self.routes:
+            node = self._tree
+            for segment in route.path.strip("/").split("/"):
+                node = node.setdefault(None if segment.startswith("{") else segment, {})
+            methods = node.setdefault(_METHODS, {})
+            if route.method in methods:
+                raise ValueError(f"expected one route a method, was a second {route.method} {route.path}")
+            methods[route.method] = route
+
+    @property
+    def paths(self) -> str:
+        """All of them, for messages."""
+        return ", ".join(dict.fromkeys(route.path for route in self.routes))
+
+    def found(self, path: bytes) -> tuple[dict[str, Route], tuple[str, ...]]:
+        """The methods of a path, and the values in it; raises `Refusal`."""
+        segments = [unquote(part, errors="replace") for part in path.decode("ascii", "replace").split("/")[1:]]
+        if len(segments) > 1 and not segments[-1]:
+            segments.pop()
+        node, values = self._tree, []
+        for segment in segments:
+            below = node.get(segment)
+            if below is None and None in node:
+                below = node[None]
+                values.append(segment)
+            if below is None:
+                break
+            node = below
+        else:
+            if methods := node.get(_METHODS):
+                return methods, tuple(values)
+        shown = path[:_SHOWN].decode("ascii", "replace")
+        raise Refusal(404, f"expected one of {self.paths}, was {shown}")
+
+
+_METHODS: Final = object()
+"""Key of the methods of a path in the tree, where names of segments are the other keys, and None that of a value."""
+
+
+def json_reply(record: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    """A record as JSON."""
+    return Reply(status, msgspec.json.encode(record), JSON, headers or {})
+
+
+def _arguments(query: bytes) -> dict[str, str]:
+    """Name → value; raises `Refusal` for what is said twice, or is not text."""
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_ARGUMENTS
+        )
+    except ValueError:
+        raise Refusal(400, f"expected at most {_MOST_ARGUMENTS} parameters in UTF-8, was {query[:_SHOWN]!r}") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Refusal(400, f"expected each parameter once, was {name[:_SHOWN]!r} twice")
+        found[name] = value
+    return found
+
+
+def _value(parameter: Parameter, text: str | None) -> Any:
+    if text is None:
+        if parameter.default is msgspec.UNSET:
+            raise Refusal(400, f"expected {parameter.name} ({parameter.what}), was none")
+        return parameter.default
+    try:
+        return msgspec.convert(text, type=parameter.type, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refusal(400, f"expected {parameter.name} ({parameter.what}), was {text[:_SHOWN]!r}: {error}") from None

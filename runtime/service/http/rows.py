@@ -1,0 +1,54 @@
+"""Rows as the body of an answer: JSON for pages and people, Arrow for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from runtime.service.http.routes import ARROW, JSON, Body, Parameter, Reply
+from runtime.service.materialised import FullRows
+
+__all__ = ["INTEGERS", "rows_reply"]
+
+_NUMBERS: Final = msgspec.json.Encoder(decimal_format="number")
+_PIECE_ROWS: Final = 16 * 1024
+_END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_BESIDE: Final = ("cursor", "view", "epoch", "step", "page", "pages")
+"""What is said in the metadata of Arrow's schema, as ``deltabook.NAME``."""
+
+INTEGERS: Final = Parameter(
+    "integers",
+    Literal["number", "string"],
+    "how exact numbers are written in JSON; string: those that read numbers as floats lose no digits",
+    "number",
+)
+
+
+def rows_reply(
+    rows: FullRows, begin: int, end: int, beside: Mapping[str, Any], *, media: str, integers: str = "number"
+) -> Reply:
+    """Rows at these positions; ``beside`` is what is said of them before they come."""
+    headers = {f"deltabook-{name}": str(beside[name]) for name in ("epoch", "step")}
+    if media != ARROW:
+        names = [column.name for column in rows.columns]
+        held = rows.json(begin, end, as_text=integers == "string")
+        return Reply(200, _NUMBERS.encode({**beside, "columns": names, "rows": held}), JSON, headers)
+    metadata = {f"deltabook.{name}": str(beside[name]) for name in _BESIDE if name in beside}
+    pieces = _pieces(rows, begin, end, metadata)
+    if end - begin <= _PIECE_ROWS:
+        return Reply(200, b"".join(pieces), ARROW, headers)
+    share = (end - begin) / max(1, len(rows))
+    return Reply(200, Body(pieces, int(rows.nbytes * share)), ARROW, headers)
+
+
+def _pieces(rows: FullRows, begin: int, end: int, metadata: Mapping[str, str]) -> Iterator[bytes]:
+    """An Arrow stream, a record batch at a time: nothing is written twice, or before somebody takes it."""
+    schema = rows.arrow(0, 0).schema.with_metadata(dict(metadata))
+    yield schema.serialize().to_pybytes()
+    for first in range(begin, end, _PIECE_ROWS):
+        table = rows.arrow(first, min(first + _PIECE_ROWS, end))
+        for batch in table.combine_chunks().to_batches():
+            yield batch.serialize().to_pybytes()
+    yield _END_OF_STREAM

@@ -1,0 +1,292 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The site: who is let in and how much of everybody, then a table of routes."""
+
+from __future__ import annotations
+
+import math
+from io import BytesIO
+from typing import Any, Final, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Protocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http import Request
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET, Site
+from twisted.web.server import Request as SiteRequest
+
+from deltabook.wire.access import Access
+from deltabook.wire.service import SiteLine
+from runtime.compiler import SqlError
+from runtime.service.errors import ServiceError
+from runtime.service.http.limits import Connections, Rates, SiteLimits, client_of
+from runtime.service.http.negotiation import chosen
+from runtime.service.http.routes import TEXT, Call, Refusal, Reply, Route, Routes
+from runtime.service.http.sending import Sender, refused
+
+__all__ = ["ResultsSite"]
+
+_HOPELESS_BODIES: Final = 4
+"""Whoever sends so many times the most that a body may have is not waiting for an answer."""
+
+
+class _Request(SiteRequest):
+    """A request of whose body no more is kept than is allowed, and which has to arrive in time."""
+
+    kept_bytes = 0
+    is_too_long = False
+    is_crowded = False
+    refusal: Refusal | None = None
+    _received_bytes = 0
+    _late: Any = None
+
+    def __init__(self, channel: Any, *arguments: Any, **named: Any) -> None:
+        super().__init__(channel, *arguments, **named)
+        site: ResultsSite = channel.site
+        self._late = cast(Any, site.reactor).callLater(site.limits.request_s, self._too_late)
+
+    def gotLength(self, length: int | None) -> None:
+        """See the base; strangers' bodies are not kept."""
+        del length
+        self.content = BytesIO()
+        self.refusal = cast("ResultsSite", cast(Any, self.channel).site).refusal(cast(Request, self))
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """See the base."""
+        site: ResultsSite = cast(Any, self.channel).site
+        self._received_bytes += len(data)
+        self.is_too_long = self._received_bytes > site.limits.body_bytes
+        if self._received_bytes > _HOPELESS_BODIES * site.limits.body_bytes:
+            cast(Any, self.channel).forceAbortClient()
+        elif self.is_too_long or self.refusal is not None or self.is_crowded:
+            self._release()
+        elif site.bodies_bytes + len(data) > site.limits.bodies_bytes:
+            self.is_crowded = True
+            self._release()
+        else:
+            self.kept_bytes += len(data)
+            site.bodies_bytes += len(data)
+            cast(Any, self.content).write(data)
+
+    def process(self) -> None:
+        """See the base."""
+        self._arrived()
+        super().process()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """See the base."""
+        self._arrived()
+        self._release()
+        super().connectionLost(reason)
+
+    def finish(self) -> None:
+        """See the base."""
+        self._release()
+        super().finish()
+
+    def _release(self) -> None:
+        """Nothing of the body is kept any more."""
+        cast(Any, self.channel).site.bodies_bytes -= self.kept_bytes
+        self.kept_bytes = 0
+        self.content = BytesIO()
+
+    def _arrived(self) -> None:
+        if self._late is not None and self._late.active():
+            self._late.cancel()
+        self._late = None
+
+    def _too_late(self) -> None:
+        self._late = None
+        cast(Any, self.channel).forceAbortClient()
+
+
+class _Crowded(Protocol):
+    """Answers a connection that is one too many, and ends it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def connectionMade(self) -> None:
+        """See the base."""
+        body = self._text.encode() + b"\n"
+        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: {TEXT}\r\nContent-Length: {len(body)}\r\n"
+        transport: Any = self.transport
+        transport.write(head.encode() + b"Retry-After: 1\r\nConnection: close\r\n\r\n" + body)
+        transport.loseConnection()
+
+
+class ResultsSite(Site):
+    """Serves a table of routes; every bound of its limits holds for each client and for all of them together."""
+
+    noisy = False
+
+    def __init__(self, routes: Routes, access: Access, limits: SiteLimits, reactor: Any) -> None:
+        super().__init__(
+            _Root(routes, self),
+            requestFactory=cast(Any, _Request),
+            timeout=cast(Any, limits.idle_s),
+            reactor=reactor,
+            parsePOSTFormSubmission=False,
+        )
+        self.displayTracebacks = False
+        self.limits = limits
+        self.access = access
+        self.rates = Rates(limits.requests_per_s, limits.burst, limits.clients, reactor.seconds)
+        self.sender = Sender(limits, reactor)
+        self.bodies_bytes = 0
+        """Of bodies that are arriving."""
+        self._connections = Connections(limits.connections, limits.connections_per_client)
+        self._refused_connections = self._requests = self._refused = self._failed = 0
+
+    def figures(self) -> SiteLine:
+        """Of the moment."""
+        return SiteLine(
+            connections=self._connections.open,
+            refused_connections=self._refused_connections,
+            requests=self._requests,
+            refused_requests=self._refused,
+            failed_requests=self._failed,
+            held_bytes=self.sender.held_bytes,
+        )
+
+    def answered(self, status: int) -> None:
+        """Count a request."""
+        self._requests += 1
+        self._refused += status >= 400
+        self._failed += status == 500
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection, or one that only says that it is one too many."""
+        client = client_of(str(getattr(addr, "host", "")))
+        if reason := self._connections.taken(client):
+            self._refused_connections += 1
+            return _Crowded(reason)
+        connection: Any = super().buildProtocol(addr)
+        lost = connection.connectionLost
+
+        def ended(reason: Failure) -> None:
+            self._connections.lost(client)
+            lost(reason)
+
+        connection.connectionLost = ended
+        return connection
+
+    def refusal(self, request: Request) -> Refusal | None:
+        """Why a request goes no further, whatever it asks for; None if it does."""
+        host = str(getattr(request.getClientAddress(), "host", ""))
+        wait_s = self.rates.wait_s(client_of(host))
+        if wait_s:
+            most = self.limits.requests_per_s
+            text = f"expected at most {most:g} requests a second, was more: try again in {wait_s:.3f} s"
+            return Refusal(429, text, {"retry-after": str(math.ceil(wait_s))})
+        refused = self.access.refusal(
+            host, request.getHeader("authorization"), request.getHeader("origin"), request.getHeader("host")
+        )
+        if refused is None:
+            return None
+        return Refusal(*refused, {"www-authenticate": "Bearer"} if refused[0] == 401 else None)
+
+
+class _Root(Resource):
+    """Every path of the site."""
+
+    isLeaf = True
+    _log = Logger()
+
+    def __init__(self, routes: Routes, site: ResultsSite) -> None:
+        super().__init__()
+        self._routes, self._site = routes, site
+
+    def render(self, request: Request) -> int:
+        """Answer, or begin to."""
+        try:
+            handled = self._handled(request)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is answered
+            handled = self._error(request, error)
+        if isinstance(handled, Reply):
+            self._send(request, handled)
+        elif not isinstance(handled, int):
+            self._await(request, handled)
+        return NOT_DONE_YET
+
+    def _handled(self, request: Request) -> Any:
+        origin = request.getHeader("origin")
+        if self._site.access.is_page(origin):
+            request.setHeader("access-control-allow-origin", str(origin))
+            request.setHeader("vary", "origin")
+        limits, arriving = self._site.limits, cast(_Request, request)
+        if request.method == b"OPTIONS" and self._site.access.is_page(origin):
+            return self._options(request)  # a browser asks without the token
+        if arriving.refusal is not None:
+            raise arriving.refusal
+        if len(request.uri) > limits.target_bytes:
+            raise Refusal(414, f"expected a path and query of at most {limits.target_bytes} bytes, was a longer one")
+        methods, values = self._routes.found(request.path)
+        if request.method == b"OPTIONS":
+            return self._options(request)
+        asked = request.method.decode("ascii", "replace")
+        route = methods.get("GET" if asked == "HEAD" else asked)
+        if route is None:
+            raise Refusal(405, f"expected one of {_allowed(methods)}, was {asked[:80]}", {"allow": _allowed(methods)})
+        if arriving.is_too_long:
+            raise Refusal(413, f"expected a body of at most {limits.body_bytes} bytes, was a longer one")
+        if arriving.is_crowded:
+            raise Refusal(503, "expected fewer requests with bodies at once: try later", {"retry-after": "1"})
+        return self._called(request, route, values)
+
+    def _called(self, request: Request, route: Route, values: tuple[str, ...]) -> Any:
+        query = route.queried(request.uri.partition(b"?")[2])
+        body = route.posted(cast(Any, request.content).getvalue(), request.getHeader("content-type"))
+        media = chosen(request.getHeader("accept"), route.media)
+        path = dict(zip((value.name for value in route.values), values, strict=True))
+        if route.endless and request.method == b"HEAD":
+            return Reply(route.answers[0].status, b"", media)
+        return route.call(Call(request, path, query, body, media))
+
+    def _options(self, request: Request) -> Reply:
+        """What may be asked of a path, for programs and for a browser that asks before a page may."""
+        methods = _allowed(self._routes.found(request.path)[0])
+        headers = {"allow": methods}
+        if self._site.access.is_page(request.getHeader("origin")):
+            headers |= {
+                "access-control-allow-methods": methods,
+                "access-control-allow-headers": "authorization, content-type",
+                "access-control-max-age": "600",
+            }
+        return Reply(204, b"", TEXT, headers)
+
+    def _await(self, request: Request, handled: Any) -> None:
+        """Send what comes later; it is made all the same when nobody waits for it any more."""
+        gone: list[object] = []
+        request.notifyFinish().addErrback(gone.append)
+
+        def reply(result: Any) -> None:
+            if isinstance(result, Failure):
+                result = self._error(request, cast(Exception, result.value), result)
+            if not gone:
+                self._send(request, result)
+
+        Deferred.fromCoroutine(handled).addBoth(reply)
+
+    def _send(self, request: Request, reply: Reply) -> None:
+        self._site.answered(reply.status)
+        self._site.sender.send(request, reply)
+
+    def _error(self, request: Request, error: Exception, failure: Failure | None = None) -> Reply:
+        """The line of text that an error is answered with."""
+        if isinstance(error, Refusal):
+            return refused(error)
+        if isinstance(error, SqlError):
+            return refused(Refusal(422, str(error)))
+        if isinstance(error, ServiceError):
+            return refused(Refusal(404 if isinstance(error, LookupError) else 409, str(error)))
+        self._log.failure("{method} {path}", failure, method=request.method, path=request.path)
+        return refused(Refusal(500, f"expected an answer, was {type(error).__name__}: see the runtime's log"))
+
+
+def _allowed(methods: dict[str, Route]) -> str:
+    names = [*methods, "HEAD"] if "GET" in methods else [*methods]
+    return ", ".join([*names, "OPTIONS"])

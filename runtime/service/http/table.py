@@ -1,0 +1,80 @@
+# mypy: disable-error-code="no-untyped-call"
+# twisted.web is typed in part only.
+"""The table of the results service: which routes there are, given what there is to ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from twisted.internet.threads import deferToThreadPool
+
+from deltabook.wire.access import Access
+from deltabook.wire.service import SiteLine
+from runtime.service.control import Control
+from runtime.service.cursors import Cursors
+from runtime.service.http.changes import ChangeRoutes
+from runtime.service.http.cursors import CursorRoutes
+from runtime.service.http.limits import SiteLimits
+from runtime.service.http.openapi import described
+from runtime.service.http.reports import ReportRoutes
+from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
+from runtime.service.http.site import ResultsSite
+from runtime.service.http.views import ViewRoutes
+from runtime.service.hub import Hub
+from runtime.service.metrics import RuntimeMetrics
+
+__all__ = ["ServiceParts", "results_site"]
+
+
+class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service tells of and changes."""
+
+    hub: Hub
+    """Views and their results."""
+    status: Callable[[], Mapping[str, Any]]
+    """See `deltabook.wire.service.RuntimeStatus`."""
+    cursors: Cursors
+    """Results that are looked at page by page."""
+    control: Control | None = None
+    """Changes the views; without it they stay as they are."""
+    metrics: RuntimeMetrics | None = None
+    """What a monitor is told."""
+
+
+def results_site(
+    parts: ServiceParts,
+    reactor: Any,
+    access: Access | None = None,
+    limits: SiteLimits | None = None,
+    now_ns: Callable[[], int] = time.time_ns,
+) -> ResultsSite:
+    """The service's site, for programs of this machine unless ``access`` says otherwise."""
+    limits = limits or SiteLimits()
+    description: list[bytes] = []
+
+    def in_thread(call: Callable[[], Any]) -> Any:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), call)
+
+    def site_line() -> SiteLine:
+        return site.figures()
+
+    what = "This description."
+    of_itself = Answer(200, "OpenAPI 3.1", dict[str, Any], (JSON,))
+    reports = ReportRoutes(
+        parts.hub, parts.status, parts.metrics, cursors=parts.cursors.figures, site=site_line, now_ns=now_ns
+    )
+    routes = Routes(
+        [
+            *reports.routes(),
+            *ViewRoutes(parts.hub, parts.control, limits).routes(),
+            *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
+            *ChangeRoutes(parts.hub).routes(),
+            Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
+        ]
+    )
+    description.append(msgspec.json.encode(described(routes, limits)))
+    site = ResultsSite(routes, access or Access(), limits, reactor)
+    return site

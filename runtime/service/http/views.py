@@ -1,0 +1,139 @@
+"""Views: which there are, what they say and how they are kept; they come and go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, TimeoutSeconds
+from deltabook.wire.service import ColumnLine, Result, ViewLine
+from runtime.compiler import explain
+from runtime.service.control import Control
+from runtime.service.http.limits import SiteLimits
+from runtime.service.http.routes import (
+    ARROW,
+    JSON,
+    TEXT,
+    Answer,
+    Call,
+    Parameter,
+    Refusal,
+    Reply,
+    Route,
+    json_reply,
+)
+from runtime.service.http.rows import INTEGERS, rows_reply
+from runtime.service.hub import Hub
+from runtime.service.materialised import FullRows
+
+__all__ = ["VIEW", "ViewRoutes", "columns_of", "no_view", "shown_view"]
+
+VIEW: Final = Parameter("view", str, "name of a view")
+
+
+def no_view(hub: Hub, name: str) -> Refusal:
+    """There is no view of this name."""
+    known = ", ".join(view.name for view in hub.views) or "none, as there is no view"
+    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}")
+
+
+def shown_view(hub: Hub, name: str) -> None:
+    """Raise `Refusal` for a view that is not there, or has no result."""
+    if all(view.name != name for view in hub.views):
+        raise no_view(hub, name)
+    if reason := hub.failed.get(name):
+        raise Refusal(409, f"view {name} failed: {reason}")
+
+
+def columns_of(hub: Hub, name: str) -> tuple[ColumnLine, ...]:
+    """What rows of a view look like."""
+    return tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in hub.result(name).columns)
+
+
+class ViewRoutes:
+    """``/v1/views`` and what is below it, cursors left out."""
+
+    def __init__(self, hub: Hub, control: Control | None, limits: SiteLimits) -> None:
+        """Without ``control`` the views stay as they are."""
+        self._hub, self._control, self._limits = hub, control, limits
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        missing = Answer(404, "there is no such view, or no such path")
+        failed = Answer(409, "the view has failed: why")
+        shown = [
+            Route("GET", "/v1/views", "list_views", "The views that are kept.",
+                  (Answer(200, "in the order in which they came to be", tuple[ViewLine, ...], (JSON,)),), self._list),
+            Route("GET", "/v1/views/{view}", "show_view", "A view's full result at its newest version.",
+                  (Answer(200, "all rows; sorted in JSON, not in Arrow", Result, (JSON, ARROW)), missing, failed,
+                   Answer(413, "too many rows for one answer: open a cursor")),
+                  self._show, parameters=(INTEGERS,), values=(VIEW,)),
+            Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view is kept, in words.",
+                  (Answer(200, "its class, why it is in it, and its maps"), missing), self._explain, values=(VIEW,)),
+        ]  # fmt: skip
+        return shown if self._control is None else [*shown, *self._changing(self._control)]
+
+    def _changing(self, control: Control) -> list[Route]:
+        async def add(call: Call) -> Reply:
+            status, changed = await control.add(call.body)
+            return json_reply(changed, status)
+
+        async def drop(call: Call) -> Reply:
+            status, changed = await control.drop(call.path["view"], call.query["timeout_s"])
+            return json_reply(changed, status)
+
+        done = Answer(200, "the change is published", Changed, (JSON,))
+        later = Answer(202, "the time is over; the change will be published", Changed, (JSON,))
+        refused = Answer(409, "the change does not fit what there is, or a view failed at once: why")
+        wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until the change is published", TIMEOUT_SECONDS)
+        return [
+            Route("POST", "/v1/views", "add_views", "Add views together, at one epoch; all of them or none.",
+                  (done, later, refused, Answer(422, "SQL that cannot be kept: where and why")), add, body=AddViews),
+            Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view.",
+                  (done, later, Answer(404, "there is no such view, or no such path"), refused),
+                  drop, parameters=(wait,), values=(VIEW,)),
+        ]  # fmt: skip
+
+    def _list(self, call: Call) -> Reply:
+        del call
+        hub = self._hub
+        return json_reply(
+            [
+                ViewLine(
+                    name=view.name,
+                    view_class=view.view_class,
+                    lane=view.lane,
+                    reason=view.reason,
+                    columns=columns_of(hub, view.name),
+                    rows=len(hub.result(view.name)),
+                    epoch=hub.epoch(view.lane),
+                    step=hub.step(view.lane),
+                    since=hub.since[view.name],
+                    failed=hub.failed.get(view.name),
+                )
+                for view in hub.views
+            ]
+        )
+
+    def _show(self, call: Call) -> Reply:
+        hub, name = self._hub, call.path["view"]
+        shown_view(hub, name)
+        result = hub.result(name)
+        is_arrow = call.media == ARROW
+        if not is_arrow and (total := result.total()) > self._limits.json_rows:
+            most = self._limits.json_rows
+            raise Refusal(
+                413, f"expected at most {most} rows in one answer, was {total}; open a cursor, or ask for Arrow"
+            )
+        rows = FullRows(result.columns, result.rows())
+        if is_arrow and rows.whole_bytes > self._limits.answer_bytes:
+            most = self._limits.answer_bytes
+            raise Refusal(413, f"expected at most {most} bytes in one answer, was {rows.whole_bytes}; open a cursor")
+        beside = {"view": name, "epoch": result.version, "step": hub.step_of(name)}
+        shown = rows if is_arrow else rows.sorted()
+        return rows_reply(shown, 0, len(rows), beside, media=call.media, integers=call.query["integers"])
+
+    def _explain(self, call: Call) -> Reply:
+        name = call.path["view"]
+        if all(view.name != name for view in self._hub.views):
+            raise no_view(self._hub, name)
+        return Reply(200, explain(self._hub.explained(name), name).encode() + b"\n", TEXT)
