@@ -15,7 +15,7 @@ from runtime.formats.itch import itch_schema
 from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.service.errors import ServiceError
-from runtime.sources import FeedSource, SoupBinFeedSource, TextFeedSource
+from runtime.sources import Backoff, FeedSource, SoupBinFeedSource, TextFeedSource
 from runtime.state import ObjectSpace, PersistedValue, Schema
 
 __all__ = ["FeedProtocol", "begin_feed", "columns_read", "make_adaptor", "make_source"]
@@ -56,19 +56,33 @@ def begin_feed(writer: EpochWriter, protocol: FeedProtocol, where: str) -> None:
         raise ServiceError(f"expected the feed that {where} was begun with ({begun_with}), was another ({protocol})")
 
 
-def make_source(protocol: FeedProtocol, reactor: Any, address: tuple[str, int], origin_id: int) -> FeedSource:
+def make_source(
+    protocol: FeedProtocol, reactor: Any, address: tuple[str, int], origin_id: int, backoff: Backoff | None = None
+) -> FeedSource:
     """The source of a feed at a host and port; opens nothing."""
     if protocol.name == "text":
-        return TextFeedSource(reactor, *address, origin_id)
-    return SoupBinFeedSource(reactor, *address, origin_id)
+        return TextFeedSource(reactor, *address, origin_id, backoff=backoff)
+    return SoupBinFeedSource(reactor, *address, origin_id, backoff=backoff)
 
 
-def make_adaptor(protocol: FeedProtocol, space: ObjectSpace, name: str, retention: Retention, cut: Cut) -> Adaptor:
-    """The adaptor of a feed whose messages up to the cut have been applied to the space."""
+def make_adaptor(
+    protocol: FeedProtocol,
+    space: ObjectSpace,
+    name: str,
+    retention: Retention,
+    cut: Cut,
+    *,
+    prefix: str = "",
+    framing: Literal["soupbin", "file"] = "soupbin",
+) -> Adaptor:
+    """The adaptor of a feed whose messages up to the cut have been applied to the space.
+
+    ``prefix`` stands in front of its symbols; ``framing`` is that of ITCH.
+    """
     if protocol.name == "text":
-        return FeedAdaptor(space, name, retention, cut.sequence + 1)
-    schema, scale = itch_schema("soupbin", protocol.midnight_ns), Scale(tick_units=protocol.tick_units)
-    return ItchAdaptor(space, name, retention, cut.sequence + 1, schema=schema, scale=scale)
+        return FeedAdaptor(space, name, retention, cut.sequence + 1, prefix=prefix)
+    schema, scale = itch_schema(framing, protocol.midnight_ns), Scale(tick_units=protocol.tick_units)
+    return ItchAdaptor(space, name, retention, cut.sequence + 1, schema=schema, scale=scale, prefix=prefix)
 
 
 def columns_read(adaptor: Adaptor) -> Pushdown:

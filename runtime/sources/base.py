@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -58,9 +58,6 @@ class Source(ABC):
 
     __slots__ = ()
 
-    replays: ClassVar[bool] = True
-    """Whether it can read again what no epoch holds yet; else what came before a break has come for good."""
-
     @abstractmethod
     def open(self, sink: BufferSink, position: Position) -> None:
         """Start to read at the position; returns at once, failures go to the sink."""
@@ -72,6 +69,11 @@ class Source(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop reading and release everything; may be called twice."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether it can read again what no epoch holds yet; else what came before a break has come for good."""
+        return True
 
     def codec_at(self, position: Position) -> Codec | None:
         """How the buffers are compressed that come after an `open` at this position; None if they are not."""

@@ -1,4 +1,4 @@
-"""A gate in front of a feed, for who must let nothing more in for a while, whatever room its sink has."""
+"""A gate in front of a source, for who must let nothing more in for a while, whatever room its sink has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from runtime.formats import RawBuffer
 from runtime.formats.codecs import Codec
 from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.errors import SourceStateError
-from runtime.sources.feed import FeedSource
 
 __all__ = ["Gate"]
 
 
 class Gate(Source, BufferSink):
-    """Stands between a feed's source and its sink; while it is shut it refuses what the source offers.
+    """Stands between a source and its sink; while it is shut it refuses what the source offers.
 
     So the source pauses, as it does for a sink without room, and is told to go on when the gate opens. Thread-safe: the
     lock guards whether it is shut and whether it has refused something since.
@@ -23,7 +22,7 @@ class Gate(Source, BufferSink):
 
     __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source")
 
-    def __init__(self, source: FeedSource, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
+    def __init__(self, source: Source, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
         """Open, and in front of a source that is not; ``on_let_in`` hears on its thread what the sink has taken."""
         self._source = source
         self._on_let_in = on_let_in
@@ -65,13 +64,20 @@ class Gate(Source, BufferSink):
         return self._source.codec_at(position)
 
     def reconnect(self, position: Position) -> None:
-        """See `ConnectingSource`."""
-        self._source.reconnect(position)
+        """See `ConnectingSource`; raises `SourceStateError` for a source that does not connect."""
+        again = getattr(self._source, "reconnect", None)
+        if again is None:
+            raise SourceStateError(f"expected a source that connects, was {type(self._source).__name__}")
+        again(position)
+
+    @property
+    def replays(self) -> bool:
+        return self._source.replays
 
     @property
     def session(self) -> str:
-        """See `FeedSource`."""
-        return self._source.session
+        """The session of a feed, else empty."""
+        return str(getattr(self._source, "session", ""))
 
     # As a sink
 

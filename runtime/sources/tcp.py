@@ -27,8 +27,6 @@ class TcpSource(ConnectingSource):
 
     __slots__ = ("_buffer_bytes", "_codec", "_reconnects", "_turn")
 
-    replays = False
-
     def __init__(
         self,
         reactor: Any,
@@ -49,6 +47,11 @@ class TcpSource(ConnectingSource):
         self._codec = codec
         self._reconnects = reconnects
         self._buffer_bytes = buffer_bytes
+
+    @property
+    def replays(self) -> bool:
+        """See `Source`."""
+        return False
 
     def codec_at(self, position: Position) -> Codec | None:
         """See `Source`: every connection is a stream of its own from its beginning."""
@@ -140,8 +143,6 @@ class _AcceptedSource(Source):
 
     __slots__ = ("_codec", "_connection", "_is_closed", "_is_open", "_listener", "_offset", "_origin_id", "_sink")
 
-    replays = False
-
     def __init__(self, listener: TcpListener, origin_id: int, codec: Codec | None) -> None:
         _check_codec(codec)
         self._listener = listener
@@ -151,6 +152,10 @@ class _AcceptedSource(Source):
         self._sink: BufferSink | None = None
         self._connection: Connection | None = None
         self._is_open = self._is_closed = False
+
+    @property
+    def replays(self) -> bool:
+        return False
 
     def codec_at(self, position: Position) -> Codec | None:
         del position

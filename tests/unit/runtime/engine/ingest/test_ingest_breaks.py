@@ -204,7 +204,9 @@ def test_a_malformed_message_that_comes_again_after_a_break_is_told_once(tmp_pat
 class Passing(ListSource):
     """A stream that cannot be asked for again."""
 
-    replays = False
+    @property
+    def replays(self) -> bool:
+        return False
 
 
 def test_a_malformed_tuple_in_front_of_a_break_is_told_if_it_does_not_come_again(tmp_path: Path) -> None:
