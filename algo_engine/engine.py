@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -13,6 +14,8 @@ from algo_engine.errors import StrategiesFailed
 from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
 from algo_engine.quotes import QUOTE_VIEW, Quotes
+from algo_engine.requested import RequestedViews
+from algo_engine.view_link import Lane, NoViewLink, ViewLink
 from deltabook.wire.results import Frame, FrameHeader
 from deltabook.wire.strategies import StrategyState
 
@@ -39,6 +42,8 @@ class Engine:
         stale_s: float,
         on_failure: Callable[[Exception], None],
         on_synchronised: Callable[[], None],
+        view_link: ViewLink | None = None,
+        keep_views: bool = False,
     ) -> None:
         self.hosts = tuple(hosts)
         self._mirror, self._quotes, self._clock = mirror, quotes, clock
@@ -47,9 +52,18 @@ class Engine:
         self._fresh: set[str] = set()
         self._is_stopping = False
         self.view_changes = 0
+        self._requested = RequestedViews(view_link or NoViewLink(), mirror, is_kept=keep_views)
+        self._given = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}
         for host in hosts:
             host.desk.on_synchronised = self._synchronised(host)
-            host.on_failed = self._host_failed
+            host.on_failed = partial(self._host_failed, host)
+            host.on_view_wanted = partial(self._view_wanted, host)
+
+    def start(self) -> None:
+        """Ask for the views that strategies bring along; what is given begins to be followed by whoever gives it."""
+        for host in self.hosts:
+            for view, sql in host.queries.items():
+                self._view_wanted(host, view, sql, "express")
 
     def frame(self, frame: Frame) -> None:
         """One frame of the change stream."""
@@ -69,6 +83,7 @@ class Engine:
         """What the mirror made of a frame, None for nothing."""
         if change is not None:
             self.view_changes += 1
+            self._requested.changed(change)
             self._freshen(change.view)
             if change.view == QUOTE_VIEW:
                 self._quotes.apply(change)
@@ -76,9 +91,10 @@ class Engine:
                 host.change(change)
         self.start_ready()
 
-    def views_lost(self) -> None:
-        """No change stream: after a while, strategies must not stand in the market with what they knew."""
-        self._fresh.clear()
+    def views_lost(self, views: Iterable[str] | None = None) -> None:
+        """Nothing is heard of some views, or of all: after a while, strategies must not stand in the market with what
+        they knew."""
+        self._fresh -= set(self._fresh if views is None else views)
         self._clock.callLater(self._stale_s, self._cancel_if_stale)
 
     def start_ready(self) -> None:
@@ -95,6 +111,7 @@ class Engine:
         self._is_stopping = True
         for host in self.hosts:
             host.stop()
+            self._requested.release(host)
 
     def kill(self, reason: str, hosts: Iterable[StrategyHost] | None = None) -> None:
         """The kill switch, for all strategies or some: resting orders are cancelled, new ones refused."""
@@ -170,12 +187,20 @@ class Engine:
             if host.views <= self._fresh:
                 host.desk.suspended = ""
 
+    def _view_wanted(self, host: StrategyHost, view: str, sql: str, lane: Lane) -> None:
+        self._requested.add(host, view, sql, lane, self._given.__contains__)
+
     def _view_ended(self, view: str, reason: str) -> None:
+        if view not in self._given:
+            self._fresh.discard(view)
+            self._requested.ended(view, reason)
+            return
         for host in self.hosts:
             if view in host.views and not host.failure:
                 host.fail(f"view {view} ended: {reason}")
 
-    def _host_failed(self) -> None:
+    def _host_failed(self, host: StrategyHost) -> None:
+        self._requested.release(host)
         if all(host.failure for host in self.hosts):
             reasons = "; ".join(f"{host.name}: {host.failure}" for host in self.hosts)
             self._on_failure(StrategiesFailed(f"expected a strategy to run, was none left: {reasons}"))

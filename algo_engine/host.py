@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
@@ -18,6 +18,7 @@ from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import QUOTE_VIEW, Quote, Quotes
 from algo_engine.strategy import Context
 from algo_engine.timers import Timers
+from algo_engine.view_link import Lane
 from deltabook.wire.options import PLAIN, OrderOptions
 
 __all__ = ["StrategyHost"]
@@ -26,7 +27,7 @@ __all__ = ["StrategyHost"]
 class StrategyHost(Context):
     """One strategy with everything it sees.
 
-    Order events that a strategy causes while it handles another event wait until it has returned.
+    What a strategy causes while it handles an event waits until it has returned.
     """
 
     _log = Logger()
@@ -42,7 +43,11 @@ class StrategyHost(Context):
         make_desk: Callable[[Callable[[OrderEvent], None]], Desk],
     ) -> None:
         self.loaded = loaded
-        self.views = frozenset({QUOTE_VIEW, *loaded.strategy.views})
+        self.queries: Mapping[str, str] = dict(loaded.strategy.queries)
+        """Views that the strategy brings along."""
+        self.views = {QUOTE_VIEW, *loaded.strategy.views, *self.queries}
+        """That it reads; more of them while it runs."""
+        self.on_view_wanted: Callable[[str, str, Lane], None] = lambda view, sql, lane: None
         self.is_started = False
         self.failure = ""
         self.on_failed: Callable[[], None] = lambda: None
@@ -51,7 +56,7 @@ class StrategyHost(Context):
         self._strategy = loaded.strategy
         self._mirror, self._quotes, self._now_ns = mirror, quotes, now_ns
         self._timers = Timers(clock, self._timer_due)
-        self._events: deque[OrderEvent] = deque()
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_busy = False
         self.desk = make_desk(self._order_event)
 
@@ -60,21 +65,35 @@ class StrategyHost(Context):
     def start(self) -> None:
         """All views and the desk are ready."""
         self.is_started = True
-        self._events.clear()
+        self._calls.clear()
         self._strategy.context = self
-        self._call(self._strategy.on_start, self)
+        self._tell(self._strategy.on_start, self)
 
     def change(self, change: ViewChange) -> None:
         """A view changed; strategies hear of what they declared."""
         if self.is_started and change.view in self.views:
-            self._call(self._strategy.on_view_change, change)
+            self._tell(self._strategy.on_view_change, change)
         if change.view == QUOTE_VIEW:
             self._limit_loss()
+
+    def follow(self, view: str) -> None:
+        """Read a view that was asked for."""
+        self.views.add(view)
+
+    def view_refused(self, view: str, reason: str) -> None:
+        """A view that was asked for is not kept, or no longer; without one that it brings along it cannot go on."""
+        if view in self.queries:
+            self.fail(f"view {view}: {reason}")
+            return
+        if view not in self.loaded.strategy.views and view != QUOTE_VIEW:
+            self.views.discard(view)
+        if self.is_started:
+            self._tell(self._strategy.on_view_error, view, reason)
 
     def stop(self) -> None:
         """Tell the strategy, then cancel all its orders and take no new ones."""
         if self.is_started and not self.failure:
-            self._call(self._strategy.on_stop)
+            self._tell(self._strategy.on_stop)
         self._timers.clear()
         self.is_started = False
         self.desk.kill("the engine stops")
@@ -86,17 +105,21 @@ class StrategyHost(Context):
         self._log.error("{name} is stopped: {reason}", name=self.name, reason=reason)
         self.failure = reason
         self._timers.clear()
-        self._events.clear()
+        self._calls.clear()
         self.is_started = False
         self.desk.kill(reason)
         self.on_failed()
 
-    def _call(self, method: Callable[..., None], *arguments: Any) -> None:
+    def _tell(self, method: Callable[..., None], *arguments: Any) -> None:
+        """Call the strategy, now or when it has returned from what it is doing."""
+        self._calls.append((method, arguments))
+        if self._is_busy:
+            return
         self._is_busy = True
         try:
-            method(*arguments)
-            while self._events and not self.failure:
-                self._strategy.on_order_event(self._events.popleft())
+            while self._calls:
+                method, arguments = self._calls.popleft()
+                method(*arguments)
         except Exception as error:  # noqa: BLE001 - a strategy's own code: whatever it raises ends it alone
             self._log.failure("strategy {name} failed", name=self.name)
             self.fail(f"{type(error).__name__}: {error}")
@@ -107,15 +130,12 @@ class StrategyHost(Context):
         if event.is_fill:
             self.on_fill(event)
             self._limit_loss()
-        if not self.is_started:
-            return
-        self._events.append(event)
-        if not self._is_busy:
-            self._call(lambda: None)
+        if self.is_started:
+            self._tell(self._strategy.on_order_event, event)
 
     def _timer_due(self, name: str) -> None:
         if self.is_started:
-            self._call(self._strategy.on_timer, name)
+            self._tell(self._strategy.on_timer, name)
 
     def _limit_loss(self) -> None:
         most = self.desk.gate.limits.max_loss
@@ -207,7 +227,13 @@ class StrategyHost(Context):
         """See `Context.view`; raises `LookupError` for a view that was not declared."""
         if name not in self.views:
             raise LookupError(f"expected a declared view out of {', '.join(sorted(self.views))}, was {name}")
+        if name not in self._mirror:
+            raise LookupError(f"expected a snapshot of the view {name} by now, was none")
         return self._mirror.contents(name)
+
+    def add_view(self, name: str, sql: str, lane: Lane = "express") -> None:
+        """See `Context.add_view`."""
+        self.on_view_wanted(name, sql, lane)
 
     def set_timer(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
         """See `Context.set_timer`."""

@@ -65,6 +65,11 @@ class ViewMirror:
             time_ns=header.time_ns,
         )
 
+    def snapshot(self, view: str) -> ViewChange:
+        """All rows of a view as a change, for who begins to follow it now."""
+        contents = self._views[view]
+        return ViewChange(view, True, 0, contents.epoch, tuple(contents.rows()), ())
+
     def forget(self, view: str) -> None:
         """A view that is not followed any more."""
         self._views.pop(view, None)

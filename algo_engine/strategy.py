@@ -17,6 +17,7 @@ from algo_engine.contents import ViewChange, ViewContents
 from algo_engine.order import Order, OrderEvent
 from algo_engine.portfolio import ProfitAndLoss
 from algo_engine.quotes import Quote
+from algo_engine.view_link import Lane
 from deltabook.wire.options import PLAIN, OrderOptions
 
 __all__ = ["Context", "NoParameters", "Strategy"]
@@ -110,7 +111,16 @@ class Context(abc.ABC):
 
     @abc.abstractmethod
     def view(self, name: str) -> ViewContents:
-        """Current rows of a declared view; not to be changed."""
+        """Current rows of a view that is declared or was added; not to be changed."""
+
+    @abc.abstractmethod
+    def add_view(self, name: str, sql: str, lane: Lane = "express") -> None:
+        """Have a view kept from now on, and follow it.
+
+        It begins with a snapshot in `Strategy.on_view_change`; a refusal comes as `Strategy.on_view_error`. A view that
+        another strategy has added under this name is shared if it has the same SQL. When the last strategy that wants
+        it stops, the view is dropped.
+        """
 
     @abc.abstractmethod
     def set_timer(self, name: str, delay_ms: int, *, repeat: bool = False) -> None:
@@ -150,6 +160,9 @@ class Strategy(Generic[P]):
 
     def on_view_change(self, change: ViewChange) -> None:
         """Rows of a declared view (or of ``best_quote``) came and went; `Context.view` shows the result."""
+
+    def on_view_error(self, view: str, reason: str) -> None:
+        """A view that `Context.add_view` asked for is refused, or is no longer kept."""
 
     def on_order_event(self, event: OrderEvent) -> None:
         """Something happened to an own order."""

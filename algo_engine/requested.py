@@ -1,0 +1,89 @@
+"""Views that strategies ask for while they run, or bring along: who wants which, and which SQL it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from algo_engine.contents import ViewChange
+from algo_engine.host import StrategyHost
+from algo_engine.mirror import ViewMirror
+from algo_engine.view_link import Lane, ViewLink
+
+__all__ = ["RequestedViews", "same_sql"]
+
+
+def same_sql(one: str, other: str) -> bool:
+    """Whether two texts are the same query but for blanks.
+
+    >>> same_sql("SELECT 1 AS a\\n FROM t;", "SELECT 1 AS a FROM t")
+    True
+    """
+    return one.split() == other.split() or " ".join(one.split()).rstrip("; ") == " ".join(other.split()).rstrip("; ")
+
+
+class _Requested:
+    """One view."""
+
+    def __init__(self, sql: str, lane: Lane) -> None:
+        self.sql, self.lane = sql, lane
+        self.hosts: list[StrategyHost] = []
+
+
+class RequestedViews:
+    """Asks the link for each view once, and tells every strategy that wants it of the outcome."""
+
+    def __init__(self, link: ViewLink, mirror: ViewMirror, *, is_kept: bool) -> None:
+        """``is_kept``: views stay when the strategies that asked for them stop."""
+        self._link, self._mirror, self._is_kept = link, mirror, is_kept
+        self._views: dict[str, _Requested] = {}
+
+    def add(self, host: StrategyHost, view: str, sql: str, lane: Lane, given: Callable[[str], bool]) -> None:
+        """A strategy wants a view; ``given`` says whether a name is that of a view that is there without being asked
+        for. The outcome comes as `StrategyHost.change` or `StrategyHost.view_refused`, now or later."""
+        if given(view):
+            host.view_refused(view, f"expected a name of its own, was {view}, which is there without being asked for")
+            return
+        known = self._views.get(view)
+        if known is None:
+            known = self._views[view] = _Requested(sql, lane)
+            known.hosts.append(host)
+            self._link.add(view, sql, lane, lambda reason: self._answered(view, reason))
+            return
+        if not same_sql(known.sql, sql) or known.lane != lane:
+            host.view_refused(view, f"expected the SQL that {view} has in the lane {known.lane}, was another")
+            return
+        if host not in known.hosts:
+            known.hosts.append(host)
+        if view in self._mirror:
+            host.follow(view)
+            host.change(self._mirror.snapshot(view))
+
+    def changed(self, change: ViewChange) -> None:
+        """A frame has come: who asked for the view follows it from now on."""
+        known = self._views.get(change.view)
+        if known is not None:
+            for host in known.hosts:
+                host.follow(change.view)
+
+    def ended(self, view: str, reason: str) -> None:
+        """A view is no longer kept."""
+        known = self._views.pop(view, None)
+        if known is not None:
+            self._mirror.forget(view)
+            for host in known.hosts:
+                host.view_refused(view, reason)
+
+    def release(self, host: StrategyHost) -> None:
+        """A strategy has stopped: what nobody wants any more is dropped."""
+        for view, known in list(self._views.items()):
+            if host in known.hosts:
+                known.hosts.remove(host)
+                if not known.hosts:
+                    del self._views[view]
+                    self._mirror.forget(view)
+                    if not self._is_kept:
+                        self._link.drop(view)
+
+    def _answered(self, view: str, reason: str) -> None:
+        if reason:
+            self.ended(view, reason)
