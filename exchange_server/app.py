@@ -17,7 +17,7 @@ from twisted.internet.threads import deferToThreadPool
 from deltabook.wire import admin as wire
 from deltabook.wire.access import Access, read_token
 from deltabook.wire.errors import AccessError
-from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
 from exchange_server.admin import (
     Changes,
     Durations,
@@ -39,7 +39,7 @@ from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.outputs import Now
 from exchange_server.nasdaq.itch import ItchEncoder
 from exchange_server.outputs import encoders_of, protocols_of
-from exchange_server.process import allow_files, choose_reactor, settle
+from exchange_server.process import choose_reactor, settle
 from exchange_server.replay import Loader, Player, open_recording
 from exchange_server.upkeep import Upkeep
 from exchange_server.wakefulness import Wakefulness

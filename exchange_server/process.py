@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import resource
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -12,7 +11,7 @@ from twisted.internet.error import ReactorAlreadyInstalledError
 
 from exchange_server.errors import ExchangeConfigurationError
 
-__all__ = ["ReactorName", "allow_files", "choose_reactor", "settle"]
+__all__ = ["ReactorName", "choose_reactor", "settle"]
 
 ReactorName = Literal["default", "epoll", "poll", "select", "asyncio"]
 
@@ -39,16 +38,6 @@ def choose_reactor(name: ReactorName) -> Any:
     from twisted.internet import reactor
 
     return reactor
-
-
-def allow_files(count: int) -> int:
-    """Raise this process's limit of open files to `count`, as far as the system lets it; returns what it is then."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return count if soft == resource.RLIM_INFINITY else soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return wanted
 
 
 def settle() -> None:

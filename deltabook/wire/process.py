@@ -1,8 +1,9 @@
-"""The process end of `status.py`: ready, figures and the end; signals, and a supervisor that has gone."""
+"""The process end of `status.py`: ready, figures and the end; signals, open files, and a supervisor that has gone."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Callable, Mapping
 from typing import IO, Any
@@ -14,7 +15,7 @@ from zope.interface import implementer
 
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-__all__ = ["InputEnd", "Reporter", "stop_on_signals"]
+__all__ = ["InputEnd", "Reporter", "allow_files", "stop_on_signals"]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 
@@ -109,3 +110,13 @@ def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, received)
+
+
+def allow_files(count: int) -> int:
+    """Raise this process's limit of open files to `count`, as far as the system lets it; returns what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return count if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

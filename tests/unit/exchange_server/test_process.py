@@ -10,7 +10,7 @@ import pytest
 
 def run(code: str) -> str:
     """What a Python process prints that runs some lines."""
-    begin = "from exchange_server.process import allow_files, choose_reactor, settle\n"
+    begin = "from exchange_server.process import choose_reactor, settle\n"
     done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.strip()
 
@@ -37,11 +37,3 @@ def test_what_is_there_at_the_start_is_out_of_the_collectors_sight() -> None:
 def test_nothing_chooses_a_reactor_by_being_imported() -> None:
     code = "import exchange_server.app, sys\nprint('twisted.internet.reactor' in sys.modules)"
     assert run(code) == "False"
-
-
-def test_as_many_files_may_be_open_as_there_may_be_connections() -> None:
-    code = (
-        "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))\n"
-        "print(allow_files(300), allow_files(200), allow_files(10_000), resource.getrlimit(resource.RLIMIT_NOFILE))"
-    )
-    assert run(code) == "300 300 512 (512, 512)"
