@@ -19,6 +19,7 @@ from runtime.service.http.changes import ChangeRoutes
 from runtime.service.http.cursors import CursorRoutes
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.openapi import described
+from runtime.service.http.readers import ReaderControl, ReaderRoutes
 from runtime.service.http.reports import ReportRoutes
 from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
 from runtime.service.http.site import ResultsSite
@@ -42,6 +43,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """Changes the views; without it they stay as they are."""
     metrics: RuntimeMetrics | None = None
     """What a monitor is told."""
+    readers: ReaderControl | None = None
+    """What else is read; without it nothing can be."""
 
 
 def results_site(
@@ -72,6 +75,7 @@ def results_site(
             *ViewRoutes(parts.hub, parts.control, limits).routes(),
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
+            *([] if parts.readers is None else ReaderRoutes(parts.readers).routes()),
             Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
         ]
     )

@@ -1,0 +1,65 @@
+"""Readers over HTTP: what else the runtime reads, added and dropped while it runs."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, TimeoutSeconds
+from deltabook.wire.readers import ChangedReader, NewReader, Readers
+from runtime.service.http.routes import JSON, Answer, Call, Parameter, Reply, Route, json_reply
+
+__all__ = ["ReaderControl", "ReaderRoutes"]
+
+
+class ReaderControl(Protocol):
+    """Adds, drops and lists readers; what it cannot do it raises as an error of the service.
+
+    It is called on the reactor's thread and must not block it. A change goes on when nobody waits for it any more.
+    """
+
+    def list(self) -> Readers:
+        """All of them."""
+
+    async def add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
+        """Add one; HTTP's status and what became of it."""
+
+    async def drop(
+        self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
+    ) -> tuple[int, ChangedReader]:
+        """Drop one, and its rows with it or not."""
+
+
+class ReaderRoutes:
+    """``/v1/readers``."""
+
+    def __init__(self, readers: ReaderControl) -> None:
+        self._readers = readers
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        refused = Answer(409, "the change does not fit what there is: why")
+        wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until its rows are gone", TIMEOUT_SECONDS)
+        rows = Parameter(
+            "rows", Literal["leave", "stay"], "whether the reader's rows leave its relations with it", "leave"
+        )
+        return [
+            Route("GET", "/v1/readers", "list_readers", "What the runtime reads, its own feed first.",
+                  (Answer(200, "all readers", Readers, (JSON,)),), lambda _: json_reply(self._readers.list())),
+            Route("POST", "/v1/readers", "add_reader", "Read one more file or server.",
+                  (Answer(201, "it is read", ChangedReader, (JSON,)), refused), self._add, body=NewReader),
+            Route("DELETE", "/v1/readers/{reader}", "drop_reader", "Read it no more.",
+                  (Answer(200, "it is gone", ChangedReader, (JSON,)),
+                   Answer(202, "the time is over; it will go", ChangedReader, (JSON,)),
+                   Answer(404, "there is no such reader, or no such path"), refused),
+                  self._drop, parameters=(wait, rows), values=(Parameter("reader", str, "name of a reader"),)),
+        ]  # fmt: skip
+
+    async def _add(self, call: Call) -> Reply:
+        status, changed = await self._readers.add(call.body)
+        headers = {"location": f"/v1/readers/{changed.reader.name}"} if status == 201 else None
+        return json_reply(changed, status, headers)
+
+    async def _drop(self, call: Call) -> Reply:
+        query = call.query
+        status, changed = await self._readers.drop(call.path["reader"], query["timeout_s"], query["rows"])
+        return json_reply(changed, status)
