@@ -2,52 +2,112 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+import click
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
-from deltabook.wire.catalogue import Changed
+from deltabook.wire.access import read_token
+from deltabook.wire.errors import AccessError
 
-__all__ = ["get", "given", "open_results", "send"]
+__all__ = ["LazyResults", "ResultsPort", "results_options"]
 
 _TIMEOUT_SECONDS: Final = 30.0
+_NO_TOKEN: Final = 401
+_OPTIONS: Final = (
+    click.option(
+        "--ca-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="PEM file of who signed the service's certificate; speaks TLS.",
+    ),
+    click.option(
+        "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File with the token that it asks for."
+    ),
+    click.option("--results", metavar="HOST:PORT", help="A running runtime's results service."),
+)
 
 
-def given(results: str | None) -> str:
-    """The address, which must be there; raises `ConfigurationError`."""
-    if results is None:
-        raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
-    return results
+class ResultsPort:
+    """Asks the results service of one runtime."""
 
+    def __init__(self, where: str | None, token_file: Path | None = None, ca_file: Path | None = None) -> None:
+        """``where`` is HOST:PORT. With ``ca_file``, a PEM file of who signed its certificate, it is spoken to by TLS.
 
-def open_results(
-    results: str, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
-) -> Any:
-    """An answer of the runtime at HOST:PORT, to be read and closed; raises `ConfigurationError` with its refusal."""
-    address(results, "--results")
-    try:
+        Raises `ConfigurationError` for no address and for files that are not what they should be.
+        """
+        if where is None:
+            raise ConfigurationError("expected --results HOST:PORT of a running runtime (it prints its port at start)")
+        address(where, "--results")
+        self.where = where
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        try:
+            self._token = read_token(str(token_file)) if token_file else ""
+            if ca_file:
+                handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(ca_file))))
+        except AccessError as error:
+            raise ConfigurationError(f"{error} (--token-file)") from None
+        except OSError as error:  # of OpenSSL too
+            raise ConfigurationError(f"expected certificates in {ca_file}, was: {error.strerror or error}") from None
+        self._base = f"{'https' if ca_file else 'http'}://{where}"
+        # What the environment says of proxies is not for a port of this machine.
+        self._opener = urllib.request.build_opener(*handlers)
+
+    def open(
+        self, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
+    ) -> http.client.HTTPResponse:
+        """An answer, to be read and closed; raises `ConfigurationError` with its refusal."""
         headers = {"Content-Type": "application/json"} if body else {}
-        request = urllib.request.Request(f"http://{results}{path}", method=method, data=body, headers=headers)
-        return urllib.request.urlopen(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        raise ConfigurationError(error.read().decode("utf-8", "replace").strip() or str(error)) from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise ConfigurationError(f"expected a runtime's results service at {results}, was: {reason}") from None
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            request = urllib.request.Request(f"{self._base}{path}", method=method, data=body, headers=headers)
+            answer: http.client.HTTPResponse = self._opener.open(request, timeout=timeout)
+            return answer
+        except urllib.error.HTTPError as error:
+            said = error.read().decode("utf-8", "replace").strip() or str(error)
+            raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
+        except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise ConfigurationError(f"expected a runtime's results service at {self.where}, was: {reason}") from None
+
+    def get(self, path: str) -> bytes:
+        """The whole answer to a GET."""
+        return self.ask("GET", path)
+
+    def ask(self, method: str, path: str, body: bytes | None = None, timeout: float = 0.0) -> bytes:
+        """The whole answer, for which the service itself may take up to ``timeout`` seconds."""
+        with self.open(path, timeout + _TIMEOUT_SECONDS, method=method, body=body) as response:
+            return response.read()
 
 
-def send(results: str | None, method: str, path: str, timeout: float, body: bytes | None = None) -> Changed:
-    """A change of the catalogue that is waited for."""
-    with open_results(given(results), path, timeout + _TIMEOUT_SECONDS, method=method, body=body) as response:
-        return msgspec.json.decode(response.read(), type=Changed)
+LazyResults = Callable[[], ResultsPort]
+"""The port that a command line names, made when it is asked: what else is wrong with the line is said first."""
 
 
-def get(results: str, path: str) -> bytes:
-    """The whole answer to a GET."""
-    with open_results(results, path) as response:
-        data: bytes = response.read()
-        return data
+def results_options(*, optional: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options that say which runtime is asked.
+
+    It gets ``results``, a `LazyResults`; or None where no address is given and it is ``optional``.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        def with_port(results: str | None, token_file: Path | None, ca_file: Path | None, **others: Any) -> None:
+            port = partial(ResultsPort, results, token_file, ca_file)
+            command(results=None if optional and results is None else port, **others)
+
+        with_port.__doc__ = command.__doc__
+        with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+        decorated: Callable[..., Any] = with_port
+        for option in _OPTIONS:
+            decorated = option(decorated)
+        return decorated
+
+    return decorate

@@ -6,34 +6,41 @@ import http.client
 import json
 import sys
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import click
 import msgspec
+from rich.console import Console
+from rich.live import Live
 
+from algo_engine.mirror import column_scales
 from deltabook.cli._errors import ConfigurationError
-from deltabook.cli._results import get, open_results
+from deltabook.cli._results import ResultsPort
 from deltabook.cli._tables import print_table
-from deltabook.wire.results import FrameDecoder, FrameHeader
+from deltabook.cli._watching import WatchScreen, shown
+from deltabook.wire.results import Frame, FrameDecoder
+from deltabook.wire.service import CURSORS_PATH, VIEWS_PATH, Cursor, NewCursor
 from runtime.compiler.program import Column
 
-__all__ = ["print_rows", "running_views", "show_view", "watch_views"]
+__all__ = ["TABLE_ROWS", "print_rows", "running_views", "show_view", "watch_views"]
 
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
+TABLE_ROWS: Final = 1_000
+"""Rows that a person is shown who does not say how many."""
 _FLOW_BYTES: Final = 64 * 1024
+_PAGE_ROWS: Final = 10_000
+_REDRAWN_PER_S: Final = 4
+_WITHOUT_ROWS: Final = frozenset({"heartbeat", "progress"})
 
 
-class _Result(msgspec.Struct, frozen=True):
-    """A view's rows at a version, as the runtime says them."""
+class _Page(msgspec.Struct, frozen=True):
+    """Some of a cursor's rows."""
 
-    epoch: int
-    """The newest epoch that is inside as a whole."""
     rows: msgspec.Raw
     """As they came: their numbers may be longer than any type here."""
-    step: int = 0
-    """Of a view of the express lane."""
 
 
 def print_rows(
@@ -55,63 +62,127 @@ def _print_table(title: str, columns: Sequence[Column], rows: list[list[Any]]) -
     print_table(title, names, shown, left=[column.name for column in columns if column.type == "string"])
 
 
-def running_views(results: str) -> list[dict[str, Any]]:
-    """The views of the runtime at HOST:PORT."""
-    found: list[dict[str, Any]] = msgspec.json.decode(get(results, "/v1/views"))
+def running_views(results: ResultsPort) -> list[dict[str, Any]]:
+    """The views of a runtime."""
+    found: list[dict[str, Any]] = msgspec.json.decode(results.get(VIEWS_PATH))
     return found
 
 
-def _known(results: str, names: Sequence[str]) -> list[dict[str, Any]]:
+def _known(results: ResultsPort, names: Sequence[str]) -> list[dict[str, Any]]:
     """These views; raises `ConfigurationError` for one that is not there."""
     views = {view["name"]: view for view in running_views(results)}
     for name in names:
         if name.lower() not in views:
             known = ", ".join(sorted(views)) or "none, as there is no view"
-            raise ConfigurationError(f"expected one of the views of the runtime at {results} ({known}), was {name!r}")
+            raise ConfigurationError(
+                f"expected one of the views of the runtime at {results.where} ({known}), was {name!r}"
+            )
     return [views[name.lower()] for name in names]
 
 
-def show_view(results: str, name: str, as_json: bool) -> None:
-    """Print the rows of a view once, at its newest version."""
+def show_view(results: ResultsPort, name: str, as_json: bool, most: int) -> None:
+    """Print the rows of a view once, at its newest version: the first ``most`` of them, 0 for all.
+
+    They are fetched page by page, all of one version, whatever is published meanwhile.
+    """
     (view,) = _known(results, [name])
-    path = f"/v1/views/{urllib.parse.quote(view['name'], safe='')}"
-    result = msgspec.json.decode(get(results, path), type=_Result)
-    if as_json:
-        names = [column["name"] for column in view["columns"]]
-        line = {"query": view["name"], "columns": names, "rows": result.rows, "epoch": result.epoch,
-                "step": result.step, "class": view["class"], "lane": view["lane"]}  # fmt: skip
-        click.echo(_JSON.encode(line).decode())
-        return
-    step = f" step {result.step}" if result.step else ""
+    wanted = msgspec.json.encode(NewCursor(min(most, _PAGE_ROWS) or _PAGE_ROWS))
+    path = f"{VIEWS_PATH}/{urllib.parse.quote(view['name'], safe='')}/cursor"
+    cursor = msgspec.json.decode(results.ask("POST", path, wanted), type=Cursor)
+    where = f"{CURSORS_PATH}/{urllib.parse.quote(cursor.id, safe='')}"
+    try:
+        pages = _pages(results, where, cursor, most or cursor.rows)
+        if as_json:
+            _write_json(view, cursor, pages)
+        else:
+            _write_table(view, cursor, pages)
+    finally:
+        results.ask("DELETE", where)
+
+
+def _pages(results: ResultsPort, where: str, cursor: Cursor, most: int) -> Iterator[bytes]:
+    """The rows as JSON texts of lists, until there are as many as are wanted."""
+    for number in range(min(cursor.pages, -(-most // cursor.page_rows))):
+        page = msgspec.json.decode(results.get(f"{where}?page={number}"), type=_Page)
+        left = most - number * cursor.page_rows
+        if left < cursor.page_rows:
+            rows = msgspec.json.decode(bytes(page.rows), type=list[msgspec.Raw])
+            yield msgspec.json.encode(rows[:left])
+        else:
+            yield bytes(page.rows)
+
+
+def _write_json(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -> None:
+    """One object, written as its rows come: a view may be larger than what one would like to hold."""
+    before = {"query": view["name"], "columns": [column.name for column in cursor.columns]}
+    after = {"epoch": cursor.epoch, "step": cursor.step, "class": view["class"], "lane": view["lane"]}
+    write = sys.stdout.write
+    write(_JSON.encode(before).decode()[:-1] + ',"rows":[')
+    comma = ""
+    for page in pages:
+        inner = page.decode().strip()[1:-1]
+        if inner:
+            write(comma + inner)
+            comma = ","
+    write("]," + _JSON.encode(after).decode()[1:] + "\n")
+    sys.stdout.flush()
+
+
+def _write_table(view: dict[str, Any], cursor: Cursor, pages: Iterator[bytes]) -> None:
+    rows = [row for page in pages for row in json.loads(page, parse_float=Decimal)]
+    step = f" step {cursor.step}" if cursor.step else ""
     columns = msgspec.convert(view["columns"], tuple[Column, ...])
-    rows = json.loads(bytes(result.rows), parse_float=Decimal)
-    _print_table(f"{view['name']} ({view['class']}, epoch {result.epoch}{step})", columns, rows)
+    _print_table(f"{view['name']} ({view['class']}, epoch {cursor.epoch}{step})", columns, rows)
+    if len(rows) < cursor.rows:
+        click.echo(f"the first {len(rows):,} of {cursor.rows:,} rows; --rows 0 prints all")
 
 
-def watch_views(results: str, names: Sequence[str], as_json: bool, versions: int) -> None:
-    """Print the changes of views as they are published; stop after so many ``versions``, 0 for no end."""
+def watch_views(results: ResultsPort, names: Sequence[str], as_json: bool, versions: int) -> None:
+    """Show views as they change; stop after so many ``versions``, 0 for no end.
+
+    On a terminal that is a screen with their rows; elsewhere, and as JSON, each change is printed.
+    """
+    views = _known(results, names)
+    wanted = ",".join(urllib.parse.quote(view["name"], safe="") for view in views)
+    frames = _frames(results, f"/v1/changes?views={wanted}")
+    console = Console()
+    if as_json or not console.is_terminal:
+        _follow(frames, versions, partial(_print_frame, as_json=as_json))
+        return
+    screen = WatchScreen(views)
+    with Live(screen, console=console, refresh_per_second=_REDRAWN_PER_S):
+        _follow(frames, versions, screen.enter)
+
+
+def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None]) -> None:
+    """Take frames until so many versions have been among them."""
     seen = 0
+    for frame in frames:
+        take(frame)
+        seen += frame.header.kind not in _WITHOUT_ROWS
+        if versions and seen >= versions:
+            return
+
+
+def _frames(results: ResultsPort, path: str) -> Iterator[Frame]:
     decoder = FrameDecoder()
-    wanted = ",".join(urllib.parse.quote(view["name"], safe="") for view in _known(results, names))
-    with open_results(results, f"/v1/changes?views={wanted}", timeout=None) as response:
-        while data := _more(response, results):
-            for frame in decoder.feed(data):
-                if frame.header.kind == "heartbeat":
-                    continue
-                _print_frame(frame.header, frame.rows.to_pylist() if frame.rows is not None else [], as_json)
-                seen += 1
-                if versions and seen >= versions:
-                    return
+    with results.open(path, timeout=None) as response:
+        while data := _more(response, results.where):
+            yield from decoder.feed(data)
 
 
-def _more(response: http.client.HTTPResponse, results: str) -> bytes:
+def _more(response: http.client.HTTPResponse, where: str) -> bytes:
     try:
         return response.read1(_FLOW_BYTES)
     except (http.client.HTTPException, OSError) as error:
-        raise ConfigurationError(f"the runtime at {results} has closed the connection or is gone") from error
+        raise ConfigurationError(f"the runtime at {where} has closed the connection or is gone") from error
 
 
-def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool) -> None:
+def _print_frame(frame: Frame, as_json: bool) -> None:
+    header = frame.header
+    if header.kind in _WITHOUT_ROWS:
+        return
+    rows = frame.rows.to_pylist() if frame.rows is not None else []
     if as_json:
         line = {
             "query": header.view,
@@ -125,6 +196,8 @@ def _print_frame(header: FrameHeader, rows: list[dict[str, Any]], as_json: bool)
         return
     step = f" step {header.step}" if header.step else ""
     click.echo(f"{header.view}: {header.kind} ({header.from_epoch}, {header.to_epoch}]{step} {header.reason}".rstrip())
+    scales = {} if frame.rows is None else column_scales(frame.rows.schema)
     for row in rows:
         weight = row.pop("weight")
-        click.echo(f"  {weight:+d}  " + "  ".join(f"{name}={value}" for name, value in row.items()))
+        cells = (f"{name}={shown(value, scales.get(name, 0))}" for name, value in row.items())
+        click.echo(f"  {weight:+d}  " + "  ".join(cells))

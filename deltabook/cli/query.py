@@ -14,8 +14,8 @@ import click
 import msgspec
 
 from deltabook.cli._errors import ConfigurationError
-from deltabook.cli._results import get, given, send
-from deltabook.cli._views import print_rows, running_views, show_view, watch_views
+from deltabook.cli._results import LazyResults, ResultsPort, results_options
+from deltabook.cli._views import TABLE_ROWS, print_rows, running_views, show_view, watch_views
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from queries import QUERIES_DIR
 from runtime.compiler import (
@@ -58,7 +58,6 @@ _lane = click.option(
     type=click.Choice(["spark", "express"]),
     help="What keeps the views; else each says it, or it is Spark if that runs.",
 )
-_results = click.option("--results", metavar="HOST:PORT", help="A running runtime's results service.")
 
 
 @click.group()
@@ -177,7 +176,7 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
 @click.option("--sql", help="The SELECT itself, in place of a file.")
 @click.option("--name", help="What the view is called; else the file's stem, or the name of its CREATE VIEW.")
 @_lane
-@_results
+@results_options()
 @_timeout
 @_json
 def add(
@@ -185,7 +184,7 @@ def add(
     sql: str | None,
     name: str | None,
     lane: Lane | None,
-    results: str | None,
+    results: LazyResults,
     timeout: float,
     as_json: bool,
 ) -> None:
@@ -195,7 +194,7 @@ def add(
         for one in _new_selects(file, sql, name)
     ]
     body = msgspec.json.encode(AddViews(tuple(views), timeout))
-    _print_change("added", send(results, "POST", "/v1/views", timeout, body), timeout, as_json)
+    _print_change("added", results().ask("POST", "/v1/views", body, timeout), timeout, as_json)
 
 
 def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[NamedSelect]:
@@ -227,16 +226,17 @@ def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[N
 
 @command.command("drop")
 @click.argument("name", metavar="VIEW")
-@_results
+@results_options()
 @_timeout
 @_json
-def drop(name: str, results: str | None, timeout: float, as_json: bool) -> None:
+def drop(name: str, results: LazyResults, timeout: float, as_json: bool) -> None:
     """Drop a view of a running runtime, and wait until it is gone."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
-    _print_change("dropped", send(results, "DELETE", path, timeout), timeout, as_json)
+    _print_change("dropped", results().ask("DELETE", path, timeout=timeout), timeout, as_json)
 
 
-def _print_change(done: str, change: Changed, timeout: float, as_json: bool) -> None:
+def _print_change(done: str, answer: bytes, timeout: float, as_json: bool) -> None:
+    change = msgspec.json.decode(answer, type=Changed)
     for view in change.views:
         if as_json:
             line = {"query": view.name, done: change.epoch, "class": view.view_class, "lane": view.lane,
@@ -255,18 +255,18 @@ def _print_change(done: str, change: Changed, timeout: float, as_json: bool) -> 
 @click.argument("names", nargs=-1, required=True, metavar="FILE.sql|VIEW...")
 @_data_dir
 @_mode
-@_results
+@results_options(optional=True)
 @_json
 def explain_(
     names: tuple[str, ...],
     data_dir: Path | None,
     mode: Literal["sql", "dbtoaster"],
-    results: str | None,
+    results: LazyResults | None,
     as_json: bool,
 ) -> None:
     """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept."""
     if results is not None:
-        _explain_running(names, results, as_json)
+        _explain_running(names, results(), as_json)
         return
     files = [Path(name) for name in names]
     if missing := [file for file in files if not file.is_file()]:
@@ -285,10 +285,10 @@ def explain_(
             click.echo(explain(program, view.name))
 
 
-def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
+def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool) -> None:
     described = {view["name"]: view for view in running_views(results)}
     for name in names:
-        text = get(results, f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
+        text = results.get(f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],
@@ -299,15 +299,15 @@ def _explain_running(names: Sequence[str], results: str, as_json: bool) -> None:
 
 
 @command.command("list")
-@_results
+@results_options(optional=True)
 @_json
-def list_(results: str | None, as_json: bool) -> None:
+def list_(results: LazyResults | None, as_json: bool) -> None:
     """List the views of a running runtime, or the queries that ship with Deltabook."""
     if results is None:
         for path in sorted(QUERIES_DIR.glob("*.sql")):
             click.echo(msgspec.json.encode({"query": path.stem, "file": str(path)}).decode() if as_json else str(path))
         return
-    for view in running_views(results):
+    for view in running_views(results()):
         if as_json:
             click.echo(msgspec.json.encode(view).decode())
         else:
@@ -319,18 +319,20 @@ def list_(results: str | None, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("name", metavar="VIEW")
-@_results
+@results_options()
 @_json
-def show(name: str, results: str | None, as_json: bool) -> None:
+@click.option("--rows", type=click.IntRange(0), help="The first so many; 0 for all.  [default: 1000, with --json all]")
+def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> None:
     """Print the rows of a view of a running runtime once, as they are at its newest version."""
-    show_view(given(results), name, as_json)
+    most = rows if rows is not None else 0 if as_json else TABLE_ROWS
+    show_view(results(), name, as_json, most)
 
 
-@command.command()
+@command.command("watch")
 @click.argument("names", nargs=-1, required=True, metavar="VIEW...")
-@_results
+@results_options()
 @_json
 @click.option("--versions", type=click.IntRange(0), default=0, help="Stop after so many versions; 0 for no end.")
-def watch(names: tuple[str, ...], results: str | None, as_json: bool, versions: int) -> None:
-    """Print the changes of views of a running runtime as they are published."""
-    watch_views(given(results), names, as_json, versions)
+def watch(names: tuple[str, ...], results: LazyResults, as_json: bool, versions: int) -> None:
+    """Show views of a running runtime as they change: on a terminal their rows, elsewhere each change."""
+    watch_views(results(), names, as_json, versions)

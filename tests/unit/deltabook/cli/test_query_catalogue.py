@@ -23,6 +23,8 @@ class Service:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
         self.status, self.answer = 200, json.dumps({"epoch": 7, "version": 9, "views": [VIEW]})
+        self.answers: dict[str, str] = {}
+        """To what is asked with a method other than GET, by path; else the answer is ``answer``."""
         self.pages: dict[str, str | bytes] = {
             "/v1/views": json.dumps([VIEW]),
             "/v1/views/v/explain": "view v: linear\n",
@@ -33,7 +35,8 @@ class Service:
             def _reply(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 service.asked.append((self.command, self.path, json.loads(body) if body else None))
-                answer = service.pages.get(self.path, "") if self.command == "GET" else service.answer
+                changed = service.answers.get(self.path, service.answer)
+                answer = service.pages.get(self.path, "") if self.command == "GET" else changed
                 self.send_response(service.status)
                 self.end_headers()
                 self.wfile.write(answer.encode() if isinstance(answer, str) else answer)
