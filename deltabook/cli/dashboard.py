@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from deltabook.cli._addresses import address
+from deltabook.cli._errors import ConfigurationError
 
 __all__ = ["command"]
 
 
 @click.command()
-@click.option("--results", required=True, metavar="HOST:PORT", help="The runtime's results service.")
+@click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
 @click.option("--results-token", default="", metavar="FILE", help="The token that it asks for.")
 @click.option("--results-ca", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then.")
 @click.option("--algo", default="", metavar="HOST:PORT", help="The status port of strategies.")
@@ -18,6 +19,13 @@ __all__ = ["command"]
 @click.option("--algo-ca", default="", metavar="FILE", help="PEM file of its authority.")
 @click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
 @click.option("--exchange-token", default="", metavar="FILE", help="The token that it asks for.")
+@click.option(
+    "--peers",
+    default="",
+    metavar="FILE",
+    help='JSON file {"results": "HOST:PORT", "algo": …, "exchange": …} in place of --results, --algo and --exchange; '
+    "need not be there yet, and is read again and again.",
+)
 @click.option(
     "--scale",
     "scales",
@@ -41,6 +49,7 @@ def command(
     algo_ca: str,
     exchange: str,
     exchange_token: str,
+    peers: str,
     scales: tuple[str, ...],
     http_port: int,
     interface: str,
@@ -61,11 +70,17 @@ def command(
     for given, option in ((results, "--results"), (algo, "--algo"), (exchange, "--exchange")):
         if given:
             address(given, option)
+    if bool(results) == bool(peers):
+        raise ConfigurationError(f"expected either --results or --peers, was {'both' if peers else 'none'}")
+
+    def peer(where: str, name: str, token: str, ca: str = "") -> Peer:
+        return Peer(where, token, ca, "" if where else peers, name)
+
     run(
         DashboardConfig(
-            results=Peer(results, results_token, results_ca),
-            algo=Peer(algo, algo_token, algo_ca) if algo else None,
-            exchange=Peer(exchange, exchange_token) if exchange else None,
+            results=peer(results, "results", results_token, results_ca),
+            algo=peer(algo, "algo", algo_token, algo_ca) if algo or peers else None,
+            exchange=peer(exchange, "exchange", exchange_token) if exchange or peers else None,
             scales=parse_scales(scales),
             interface=interface,
             http_port=http_port,

@@ -15,8 +15,8 @@ Whatever is shown comes from a peer; figures are formatted here, exactly, and a 
 """
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig
-from deltabook.dashboard.asking import Peer
 from deltabook.dashboard.errors import DashboardError
+from deltabook.dashboard.peers import Peer
 from deltabook.dashboard.process import DashboardProcess, run
 from deltabook.dashboard.scales import parse_scales
 from deltabook.dashboard.site import dashboard_site

@@ -9,7 +9,7 @@ import msgspec
 from twisted.internet.task import LoopingCall
 
 from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.asking import Asker, HttpAsker, Peer
+from deltabook.dashboard.asking import Asker, HttpAsker
 from deltabook.dashboard.exchange import Exchange
 from deltabook.dashboard.frames import Frames, Scope
 from deltabook.dashboard.history import MOST_SYMBOLS, History, Point
@@ -19,6 +19,7 @@ from deltabook.dashboard.looks import Looks
 from deltabook.dashboard.market import Market
 from deltabook.dashboard.pages import Pages
 from deltabook.dashboard.panels import SymbolPanels
+from deltabook.dashboard.peers import Peer
 from deltabook.dashboard.records import Links
 from deltabook.dashboard.results import Results
 from deltabook.dashboard.scales import Scales
@@ -63,9 +64,7 @@ class Dashboard:
         self._config, self._now_ns = config, now_ns
         self.access: Access = config.security.access()
         self.scales, self._market, self._history = Scales(config.scales), Market(), History()
-        results, algo, exchange = (
-            Link(peer.address if peer else "", self._now_ms) for peer in (config.results, config.algo, config.exchange)
-        )
+        results, algo, exchange = (Link(peer, self._now_ms) for peer in (config.results, config.algo, config.exchange))
         asker = ask(config.results, reactor)
         self.results = Results(asker, results, self._market, reactor, self._lists_changed)
         self.looks = Looks(asker, reactor, self._rows_of)
@@ -143,6 +142,9 @@ class Dashboard:
         for symbol in self._market.symbols[:MOST_SYMBOLS]:
             point = self._panels.point(symbol, now_s) if is_live else Point(round(now_s, 2), None, None, None, None)
             self._history.add(symbol, self._frames.number + 1, point)
+        if self.algos is not None:
+            for symbol, marks in self._panels.marks(self.algos.take_placed()).items():
+                self._history.mark(symbol, self._frames.number + 1, marks)
         self._lists_changed()
 
     def _prepare(self, scopes: set[Scope]) -> None:
@@ -161,6 +163,9 @@ class Dashboard:
             if kind == "view":
                 self.looks.want(name)
                 self._frames.put(scope, "about", self._lists.view(name))
+            elif kind == "strategy":
+                self._frames.put(scope, "orders", self._lists.orders(name))
+                self._frames.put(scope, "fills", self._lists.fills(name))
             elif name in changed or are_lists_old or scope not in self._shown:
                 changed.discard(name)
                 self._put_symbol(scope, name)
@@ -177,12 +182,9 @@ class Dashboard:
         put(_ALL, "views", lists.views())
         put(_ALL, "missing", self.results.missing)
         put(_ALL, "strategies", lists.strategies())
-        put(_ALL, "orders", lists.orders())
-        put(_ALL, "fills", lists.fills())
 
     def _put_symbol(self, scope: Scope, symbol: str) -> None:
         panels, put = self._panels, self._frames.put
         put(scope, "book", panels.book(symbol))
         put(scope, "tape", panels.tape(symbol))
         put(scope, "prices", panels.prices(symbol))
-        put(scope, "marks", panels.marks(symbol))

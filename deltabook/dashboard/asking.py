@@ -7,7 +7,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.internet.protocol import connectionDone
@@ -18,10 +17,11 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IBodyProducer
 from zope.interface import implementer
 
-from deltabook.dashboard.errors import DashboardError
+from deltabook.dashboard.errors import DashboardError, UnreachableError
+from deltabook.dashboard.peers import Peer
 from deltabook.wire.access import read_token
 
-__all__ = ["Asker", "HttpAsker", "Peer", "Refused"]
+__all__ = ["Asker", "HttpAsker", "Refused"]
 
 _TIMEOUT_S: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -35,17 +35,6 @@ class Refused(DashboardError):
         super().__init__(words)
         self.status = status
         """Of HTTP."""
-
-
-class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where something is asked."""
-
-    address: str
-    """HOST:PORT."""
-    token_file: str = ""
-    """File with the token that it asks for; empty for none."""
-    ca_file: str = ""
-    """PEM file of the authority that signed its certificate; empty: it is asked without TLS."""
 
 
 class Asker(Protocol):
@@ -64,8 +53,7 @@ class HttpAsker:
     def __init__(self, peer: Peer, reactor: Any) -> None:
         """Raises `AccessError` and `DashboardError` for files that cannot be read."""
         self._reactor = reactor
-        scheme = "https" if peer.ca_file else "http"
-        self._address = f"{scheme}://{peer.address}"
+        self._peer = peer
         token = read_token(peer.token_file) if peer.token_file else ""
         self._headers = {"Authorization": [f"Bearer {token}"]} if token else {}
         pool = HTTPConnectionPool(reactor)
@@ -87,8 +75,12 @@ class HttpAsker:
     def _request(self, method: str, path: str, body: bytes | None) -> Deferred[Any]:
         producer = _Bytes(body) if body is not None else None
         headers = {**self._headers, **({"Content-Type": ["application/json"]} if body is not None else {})}
+        where = self._peer.where()
+        if not where:
+            raise UnreachableError(f"expected {self._peer.name} in {self._peer.listed_in}, was not there yet")
+        url = f"{'https' if self._peer.ca_file else 'http'}://{where}{path}"
         found: Deferred[Any] = self._agent.request(
-            method.encode("ascii"), f"{self._address}{path}".encode("ascii"), Headers(headers), producer
+            method.encode("ascii"), url.encode("ascii"), Headers(headers), producer
         )
         return found
 

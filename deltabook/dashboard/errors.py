@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["DashboardError"]
+__all__ = ["DashboardError", "UnreachableError"]
 
 
 class DashboardError(ValueError):
     """An option, or an answer of a peer, that cannot be used; the message says what was expected and what was there."""
+
+
+class UnreachableError(DashboardError):
+    """It is not known yet where a peer is."""

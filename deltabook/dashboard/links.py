@@ -7,6 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from deltabook.dashboard.errors import DashboardError
+from deltabook.dashboard.peers import Peer
+
 __all__ = ["Link", "LinkLine", "LinkState"]
 
 LinkState = Literal["off", "connecting", "live", "stale", "lost"]
@@ -20,7 +23,7 @@ class LinkLine(msgspec.Struct, frozen=True):
     words: str
     """Why it is not live; empty where it is."""
     address: str
-    """HOST:PORT; empty for none."""
+    """HOST:PORT; empty for none, and while it is not known."""
     since_ms: int
     """Since when it is in this state, milliseconds since the UTC epoch."""
 
@@ -28,9 +31,10 @@ class LinkLine(msgspec.Struct, frozen=True):
 class Link:
     """The state of one peer."""
 
-    def __init__(self, address: str, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
-        self._line = LinkLine("connecting" if address else "off", "", address, now_ms())
+    def __init__(self, peer: Peer | None, now_ms: Callable[[], int]) -> None:
+        """None: there is none, and never will be."""
+        self._peer, self._now_ms = peer, now_ms
+        self._line = LinkLine("connecting" if peer else "off", "", peer.address if peer else "", now_ms())
 
     @property
     def line(self) -> LinkLine:
@@ -58,4 +62,8 @@ class Link:
     def _become(self, state: LinkState, words: str) -> None:
         line = self._line
         since_ms = line.since_ms if line.state == state else self._now_ms()
-        self._line = LinkLine(state, words, line.address, since_ms)
+        try:
+            address = self._peer.where() if self._peer else ""
+        except DashboardError as error:
+            address, words = line.address, words or str(error)
+        self._line = LinkLine(state, words, address, since_ms)

@@ -1,7 +1,7 @@
 """The demo: the whole loop as child processes, watched, shown and stopped by one supervisor.
 
 ```
-plan.py ── stages ──▶ supervisor.py ── starts, stops ──▶ child.py (exchange, runtime, algo)
+plan.py ── stages ──▶ supervisor.py ── starts, stops ──▶ child.py (dashboard, exchange, runtime, algo)
 captures.py ─ file ──▶    │   ▲                              │
 runs.py ──── folder ─▶    │   └──────── status events ───────┘
                           ▼

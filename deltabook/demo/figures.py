@@ -30,6 +30,8 @@ class Figures:
         self._made_at = clock()
         self._at_finish: dict[str, str] = {}
         self.messages_per_s = 0.0
+        self.page = ""
+        """Where a browser can look on."""
 
     def take(self, role: str, figures: Mapping[str, Figure], statuses: int) -> None:
         """Take in the figures of a role; `statuses` is how many status events they come from."""

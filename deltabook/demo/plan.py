@@ -12,16 +12,26 @@ from typing import Final, Literal
 from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["EXPRESS", "FEEDS", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
+__all__ = ["EXPRESS", "FEEDS", "PEERS_FILE", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
 
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
 Ports = Mapping[str, int]
 """``ROLE.purpose`` → port."""
 
-VIEWS: Final = ("book_depth", "best_quote", "vwap_book", "imbalance", "broker_volume", "trades_1s")
-EXPRESS: Final = ("best_quote",)
-"""Those of the views that the express lane keeps: every strategy looks at the touch before it quotes."""
+VIEWS: Final = (
+    "book_depth",
+    "best_quote",
+    "tape",
+    "vwap_trades",
+    "vwap_book",
+    "imbalance",
+    "broker_volume",
+    "trades_1s",
+)
+EXPRESS: Final = ("book_depth", "best_quote", "tape", "vwap_trades")
+"""Those of the views that the express lane keeps: the touch, at which every strategy looks before it quotes, and what
+a person wants to see move."""
 STRATEGIES: Final = ("sobi", "market_maker")
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
@@ -30,6 +40,8 @@ SCALES: Final[dict[Flow, Instrument]] = {
 """What a tick and a lot are worth in a flow; all symbols of the default agents have the same."""
 FEEDS: Final[dict[Flow, Feed]] = {"agents": "itch", "capture": "text"}
 """What the runtime reads a flow from, if nobody says so: ITCH where it can list the symbols."""
+PEERS_FILE: Final = "peers.json"
+"""Of the run folder: what the dashboard calls a process → its HOST:PORT, of those that are up."""
 _QUERIES: Final = Path(__file__).parents[2] / "queries"
 _COMMON: Final = ("--exit-with-stdin", "--status-interval", "1")
 _CAPTURE: Final = (
@@ -49,11 +61,15 @@ class Stage:
     """One process of the demo."""
 
     role: str
-    """exchange, runtime or algo: names its log and its status events."""
+    """dashboard, exchange, runtime or algo: names its log and its status events."""
     command: Callable[[Ports], Sequence[str]]
     """Its command line, given the ports of the processes that are up."""
     stop_order: int
     """Those with a lower number are stopped first."""
+    peer: tuple[str, str] | None = None
+    """What the dashboard calls it, and the port at which it asks it."""
+    page: str = ""
+    """The port of a page to look at."""
 
 
 def _deltabook(*arguments: str) -> list[str]:
@@ -61,7 +77,9 @@ def _deltabook(*arguments: str) -> list[str]:
 
 
 def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Feed | None = None) -> list[Stage]:
-    """Exchange, runtime and strategies, each with a folder of its own under `folder`.
+    """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
+
+    The dashboard is there first; it learns from `PEERS_FILE` where the others are when they are.
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
@@ -77,7 +95,7 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     def exchange(ports: Ports) -> list[str]:
         del ports
         start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
-        ports_wanted = ["--port", "0", *(["--itch-port", "0"] if feed == "itch" else [])]
+        ports_wanted = ["--port", "0", "--admin-port", "0", *(["--itch-port", "0"] if feed == "itch" else [])]
         return _deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
 
     def runtime(ports: Ports) -> list[str]:
@@ -95,8 +113,17 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
 
     def algo(ports: Ports) -> list[str]:
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
-        ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
+        ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo"), "--http-port", "0"]
         return _deltabook("algo", "run", *STRATEGIES, *ends, *_COMMON)
 
+    def dashboard(ports: Ports) -> list[str]:
+        del ports
+        return _deltabook("dashboard", "--peers", str(folder / PEERS_FILE), "--http-port", "0", *_COMMON)
+
     # Strategies first, so that they can take their orders back; the runtime last, so that it sees the feed's end.
-    return [Stage("exchange", exchange, 2), Stage("runtime", runtime, 3), Stage("algo", algo, 1)]
+    return [
+        Stage("dashboard", dashboard, 0, page="http"),
+        Stage("exchange", exchange, 2, ("exchange", "admin")),
+        Stage("runtime", runtime, 3, ("results", "http")),
+        Stage("algo", algo, 1, ("algo", "http")),
+    ]

@@ -93,7 +93,7 @@ class LiveScreen(Screen):
 
     def draw(self, figures: Figures) -> None:
         seconds = f"{figures.elapsed_s:.0f} s" if figures.is_started else f"waiting, {figures.waited_s:.0f} s"
-        self._body = summary_table(figures, f"Deltabook: {seconds}")
+        self._body = summary_table(figures, f"Deltabook: {seconds}  {figures.page}".rstrip())
         self._show()
 
     def close(self) -> None:

@@ -23,10 +23,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+import msgspec
+
 from deltabook.demo.child import Child
 from deltabook.demo.errors import ChildError, DemoError, InterruptedDemoError
 from deltabook.demo.figures import Figures
-from deltabook.demo.plan import Stage
+from deltabook.demo.plan import PEERS_FILE, Stage
 from deltabook.demo.screen import Screen
 from deltabook.wire.status import Ready
 from deltabook.wire.symbols import Instrument
@@ -105,12 +107,27 @@ class Supervisor:
 
     def _start_all(self) -> None:
         ports: dict[str, int] = {}
+        peers: dict[str, str] = {}
         for stage in self._stages:
             self._screen.say(f"starting {stage.role}")
             ready = self._start(stage, ports)
             ports |= {f"{stage.role}.{name}": port for name, port in ready.ports.items()}
             opened = "".join(f", {name} port {port}" for name, port in sorted(ready.ports.items()))
             self._screen.say(f"{stage.role} is up (pid {ready.pid}{opened})")
+            if stage.page:
+                self.figures.page = f"http://127.0.0.1:{ready.ports[stage.page]}/"
+                self._screen.say(f"look at {self.figures.page} in a browser")
+            if stage.peer is not None:
+                name, port = stage.peer
+                peers[name] = f"127.0.0.1:{ready.ports[port]}"
+                self._write_peers(peers)
+
+    def _write_peers(self, peers: Mapping[str, str]) -> None:
+        """All at once: whoever reads the file sees the old one or the new one."""
+        path = self._folder / PEERS_FILE
+        draft = path.with_suffix(".draft")
+        draft.write_bytes(msgspec.json.encode(peers))
+        draft.replace(path)
 
     def _start(self, stage: Stage, ports: Mapping[str, int]) -> Ready:
         child = Child(stage.role, stage.command(ports), self._folder / f"{stage.role}.log", self._environ)

@@ -13,6 +13,7 @@ from pathlib import Path
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
 FIGURES: dict[str, dict[str, int | float | str | None]] = {
+    "dashboard": {"pages": 1},
     "exchange": {"sequence": 1200},
     "runtime": {"messages": 1000, "epoch": 10, "view_updates": 60, "views": 6, "lag_ms": 12.5, "rows_per_s": 900},
     "algo": {"orders_sent": 7, "orders_filled": 3, "position_lots": -2, "pnl": 1.25, "sobi.fills": 2},
@@ -59,7 +60,7 @@ def main(role: str, mode: str, path: str = "") -> None:
         os.open(path, os.O_WRONLY)
     if mode != "mute":
         out.write(b"a library's own chatter\n")
-        write_event(out, Ready(role, os.getpid(), {"text": 4711} if role == "exchange" else {}))
+        write_event(out, Ready(role, os.getpid(), {"text": 4711} if role == "exchange" else {"http": 4712}))
         act(role, mode, path)
     select.select([reader, sys.stdin], [], [])
     write_event(out, Status(role, {"stopping": 1}))

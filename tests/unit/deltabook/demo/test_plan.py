@@ -16,8 +16,9 @@ PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing c
 
 def test_the_strategies_stop_first_and_the_runtime_last() -> None:
     stages = make_stages(Path("/run"), "agents")
-    assert [stage.role for stage in stages] == ["exchange", "runtime", "algo"]
+    assert [stage.role for stage in stages] == ["dashboard", "exchange", "runtime", "algo"]
     assert [stage.role for stage in sorted(stages, key=lambda stage: stage.stop_order)] == [
+        "dashboard",
         "algo",
         "exchange",
         "runtime",
@@ -29,13 +30,23 @@ def test_every_process_ends_with_its_supervisor() -> None:
 
 
 def test_ports_are_passed_on() -> None:
-    _, runtime, algo = make_stages(Path("/run"), "agents", feed="text")
+    _, _, runtime, algo = make_stages(Path("/run"), "agents", feed="text")
     assert f"127.0.0.1:{PORTS['exchange.text']}" in runtime.command(PORTS)
     assert f"127.0.0.1:{PORTS['runtime.http']}" in algo.command(PORTS)
 
 
+def test_the_dashboard_learns_where_the_others_are() -> None:
+    dashboard, *others = make_stages(Path("/run"), "agents")
+    command = list(dashboard.command({}))
+    assert command[command.index("--peers") + 1] == "/run/peers.json"
+    assert dashboard.page == "http"
+    assert [stage.peer for stage in others] == [("exchange", "admin"), ("results", "http"), ("algo", "http")]
+    assert "--admin-port" in others[0].command(PORTS)
+    assert "--http-port" in others[2].command(PORTS)
+
+
 def test_a_capture_is_replayed_as_orders() -> None:
-    exchange, _, _ = make_stages(Path("/run"), "capture", Path("/cache/orders.csv.gz"))
+    _, exchange, _, _ = make_stages(Path("/run"), "capture", Path("/cache/orders.csv.gz"))
     command = list(exchange.command({}))
     assert command[command.index("--replay") + 1] == "/cache/orders.csv.gz"
     assert command[command.index("--replay-mode") + 1] == "as-orders"
@@ -43,7 +54,7 @@ def test_a_capture_is_replayed_as_orders() -> None:
 
 
 def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
-    exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
+    _, exchange, runtime, algo = (list(stage.command(PORTS)) for stage in make_stages(Path("/run"), "agents"))
     assert exchange[exchange.index("--itch-port") + 1] == "0"
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.itch']}"
     assert runtime[runtime.index("--feed-protocol") + 1] == "itch"
@@ -54,7 +65,7 @@ def test_the_runtime_reads_the_agents_as_itch_while_orders_stay_text() -> None:
 @pytest.mark.parametrize(("flow", "feed"), [("agents", "text"), ("capture", None)])
 def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: Flow, feed: Feed | None) -> None:
     stages = make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"), feed)
-    exchange, runtime = (list(stage.command(PORTS)) for stage in stages[:2])
+    exchange, runtime = (list(stage.command(PORTS)) for stage in stages[1:3])
     assert "--itch-port" not in exchange
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
     assert "--feed-protocol" not in runtime
@@ -66,7 +77,7 @@ def test_a_capture_is_too_fine_for_itch() -> None:
 
 
 def test_the_views_are_files_of_this_project() -> None:
-    command = list(make_stages(Path("/run"), "agents")[1].command(PORTS))
+    command = list(make_stages(Path("/run"), "agents")[2].command(PORTS))
     spark, express = (command[command.index(lane) + 1].split(",") for lane in ("--views", "--express"))
     paths = [Path(path) for path in (*spark, *express)]
     assert sorted(path.stem for path in paths) == sorted(VIEWS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -97,6 +98,28 @@ def test_later_stages_are_given_the_ports_of_earlier_ones(tmp_path: Path) -> Non
 
     supervisor(tmp_path, [first, Stage("runtime", command, 3), third]).run()
     assert seen == [{"exchange.text": 4711}]
+
+
+def test_a_page_is_named_first_thing_and_where_the_others_are_as_they_get_ready(tmp_path: Path) -> None:
+    """`peers.json` is there as soon as one of them is, and never half of it."""
+    seen: list[dict[str, str]] = []
+    path = tmp_path / "peers.json"
+
+    def look(line: str) -> None:
+        if line.startswith("starting "):
+            seen.append(json.loads(path.read_text()) if path.exists() else {})
+
+    screen = Recorder(look)
+    peers = [("exchange", "text"), ("results", "http"), ("algo", "http")]
+    with_peers = [Stage(s.role, s.command, s.stop_order, peer) for s, peer in zip(stages(), peers, strict=True)]
+    page = fake("dashboard", 0)
+    run = supervisor(tmp_path, [Stage(page.role, page.command, 0, page="http"), *with_peers], screen)
+    run.run()
+    text, http = "127.0.0.1:4711", "127.0.0.1:4712"
+    assert seen == [{}, {}, {"exchange": text}, {"exchange": text, "results": http}]
+    assert json.loads(path.read_text()) == {"exchange": text, "results": http, "algo": http}
+    assert screen.lines[2] == f"look at http://{http}/ in a browser"
+    assert run.figures.page == f"http://{http}/"
 
 
 def test_children_are_stopped_in_their_order(tmp_path: Path) -> None:

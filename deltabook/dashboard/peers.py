@@ -1,0 +1,48 @@
+"""Peers: where the processes are that the dashboard follows, given or to be read in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from deltabook.dashboard.errors import DashboardError
+
+__all__ = ["Peer"]
+
+_MOST_BYTES = 64 * 1024
+
+
+class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where something is asked."""
+
+    address: str = ""
+    """HOST:PORT."""
+    token_file: str = ""
+    """File with the token that it asks for; empty for none."""
+    ca_file: str = ""
+    """PEM file of the authority that signed its certificate; empty: it is asked without TLS."""
+    listed_in: str = ""
+    """In place of an address: a JSON file of name → HOST:PORT. It is read whenever the peer is asked: it need not be
+    there before the peer is, and one that comes back at another port is found again."""
+    name: str = ""
+    """The peer's in that file."""
+
+    def where(self) -> str:
+        """HOST:PORT as it is now; empty while the file does not say.
+
+        Raises `DashboardError` for another file.
+        """
+        if not self.listed_in:
+            return self.address
+        try:
+            with Path(self.listed_in).open("rb") as file:
+                data = file.read(_MOST_BYTES)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise DashboardError(f"expected addresses in {self.listed_in}, was {error.strerror}") from None
+        try:
+            return msgspec.json.decode(data, type=dict[str, str]).get(self.name, "")
+        except msgspec.DecodeError as error:
+            raise DashboardError(f"expected name: HOST:PORT as JSON in {self.listed_in}, was {error}") from None
