@@ -62,26 +62,26 @@ class TuplewiseProgram:
 
     def step(self, deltas: Sequence[tuple[str, Row, int]]) -> list[Change]:
         """The same for several rows (relation, row, weight) that come and go together: what they do is said once."""
-        kernel = self._kernel
         out: list[Change] = []
         if self._has_kernel:
             self._step_kernel(deltas, out)
-        elif any(relation not in kernel.apply for relation, _, _ in deltas):
-            self._function_of(next(relation for relation, _, _ in deltas if relation not in kernel.apply))
-        if len(out) > 1:
-            out = _consolidated(out)
-        if self._flows:
-            rows: dict[str, list[tuple[Row, int]]] = {}
-            for relation, row, weight in deltas:
-                if weight:
-                    rows.setdefault(relation, []).append((row, weight))
-            if len(rows) == 1:
-                (relation,) = rows
-                flows = self._flows_of[relation]
+            if len(out) > 1:
+                out = _consolidated(out)
+        if not self._flows:
+            return out
+        rows: dict[str, list[tuple[Row, int]]] = {}
+        for relation, row, weight in deltas:
+            if not weight:
+                self._function_of(relation)
+            elif relation in rows:
+                rows[relation].append((row, weight))
             else:
-                flows = list(self._flows.items())
-            for name, flow in flows:
-                out += [(name, row, number) for row, number in flow.step(rows)]
+                self._function_of(relation)
+                rows[relation] = [(row, weight)]
+        flows = self._flows_of[next(iter(rows))] if len(rows) == 1 else list(self._flows.items())
+        for name, flow in flows if rows else ():
+            for row, number in flow.step(rows):
+                out.append((name, row, number))
         return out
 
     def _step_kernel(self, deltas: Sequence[tuple[str, Row, int]], out: list[Change]) -> None:

@@ -10,7 +10,6 @@ from runtime.compiler.program import (
     Flow,
     GroupNode,
     JoinNode,
-    Node,
     Program,
     Relation,
     ScanNode,
@@ -22,9 +21,12 @@ from runtime.compiler.program import (
 )
 from runtime.views.tuplewise.errors import UnsupportedError
 from runtime.views.tuplewise.expressions import converted, expression
+from runtime.views.tuplewise.flow.best import Best, BestOperator
+from runtime.views.tuplewise.flow.fusing import AnyNode, fused, inputs_of
 from runtime.views.tuplewise.flow.groups import Group
 from runtime.views.tuplewise.flow.joins import Join, Semi
 from runtime.views.tuplewise.flow.operator import Changes, Field, Operator, Row
+from runtime.views.tuplewise.flow.outer import Outer, OuterOperator
 from runtime.views.tuplewise.flow.sets import Distinct, SetOperation, Union
 from runtime.views.tuplewise.flow.top import Top
 from runtime.views.tuplewise.source import Source, Value
@@ -66,40 +68,45 @@ class FlowKernel:
 
     def __init__(self, view: View, body: Flow, program: Program) -> None:
         """Raises `UnsupportedError`."""
-        self._nodes = body.nodes
-        self._inputs = [_inputs_of(node) for node in body.nodes]
-        self._operators: list[Operator] = []
+        self._inputs: list[tuple[int, ...]] = []
+        self._operators: list[Operator | None] = []
         self._relation_of: dict[int, str] = {}
         relations = {relation.name: relation for relation in program.relations}
-        for place, (node, inputs) in enumerate(zip(body.nodes, self._inputs, strict=True)):
-            given = [self._operators[number].fields for number in inputs]
+        for place, node in enumerate(fused(body.nodes, program)):
+            inputs = () if node is None else inputs_of(node)
+            self._inputs.append(inputs)
+            given = [operator.fields for number in inputs if (operator := self._operators[number]) is not None]
+            operator = None
             if isinstance(node, ScanNode):
                 self._relation_of[place] = program.maps[node.map].relation
-                self._operators.append(_scan(node, program, relations))
-            else:
-                self._operators.append(_operator(node, given, zero=program.mode == "dbtoaster"))
-        if len(self._operators[-1].fields) != len(view.columns):
-            width = len(self._operators[-1].fields)
-            raise UnsupportedError(f"expected {len(view.columns)} columns of view {view.name}, was {width}")
+                operator = _scan(node, program, relations)
+            elif isinstance(node, Best):
+                self._relation_of[place] = node.relation
+                operator = BestOperator(node, _fields_of(relations[node.relation]))
+            elif node is not None:
+                operator = _operator(node, given, zero=program.mode == "dbtoaster")
+            self._operators.append(operator)
+        last = self._operators[-1]
+        if last is None or len(last.fields) != len(view.columns):
+            raise UnsupportedError(f"expected {len(view.columns)} columns of view {view.name}")
         self.relations = frozenset(self._relation_of.values())
         """Those that it reads."""
         self.rows: dict[Row, int] = {}
         """The view's rows, each with its number."""
-        self._steps: dict[frozenset[str], Callable[[Mapping[str, Changes]], Changes | None]] = {}
+        self._steps: dict[tuple[str, ...], Callable[[Mapping[str, Changes]], Changes | None]] = {}
         self._begin()
 
     def step(self, deltas: Mapping[str, Changes]) -> Changes:
         """The view's change, each row once, from the changes of relations (those that it does not read are ignored)."""
-        names = self.relations.intersection(deltas)
-        function = self._steps.get(names)
+        function = self._steps.get(tuple(deltas))
         if function is None:
-            function = self._steps[names] = self._compiled(names)
+            function = self._steps[tuple(deltas)] = self._compiled(self.relations.intersection(deltas))
         out = function(deltas)
         return self._entered(out) if out else []
 
     def entries(self) -> int:
         """How many entries are held."""
-        return sum(operator.entries() for operator in self._operators)
+        return sum(operator.entries() for operator in self._operators if operator is not None)
 
     def _entered(self, out: Changes) -> Changes:
         """Consolidated, and added to the view's rows."""
@@ -121,6 +128,9 @@ class FlowKernel:
         """What stands over nothing: every operator sees the rows of nothing of those before it."""
         changes: list[Changes | None] = []
         for operator, inputs in zip(self._operators, self._inputs, strict=True):
+            if operator is None:
+                changes.append(None)
+                continue
             found = operator.start()
             if any(changes[number] for number in inputs):
                 found = [*found, *operator.step(*(changes[number] for number in inputs))]
@@ -134,6 +144,9 @@ class FlowKernel:
         values: list[str] = []
         with source.block(f"def {step}(deltas):"):
             for place, (operator, inputs) in enumerate(zip(self._operators, self._inputs, strict=True)):
+                if operator is None:
+                    values.append("None")
+                    continue
                 if place in self._relation_of:
                     relation = self._relation_of[place]
                     if relation in names:
@@ -150,36 +163,35 @@ class FlowKernel:
                 called = f"{source.hold('f', operator.step)}({', '.join(given)})"
                 values.append(source.assign("n", f"{called} if {' or '.join(some)} else None").text)
             source.put(f"return {values[-1]}")
-        function: Callable[[Mapping[str, Changes]], Changes | None] = source.compile()[step]
-        return function
+        made: Callable[[Mapping[str, Changes]], Changes | None] = source.compile()[step]
+        return made
 
     def _check(self) -> None:
         """Assert every invariant."""
         for operator in self._operators:
-            operator._check()
+            if operator is not None:
+                operator._check()
         assert all(number > 0 for number in self.rows.values())
 
 
-def _inputs_of(node: Node) -> tuple[int, ...]:
-    if isinstance(node, ScanNode):
-        return ()
-    if isinstance(node, (JoinNode, SemiNode, SetNode)):
-        return (node.left, node.right)
-    return node.inputs if isinstance(node, UnionNode) else (node.input,)
+def _fields_of(relation: Relation) -> list[Field]:
+    return [Field(column.name, column.type, column.nullable) for column in relation.columns]
 
 
 def _scan(node: ScanNode, program: Program, relations: Mapping[str, Relation]) -> Operator:
     map_ = program.maps[node.map]
-    given = [Field(c.name, c.type, c.nullable) for c in relations[map_.relation].columns]
+    given = _fields_of(relations[map_.relation])
     return _Loop(given, map_.where, [(key.expr, Field(key.name, key.type, False)) for key in map_.keys])
 
 
-def _operator(node: Node, inputs: Sequence[Sequence[Field]], *, zero: bool) -> Operator:
+def _operator(node: AnyNode, inputs: Sequence[Sequence[Field]], *, zero: bool) -> Operator:
     if isinstance(node, SelectNode):
         fields = [Field(column.name, column.type, False) for column in node.columns]
         return _Loop(inputs[0], node.where, list(zip(node.outputs, fields, strict=True)))
     if isinstance(node, JoinNode):
         return Join(node, inputs[0], inputs[1])
+    if isinstance(node, Outer):
+        return OuterOperator(node, inputs[0], inputs[1])
     if isinstance(node, SemiNode):
         return Semi(node, inputs[0], inputs[1])
     if isinstance(node, GroupNode):
@@ -190,5 +202,5 @@ def _operator(node: Node, inputs: Sequence[Sequence[Field]], *, zero: bool) -> O
         return Union(inputs)
     if isinstance(node, SetNode):
         return SetOperation(node, inputs[0], inputs[1])
-    assert not isinstance(node, ScanNode)
+    assert not isinstance(node, (ScanNode, Best))
     return Top(node, inputs[0])

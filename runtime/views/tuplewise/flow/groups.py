@@ -70,11 +70,12 @@ class Group(Operator):
         """Without keys, the row of nothing."""
         if self._keys:
             return []
-        self._groups[()] = group = [None, 0, *(0 for c in self._columns.values() for _ in range(c.count, c.end))]
+        group: list[Any] = [None, 0, *(0 for c in self._columns.values() for _ in range(c.count, c.end))]
         for column in self._columns.values():
             if column.values:
                 group[column.values] = Integers() if column.field.type in ("int64", "int128") else Sorted()
-        return self.step([((None,) * self._width, 0)])  # type: ignore[no-any-return]
+        self._groups[()] = group
+        return self.step([((None,) * self._width, 0)])
 
     def _put_step(self, width: int) -> str:
         source = self._source

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.compiler.program import JoinNode, SemiNode
 from runtime.views.tuplewise.flow.operator import Changes, Field, Operator, Row, getter_of, place_of
 
-__all__ = ["Join", "Semi"]
+__all__ = ["Join", "Semi", "add_row"]
 
 _Held = dict[Any, dict[Row, int]]
 
@@ -28,7 +28,8 @@ class _Side:
         return key is None if self.is_single else None in key
 
 
-def _add(held: _Held, key: Any, row: Row, weight: int) -> None:
+def add_row(held: _Held, key: Any, row: Row, weight: int) -> None:
+    """Add to the weight of a row among those of its key."""
     rows = held.get(key)
     if rows is None:
         held[key] = {row: weight}
@@ -65,7 +66,7 @@ class Join(Operator):
                     continue
                 for other, number in others.get(key, _NONE).items():
                     out.append((row + other, weight * number))
-                _add(side.rows, key, row, weight)
+                add_row(side.rows, key, row, weight)
         if right:
             side, others = self._right, self._left.rows
             for row, weight in right:
@@ -74,7 +75,7 @@ class Join(Operator):
                     continue
                 for other, number in others.get(key, _NONE).items():
                     out.append((other + row, weight * number))
-                _add(side.rows, key, row, weight)
+                add_row(side.rows, key, row, weight)
         return out
 
     def entries(self) -> int:
@@ -111,7 +112,7 @@ class Semi(Operator):
                     continue
                 if (counts.get(key, 0) > 0) is not anti:
                     out.append(change)
-                _add(side.rows, key, row, weight)
+                add_row(side.rows, key, row, weight)
         return out
 
     def _flip(self, right: Changes, out: Changes) -> None:

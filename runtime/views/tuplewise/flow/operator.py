@@ -48,7 +48,7 @@ class Operator(ABC):
         """Its rows over nothing."""
         return []
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - most have nothing that could be wrong
         """Assert every invariant."""
 
 

@@ -15,14 +15,13 @@ from runtime.compiler.program import (
     Auxiliary,
     Branch,
     Factor,
-    Flow,
     Joined,
     Linear,
     Lookup,
     Nested,
     Occurrence,
     Range,
-    ScanNode,
+    Reevaluated,
     Selected,
     Statement,
     Term,
@@ -308,14 +307,14 @@ def test_a_linear_view_with_null_keys_and_rows_that_meet_between_branches(seed: 
 
 
 def test_views_that_it_has_no_code_for_are_named_and_the_others_run() -> None:
-    flow = view(Flow((ScanNode(0),)), Column("broker", "int64"), name="f")
+    again = view(Reevaluated((), "SELECT 1"), Column("broker", "int64"), name="f")
     floats = Map(0, "bids", None, (Key("price", "float64", Col("price")),), ())
     chosen = Selected((Factor("b", 0, "price", (), (), True),), (), (), (), (Col("weight"),))
-    program = Program((BIDS,), (floats,), (flow, view(chosen, Column("c", "int64"), name="s"),
+    program = Program((BIDS,), (floats,), (again, view(chosen, Column("c", "int64"), name="s"),
                                           view(Linear((Branch(0, (Col("price"),), bag=True),)),
                                                Column("price", "float64"))))  # fmt: skip
     kernel = TuplewiseProgram(program)
-    assert kernel.unsupported == {"f": "a flow body", "s": "conditions on float64"}
+    assert kernel.unsupported == {"f": "a reevaluated body", "s": "conditions on float64"}
     assert kernel.apply("bids", (1, 2, -0.0), 3) == [("v", (0.0,), 3)]
     nan = float("nan")
     kernel.apply("bids", (1, 2, nan))
