@@ -32,7 +32,7 @@ class _Call:
         """See `algo_engine.clocks.ScheduledCall`."""
         self.function = None
 
-    def reset(self, secondsFromNow: float) -> None:  # noqa: N803 - the name that Twisted gives it
+    def reset(self, secondsFromNow: float) -> None:
         """See `algo_engine.clocks.ScheduledCall`."""
         function = self.function
         if function is not None:
@@ -79,7 +79,7 @@ class SimulatedClock:
         """Since the beginning."""
         return (self.now_ns - self._begin_ns) / _SECOND_NS
 
-    def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> _Call:  # noqa: A002, N802
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> _Call:  # noqa: A002
         """See `algo_engine.clocks.Clock`."""
         if delay <= 0:
             call = _Call(self, self.now_ns, callable, args)
@@ -116,11 +116,9 @@ class SimulatedClock:
             function, call.function = call.function, None
             if function is None:
                 continue
-            if due_ns > self.now_ns:
-                self.now_ns = due_ns
+            self.now_ns = max(self.now_ns, due_ns)
             function(*call.arguments)
             if self.soon:
                 self.run_turn()
         self.next_ns = calls[0][0] if calls else _NEVER_NS
-        if until_ns > self.now_ns:
-            self.now_ns = until_ns
+        self.now_ns = max(self.now_ns, until_ns)

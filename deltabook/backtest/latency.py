@@ -5,7 +5,7 @@
 ``fixed:feed=100us,order=50us,answer=50us``  always the same
 ``normal:feed=100us~20us,…``               normal with this mean and deviation, never below 0
 ``lognormal:feed=100us~1.5,…``             lognormal with this median, and this factor for one deviation
-``file:PATH``                              JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: one of those, at random
+``file:PATH``                              JSON ``{"feed": [ns, …], "order": […], "answer": […]}``: any of those
 =========================================  ==========================================================================
 
 A part that is left out takes no time. Units are ns, us, ms, s. Each way is a connection: a message never overtakes the

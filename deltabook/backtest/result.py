@@ -115,7 +115,7 @@ class Result(msgspec.Struct, frozen=True):
 
     def to_json(self) -> bytes:
         """All but how long it took."""
-        return msgspec.json.format(msgspec.json.encode(_plain(self)), indent=1) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(_plain(self), enc_hook=str), indent=1) + b"\n"
 
     def write(self, directory: Path, *, html: bool = True) -> list[Path]:
         """``result.json``, ``trades.csv``, ``trades.parquet``, ``orders.csv`` and ``report.html``; gives the files."""

@@ -14,6 +14,7 @@ the answers come before the change of the views.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from deltabook.backtest.clock import SimulatedClock
 from deltabook.backtest.deltas import Delta, DeltaEncoder
@@ -71,8 +72,7 @@ class Simulation:
         """Play records, with everything that comes of them; so many at most, 0 for all."""
         clock, market, deltas = self.clock, self.market, self._encoder.deltas
         apply, soon, touched = market.apply, clock.soon, market.touched
-        count = 0
-        for r in records:
+        for r in islice(records, number) if number else records:
             if self.is_stopped:
                 return
             time_ns = r.time_ns
@@ -92,9 +92,6 @@ class Simulation:
                 self._tell()
             if soon:
                 clock.run_turn()
-            count += 1
-            if count == number:
-                return
 
     def finish(self, is_done: Callable[[], bool], longest_ns: int) -> None:
         """Let time pass until all is done, for so long at most."""

@@ -126,7 +126,10 @@ class _BatchViews:
             rows.setdefault(relation, []).append((*row, weight))
         tables = {
             name: pa.Table.from_arrays(
-                [pa.array(column, field.type) for column, field in zip(zip(*found, strict=True), _SCHEMAS[name])],
+                [
+                    pa.array(column, field.type)
+                    for column, field in zip(zip(*found, strict=True), _SCHEMAS[name], strict=True)
+                ],
                 schema=_SCHEMAS[name],
             )
             for name, found in rows.items()

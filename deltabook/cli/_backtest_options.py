@@ -23,8 +23,8 @@ _OPTIONS: Final = (
     ),
     click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
     click.option("--symbol", default="REPLAY", help="Of files without one of their own; ITCH: stocks A,B."),
-    click.option("--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Whose midnight times count from."),
-    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Set a parameter; repeatable."),
+    click.option("--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Whose midnight times count."),
+    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Of a strategy; repeatable."),
     click.option(
         "--latency",
         default="zero",
@@ -32,7 +32,7 @@ _OPTIONS: Final = (
         help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, file:F.",
     ),
     click.option("--seed", default=1, help="Of latencies that are drawn."),
-    click.option("--fees", default="", show_default=False, metavar="FEES", help="As of `deltabook algo run`: text or FILE.toml."),
+    click.option("--fees", default="", show_default=False, metavar="FEES", help="As of `deltabook algo run`."),
     click.option(
         "--views",
         "folders",

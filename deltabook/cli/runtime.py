@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import click
 from twisted.internet import reactor as _reactor
@@ -16,18 +16,26 @@ from twisted.python.failure import Failure
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
-from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+from deltabook.cli._serving import security_options
+from deltabook.wire.access import PortSecurity
+from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.config import LiveConfig
+from runtime.service.cursors import CursorLimits
 from runtime.service.feeds import FeedProtocol
+from runtime.service.http import SiteLimits
+from runtime.service.hub import HubConfig
 from runtime.service.live import LiveRuntime
 from runtime.service.pace import quicken
 from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
 from runtime.spark.config import SparkConfig
 
 __all__ = ["command"]
+
+_FILES_BESIDE: Final = 1024
+"""Open files beside connections: logs, segments, state, and what is read."""
 
 
 def _selects(files: str, option: str, lane: Lane | None = None) -> list[NamedSelect]:
@@ -96,7 +104,17 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
     "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
 )
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the results service, 0 for any.")
-@click.option("--interface", default="127.0.0.1", help="Where results are served.")
+@click.option("--interface", default="127.0.0.1", help="Where results are served; off loopback with token and TLS.")
+@security_options
+@click.option("--requests-per-s", type=click.FloatRange(1), default=1000.0, help="Requests of one client address.")
+@click.option("--most-subscribers", type=click.IntRange(1), default=1000, help="Subscribers of changes at a time.")
+@click.option(
+    "--tuple-queues", type=click.Choice(["shared", "own"]), default="shared", help="Changes that slow subscribers lack."
+)
+@click.option("--queue-kilobytes", type=click.IntRange(1), default=4096, help="Of changes that wait, of one view.")
+@click.option("--most-cursors", type=click.IntRange(1), default=200, help="Results that are paged through at a time.")
+@click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Of all of them together.")
+@click.option("--cursor-seconds", type=click.FloatRange(1), default=60.0, help="A cursor unused for so long is closed.")
 @click.option("--master", default="local[2]", help="Any Spark master.")
 @click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
 @click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
@@ -138,6 +156,14 @@ def command(
     runs_spark: bool | None,
     http_port: int,
     interface: str,
+    security: PortSecurity,
+    requests_per_s: float,
+    most_subscribers: int,
+    tuple_queues: Literal["shared", "own"],
+    queue_kilobytes: int,
+    most_cursors: int,
+    cursor_megabytes: int,
+    cursor_seconds: float,
     master: str,
     shards: int,
     epoch_ms: int,
@@ -158,12 +184,23 @@ def command(
     """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results."""
     # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
     most_workers = workers or (1 if express and not views else 2)
+    limits = SiteLimits(
+        connections=2 * most_subscribers,
+        connections_per_client=2 * most_subscribers - most_subscribers // 2,
+        requests_per_s=requests_per_s,
+        burst=int(2 * requests_per_s),
+    )
+    allow_files(limits.connections + _FILES_BESIDE)
     config = LiveConfig(
         directory=directory,
         feed=address(feed, "--feed"),
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,
+        security=security,
+        limits=limits,
+        cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
+        hub=HubConfig(most_subscribers, tuple_queues, queue_kilobytes),
         epoch_ms=epoch_ms,
         mode=mode,
         ingest=IngestConfig(workers=most_workers, epoch_messages=epoch_messages),
