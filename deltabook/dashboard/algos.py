@@ -27,7 +27,7 @@ _RECENT_S: Final = 600.0
 
 _strategies: Final = msgspec.json.Decoder(Strategies)
 _fills: Final = msgspec.json.Decoder(Fills)
-_orders: Final = msgspec.json.Decoder(Orders)
+_orders: Final = msgspec.json.Decoder(Orders, strict=False)
 
 
 class Algos:
@@ -42,8 +42,7 @@ class Algos:
         self.orders = Orders(())
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Oldest first."""
-        self.placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
-        """Those that have a place in time on this machine's clock, in seconds since the UTC epoch."""
+        self._placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
         self._asker, self._now_s, self._on_round = asker, now_s, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
@@ -62,7 +61,7 @@ class Algos:
             # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
             self._run, self._after = found.run, 0
             self.fills.clear()
-            self.placed.clear()
+            self._placed.clear()
             self._round_number = 0
         while found.last_fill > self._after:
             fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
@@ -79,14 +78,21 @@ class Algos:
         self.link.live()
         self._on_round()
 
+    def take_placed(self) -> list[tuple[FillLine, float]]:
+        """Fills since the last call that have a place in time on this machine's clock, which follows them in seconds
+        since the UTC epoch; oldest first."""
+        found = list(self._placed)
+        self._placed.clear()
+        return found
+
     def _place(self, fill: FillLine, *, is_new: bool) -> None:
         """Find a fill's place in time. A market that replays a recorded day has a clock of its own: there a fill that
         has just come is one of now, and one from before has no place."""
         now_s, time_s = self._now_s(), fill.time_ns / 1e9
         if abs(now_s - time_s) <= (_NEAR_S if is_new else _RECENT_S):
-            self.placed.append((fill, time_s))
+            self._placed.append((fill, time_s))
         elif is_new:
-            self.placed.append((fill, now_s))
+            self._placed.append((fill, now_s))
 
     def _failed(self, reason: str) -> None:
         self.link.lost(reason)

@@ -1,7 +1,8 @@
 """Frames of pages: made of sections that are encoded once, whoever they are for, and left out where nothing changed.
 
-A section belongs to a *scope*: everybody's, a symbol's or a view's. It remembers the number of the frame with which it
-last changed, so that a page that says what it has is sent what it has not, and pages in step share the same bytes.
+A section belongs to a *scope*: everybody's, or that of a symbol, of a view or of a strategy. It remembers the number of
+the frame with which it last changed, so that a page that says what it has is sent what it has not, and pages in step
+share the same bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _Name = Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 Scope = tuple[str, str]
-"""("all", ""), ("symbol", NAME) or ("view", NAME)."""
+"""("all", ""), ("symbol", NAME), ("view", NAME) or ("strategy", NAME)."""
 _ALL: Final[Scope] = ("all", "")
 
 
@@ -37,6 +38,10 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """That is open; empty: none."""
     view_have: _Number = 0
     """Number of its newest frame of this view."""
+    strategy: _Name = ""
+    """That is open; empty: none."""
+    strategy_have: _Number = 0
+    """Number of its newest frame of this strategy."""
     token: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     """Of a dashboard that asks for one; in the first message."""
 
@@ -92,18 +97,20 @@ class Frames:
         have, symbol_have = self._known(ask.have), self._known(ask.symbol_have)
         parts = [b'"number":%d,"now_ms":%d' % (self.number, self._now_ms), *self._news(_ALL, have)]
         if ask.symbol:
-            points = self._history.after(ask.symbol, symbol_have)
-            news = self._news(("symbol", ask.symbol), symbol_have)
-            head = b'"name":%b,"after":%d' % (self._encoder.encode(ask.symbol), symbol_have)
-            if points != b"[]" or not symbol_have:
-                news.append(b'"points":' + points)
-            parts.append(b'"symbol":{%b}' % b",".join([head, *news]))
+            history = (b'"after":%d' % symbol_have, *self._history.after(ask.symbol, symbol_have))
+            parts.append(self._part("symbol", ask.symbol, symbol_have, history))
         if ask.view:
-            news = self._news(("view", ask.view), self._known(ask.view_have))
-            parts.append(b'"view":{%b}' % b",".join([b'"name":' + self._encoder.encode(ask.view), *news]))
+            parts.append(self._part("view", ask.view, self._known(ask.view_have)))
+        if ask.strategy:
+            parts.append(self._part("strategy", ask.strategy, self._known(ask.strategy_have)))
         self._made[ask] = made = b"{%b}" % b",".join(parts)
         self.encoded += 1
         return made
+
+    def _part(self, kind: str, name: str, have: int, more: Iterable[bytes] = ()) -> bytes:
+        """The news of a scope under its name."""
+        inside = [b'"name":' + self._encoder.encode(name), *more, *self._news((kind, name), have)]
+        return b'"%b":{%b}' % (kind.encode("ascii"), b",".join(inside))
 
     def _known(self, have: int) -> int:
         """A page that has frames which there never were belongs to an earlier process: it is told everything."""

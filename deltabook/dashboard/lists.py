@@ -102,15 +102,17 @@ class Lists:
             strategies=tuple(self._strategy(line) for line in said.strategies),
         )
 
-    def orders(self) -> tuple[records.OrderRow, ...]:
-        """The newest own orders."""
+    def orders(self, strategy: str) -> tuple[records.OrderRow, ...]:
+        """The newest orders of a strategy."""
         orders = self._algos.orders.orders if self._algos else ()
-        return tuple(self._order(order) for order in islice(reversed(orders), MOST_ORDERS))
+        own = (order for order in reversed(orders) if order.strategy == strategy)
+        return tuple(self._order(order) for order in islice(own, MOST_ORDERS))
 
-    def fills(self) -> tuple[records.FillRow, ...]:
-        """The newest own trades."""
+    def fills(self, strategy: str) -> tuple[records.FillRow, ...]:
+        """The newest trades of a strategy."""
         fills = self._algos.fills if self._algos else ()
-        return tuple(self._fill(fill) for fill in islice(reversed(fills), MOST_FILLS))
+        own = (fill for fill in reversed(fills) if fill.strategy == strategy)
+        return tuple(self._fill(fill) for fill in islice(own, MOST_FILLS))
 
     def _last(self, symbol: str) -> str | None:
         last = self._market.last(symbol)
@@ -158,7 +160,6 @@ class Lists:
     def _order(self, order: OrderLine) -> records.OrderRow:
         scales, symbol = self._scales, order.symbol
         return records.OrderRow(
-            order.strategy,
             order.client_id,
             symbol,
             order.side,
@@ -174,7 +175,6 @@ class Lists:
         return records.FillRow(
             fill.number,
             clock_text(fill.time_ns),
-            fill.strategy,
             symbol,
             fill.side,
             scales.quantity(symbol, fill.volume_lots) or "",

@@ -141,6 +141,7 @@ class Pages:
             return
         scopes: set[Scope] = {("symbol", ask.symbol) for _, ask in waiting if ask.symbol}
         scopes |= {("view", ask.view) for _, ask in waiting if ask.view}
+        scopes |= {("strategy", ask.strategy) for _, ask in waiting if ask.strategy}
         self._frames.begin(self._now_ms())
         self._prepare(scopes)
         for page, ask in waiting:

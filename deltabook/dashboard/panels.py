@@ -10,17 +10,16 @@ from typing import Final
 from algo_engine.order import TERMINAL
 from deltabook.dashboard import records
 from deltabook.dashboard.algos import Algos
-from deltabook.dashboard.history import Point
+from deltabook.dashboard.history import Mark, Point
 from deltabook.dashboard.market import Level, Market
 from deltabook.dashboard.scales import Scales
-from deltabook.wire.strategies import OrderLine
+from deltabook.wire.strategies import FillLine, OrderLine
 
 __all__ = ["DEPTH", "SymbolPanels", "clock_text", "is_open"]
 
 DEPTH: Final = 10
 """Levels of a side."""
 MOST_TRADES: Final = 30
-MOST_MARKS: Final = 200
 _DAY_NS: Final = 86_400 * 10**9
 
 
@@ -103,23 +102,20 @@ class SymbolPanels:
         """The prices of this moment for the chart."""
         return Point(round(now_s, 2), *self.prices(symbol).now)
 
-    def marks(self, symbol: str) -> tuple[records.Mark, ...]:
-        """Own fills that can be placed on the chart."""
-        if self._algos is None:
-            return ()
-        scales = self._scales
-        found = [
-            records.Mark(
-                round(time_s, 2),
-                scales.number(symbol, fill.price_ticks),
-                fill.side,
-                f"{fill.strategy} {scales.quantity(symbol, fill.volume_lots)} at "
-                f"{scales.price(symbol, fill.price_ticks)}",
-            )
-            for fill, time_s in self._algos.placed
-            if fill.symbol == symbol
-        ]
-        return tuple(found[-MOST_MARKS:])
+    def marks(self, placed: Iterable[tuple[FillLine, float]]) -> dict[str, list[Mark]]:
+        """Symbol → own fills on its chart; those of a strategy at one price are one mark, where the last one is."""
+        found: dict[tuple[str, str, int, str], tuple[int, int, float]] = {}
+        for fill, time_s in placed:
+            key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side)
+            count, lots, _ = found.get(key, (0, 0, 0.0))
+            found[key] = (count + 1, lots + fill.volume_lots, time_s)
+        marks: defaultdict[str, list[Mark]] = defaultdict(list)
+        for (symbol, strategy, ticks, side), (count, lots, time_s) in found.items():
+            price = self._scales.price(symbol, ticks) or ""
+            times = f" in {count} fills" if count > 1 else ""
+            words = f"{strategy}, {self._scales.quantity(symbol, lots)} at {price}{times}"
+            marks[symbol].append(Mark(round(time_s, 2), float(price), side, words))
+        return dict(marks)
 
     def _levels(self, symbol: str, side: str) -> list[Level]:
         market = self._market

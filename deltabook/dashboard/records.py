@@ -17,7 +17,6 @@ __all__ = [
     "FillRow",
     "LevelRow",
     "Links",
-    "Mark",
     "OrderRow",
     "PositionRow",
     "PricesSection",
@@ -128,9 +127,8 @@ class StrategiesSection(msgspec.Struct, frozen=True):
 
 
 class OrderRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of everybody: one own order, newest first."""
+    """Of a strategy: one order, newest first."""
 
-    strategy: str
     client_id: int
     symbol: str
     side: str
@@ -143,12 +141,11 @@ class OrderRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FillRow(msgspec.Struct, frozen=True, array_like=True):
-    """Of everybody: one own trade, newest first."""
+    """Of a strategy: one trade, newest first."""
 
     number: int
     time: str
     """Market time of day."""
-    strategy: str
     symbol: str
     side: str
     quantity: str
@@ -199,15 +196,6 @@ class PricesSection(msgspec.Struct, frozen=True):
     vwap_ask: str | None
     now: tuple[float | None, float | None, float | None, float | None]
     """Mid, VWAP of trades, of bids, of asks; for drawing."""
-
-
-class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """Of a symbol: one own fill on the chart, oldest first."""
-
-    time_s: float
-    price: float
-    side: str
-    words: str
 
 
 class ViewSection(msgspec.Struct, frozen=True, rename={"view_class": "class"}):

@@ -104,10 +104,6 @@ class Scales:
         whole, _, decimals = f"{total:,f}".partition(".")
         return f"{whole}.{decimals.rstrip('0').ljust(_MONEY_DIGITS, '0')}"
 
-    def number(self, symbol: str, ticks: float) -> float:
-        """A price for a chart, whose points are no money."""
-        return ticks * float(self.of(symbol).tick_size)
-
 
 def _exponent(value: Decimal) -> int:
     exponent = value.as_tuple().exponent

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 import msgspec
-from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http import Request
 from twisted.web.resource import Resource
@@ -20,14 +20,13 @@ from zope.interface import implementer
 from deltabook.dashboard.files import PAGE_HEADERS, page_files
 from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
 from deltabook.wire.access import Access
+from deltabook.wire.bounded import BoundedSite
 
 __all__ = ["dashboard_site"]
 
 MOST_MESSAGE_BYTES: Final = 4_096
 """Of what a page says at a time."""
-_MOST_BODY_BYTES: Final = 16 * 1024
 _MOST_CONNECTIONS: Final = MOST_PAGES + 64
-_IDLE_S: Final = 60
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -166,49 +165,6 @@ class _Root(Resource):
         return _refuse(request, 404, f"expected to get /, /v1/status or the socket /v1/frames, was {path[:80]}")
 
 
-class _BoundedRequest(SiteRequest):
-    """A request whose body nobody wants."""
-
-    _body_bytes = 0
-
-    def gotLength(self, length: int | None) -> None:
-        del length
-        super().gotLength(0)
-
-    def handleContentChunk(self, data: bytes) -> None:
-        self._body_bytes += len(data)
-        if self._body_bytes > _MOST_BODY_BYTES:
-            cast(Any, self.channel).transport.abortConnection()
-
-
-class _BoundedSite(Site):
-    """Takes so many connections at once and no more; each may be silent for so long before it is a socket."""
-
-    noisy = False
-
-    def __init__(self, root: Resource) -> None:
-        super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
-        self.displayTracebacks = False
-        self._open = 0
-
-    def buildProtocol(self, addr: IAddress | None) -> Any:
-        if self._open >= _MOST_CONNECTIONS:
-            return None
-        self._open += 1
-        connection: Any = super().buildProtocol(addr)
-        lost = connection.connectionLost
-
-        def count(reason: Any) -> None:
-            self._open -= 1
-            lost(reason)
-
-        connection.connectionLost = count
-        return connection
-
-    def log(self, request: Request) -> None:
-        """Files of a page are no news."""
-
-
 def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
     request.setResponseCode(status)
     request.setHeader("content-type", content_type)
@@ -223,4 +179,4 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
 
 def dashboard_site(pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> Site:
     """The port's site."""
-    return _BoundedSite(_Root(pages, status, access, clock))
+    return BoundedSite(_Root(pages, status, access, clock), _MOST_CONNECTIONS)

@@ -44,13 +44,13 @@ class BoundedSite(Site):
 
     noisy = False
 
-    def __init__(self, root: Resource) -> None:
+    def __init__(self, root: Resource, most_connections: int = _MOST_CONNECTIONS) -> None:
         super().__init__(root, requestFactory=cast(Any, _BoundedRequest), timeout=_IDLE_S)
         self.displayTracebacks = False
-        self._open = 0
+        self._most_connections, self._open = most_connections, 0
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        if self._open >= _MOST_CONNECTIONS:
+        if self._open >= self._most_connections:
             return None
         self._open += 1
         connection: Any = super().buildProtocol(addr)

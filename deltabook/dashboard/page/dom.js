@@ -1,0 +1,91 @@
+// Small steps in the document: nothing is written that stands there already.
+
+export const at = (id) => document.getElementById(id);
+export const grouped = new Intl.NumberFormat("en-US");
+
+export function write(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function make(tag, className = "", text = "") {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text) element.textContent = text;
+  return element;
+}
+
+// As many rows as there are items; those that are there stay, and so does the focus in them.
+export function rowsFor(body, count, makeRow) {
+  while (body.rows.length > count) body.deleteRow(-1);
+  while (body.rows.length < count) makeRow(body.insertRow());
+  return body.rows;
+}
+
+// Cells of text: `classes` by column.
+export function drawTable(body, lines, classes = [], none = "") {
+  const width = lines.length ? lines[0].length : 1;
+  if (!lines.length) {
+    if (body.dataset.none !== none || body.rows.length !== 1) {
+      body.replaceChildren();
+      const cell = body.insertRow().insertCell();
+      cell.className = "none";
+      cell.colSpan = 20;
+      cell.textContent = none;
+      body.dataset.none = none;
+    }
+    return;
+  }
+  if ("none" in body.dataset || body.dataset.width !== String(width)) {
+    body.replaceChildren();
+    delete body.dataset.none;
+    body.dataset.width = String(width);
+  }
+  const rows = rowsFor(body, lines.length, (row) => {
+    for (let column = 0; column < width; column++) row.insertCell().className = classes[column] ?? "";
+  });
+  lines.forEach((line, place) => {
+    const cells = rows[place].cells;
+    for (let column = 0; column < width; column++) {
+      const value = line[column];
+      write(cells[column], value ?? "NULL");
+      cells[column].classList.toggle("null", value === null);
+    }
+  });
+}
+
+// Money with its sign in words, shape and colour: "+12.30", "−4.10".
+export function drawMoney(element, text) {
+  const sign = !text || /^-?[0.,]+$/.test(text) ? 0 : text.startsWith("-") ? -1 : 1;
+  write(element, !text ? "–" : sign > 0 ? `+${text}` : text.replace("-", "−"));
+  element.classList.toggle("gain", sign > 0);
+  element.classList.toggle("loss", sign < 0);
+}
+
+export function clock(ms) {
+  return new Date(ms).toISOString().slice(11, 19);
+}
+
+// Tabs that the arrow keys lead through, as a person expects of them.
+export function makeTabs(list) {
+  const tabs = [...list.querySelectorAll("[role=tab]")];
+  const choose = (chosen) => {
+    for (const tab of tabs) {
+      const on = tab === chosen;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+      at(tab.getAttribute("aria-controls")).hidden = !on;
+    }
+  };
+  list.addEventListener("click", (event) => {
+    const tab = event.target.closest("[role=tab]");
+    if (tab) choose(tab);
+  });
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+    choose(next);
+    next.focus();
+    event.preventDefault();
+  });
+}
