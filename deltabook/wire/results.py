@@ -39,8 +39,9 @@ class FrameError(ValueError):
 class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to_epoch": "to"}):
     """What a frame carries."""
 
-    kind: Literal["snapshot", "changes", "heartbeat", "error"]
-    """snapshot replaces, changes add, heartbeat says that nothing happened, error ends a view."""
+    kind: Literal["snapshot", "changes", "progress", "heartbeat", "error"]
+    """snapshot replaces, changes add, progress is changes without rows (epochs in which the view stayed as it was, only
+    sent to who follows epochs), heartbeat says that the service lives, error ends a view."""
     view: str
     """Name of the view, empty in a heartbeat."""
     from_epoch: int = 0
@@ -52,7 +53,7 @@ class FrameHeader(msgspec.Struct, frozen=True, rename={"from_epoch": "from", "to
     time_ns: int = 0
     """When the version was published, nanoseconds since the UTC epoch."""
     reason: str = ""
-    """Of an error."""
+    """Of an error; of a snapshot that comes in place of changes."""
     step: int = 0
     """Of a view of the express lane: the version, ascending while a process of the runtime lives. There are many in an
     epoch, and ``to`` is the newest epoch that is inside as a whole. 0: the epoch is the version."""
@@ -64,7 +65,7 @@ class Frame(msgspec.Struct, frozen=True):
     header: FrameHeader
     """See `FrameHeader`."""
     rows: pa.Table | None
-    """The view's columns and ``weight``; None in heartbeats and errors."""
+    """The view's columns and ``weight``; None in heartbeats, progress and errors."""
 
 
 _header_encoder = msgspec.json.Encoder()

@@ -102,17 +102,39 @@ class EpochLogReader:
 
     def control(self, epoch: int) -> bytes:
         """The control record of an epoch, empty if it has none or it is retired and one behind it is, too."""
+        footer = self._kept(epoch)
+        return footer.control if footer else b""
+
+    def begun_ns(self) -> int:
+        """When the log was begun, nanoseconds since the UTC epoch, which tells it from another one; 0 before that."""
+        footer = self._kept(0) if self.latest() >= 0 else None
+        return footer.time_ns if footer else 0
+
+    def control_before(self, epoch: int) -> bytes:
+        """The newest control record up to an epoch; empty if there is none that is left.
+
+        Costs a look at every epoch down to it.
+        """
+        first = self.first()
+        for one in range(epoch, first - 1, -1):
+            if control := self.control(one):
+                return control
+        kept = [one for one in self.programs() if one <= min(epoch, first)]
+        return self.control(kept[-1]) if kept else b""
+
+    def _kept(self, epoch: int) -> Footer | None:
+        """What an epoch's segment says of itself, or what is kept of it; None if it is retired without that."""
         try:
-            return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer.control
+            return _of_epoch(read_segment(self.path(epoch), self.disk), epoch).footer
         except FileNotFoundError:
             pass
         try:
             kept = read_segment(self.directory / PROGRAMS / program_name(epoch), self.disk)
         except FileNotFoundError:
             if epoch < self.first():
-                return b""
+                return None
             raise EpochLogError(f"expected epoch {epoch} in {self.directory}, newest is {self.latest()}") from None
-        return _of_epoch(kept, epoch).footer.control
+        return _of_epoch(kept, epoch).footer
 
     def controls(self, begin: int, end: int) -> list[int]:
         """The epochs from ``begin`` to ``end`` with a control record, ascending; of retired ones those that are kept.

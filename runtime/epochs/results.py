@@ -94,6 +94,18 @@ class ResultLog:
         with self._lock:
             return sum(1 for from_epoch, _ in self._spans if from_epoch >= self._full)
 
+    def behind(self, version: int) -> list[Span] | None:
+        """The spans of the results behind a version, in order; None if it is no version, or results before are gone."""
+        with self._lock:
+            if version == (self._spans[-1][1] if self._spans else self._full):
+                return []
+            places = [place for place, (from_epoch, _) in enumerate(self._spans) if from_epoch == version]
+            return self._spans[places[0] :] if places else None
+
+    def read(self, span: Span) -> Segment:
+        """The result of a span, checked; raises `EpochLogError` or `FileNotFoundError` for one that was retired."""
+        return self._read(self._path(span), span)
+
     def publish(
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:

@@ -49,7 +49,7 @@ class ExpressLane:
         views = self._views()
         program = lane_program(decode_program(self._writer.control), "express")
         if self._state.program != program:
-            views.begin(program)  # a directory from before there were lanes, or what a failure has left
+            views.begin(program, is_anew=True)  # a directory from before there were lanes, or what a failure has left
         state = self._state
         if hub is not None:
             hub.begin_express(

@@ -1,9 +1,12 @@
 """The hub: every view's full result at the newest version, and who is told of changes.
 
 A subscriber gets a snapshot of each of its views, then the changes. One whose connection is full is not sent changes
-any more: when it drains it gets a new snapshot, which is what its missed changes add up to. So nothing grows with a
-slow reader. The same happens to all of them while the owner holds a lane, because what it knows is stale: they hear
-nothing of its views, not even heartbeats, and whoever needs fresh views can tell from the silence.
+any more: they wait in one bounded queue for all slow subscribers of the view, and when the connection drains it gets
+their sum, or a new snapshot if there were too many. So nothing grows with a slow reader. The same happens to all of
+them while the owner holds a lane, because what it knows is stale: they hear nothing of its views, not even heartbeats,
+and whoever needs fresh views can tell from the silence.
+
+Who follows committed epochs in place of versions is served by `runtime.service.stream.CommittedViews`.
 
 Each lane has versions of its own. Those of the Spark lane are epochs; those of the express lane are steps, of which an
 epoch has many.
@@ -11,22 +14,32 @@ epoch has many.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 import pyarrow as pa
 
-from deltabook.wire.results import FrameHeader, encode_frame
+from deltabook.wire.results import FrameHeader
 from runtime.compiler import Lane, lane_program
 from runtime.compiler.program import Program, View, decode_program
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
-from runtime.service.subscription import Listener, Subscription
+from runtime.service.stream import (
+    CommittedViews,
+    Epochs,
+    Listener,
+    Message,
+    Start,
+    Subscription,
+    VersionSubscription,
+    ViewStream,
+    queues,
+)
+from runtime.views.linear import change_schema
 from runtime.views.materialised import MaterialisedView
 
-__all__ = ["Freshness", "Hub"]
+__all__ = ["Hub", "HubConfig"]
 
 Kind = Literal["snapshot", "changes", "heartbeat", "error"]
 _LANES: Final[tuple[Lane, ...]] = ("spark", "express")
@@ -43,33 +56,28 @@ class _Version(msgspec.Struct, frozen=True):
     """Origin → the last message inside."""
 
 
-class Freshness:
-    """How long the oldest epoch has waited to be published. `sealed` may be called from another thread."""
+class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What subscribers may cost."""
 
-    def __init__(self, longest_s: float) -> None:
-        self._longest_s = longest_s
-        self._waiting: deque[tuple[int, float]] = deque()
-
-    def sealed(self, epoch: int, now_s: float) -> None:
-        """There is a new epoch."""
-        self._waiting.append((epoch, now_s))
-
-    def waited_s(self, version: int, now_s: float) -> float | None:
-        """With this version published, how long the oldest epoch has waited; None if none does."""
-        while self._waiting and self._waiting[0][0] <= version:
-            self._waiting.popleft()
-        return now_s - self._waiting[0][1] if self._waiting else None
-
-    def is_fresh(self, version: int, now_s: float) -> bool:
-        """With this version published, no epoch waits too long."""
-        waited_s = self.waited_s(version, now_s)
-        return waited_s is None or waited_s <= self._longest_s
+    most_subscribers: int = 1000
+    """So many at once."""
+    tuple_queues: Literal["shared", "own"] = "shared"
+    """Whether the changes that slow subscribers wait for are kept once for all of them, or for each."""
+    queue_kilobytes: int = 4096
+    """What may wait of a view, before a slow subscriber gets a snapshot instead."""
 
 
 class Hub:
     """All views of the catalogue and their subscribers; on the reactor's thread."""
 
-    def __init__(self, program: Program, now_ns: Callable[[], int], most_subscribers: int = 1000) -> None:
+    def __init__(
+        self,
+        program: Program,
+        now_ns: Callable[[], int],
+        config: HubConfig = HubConfig(),  # noqa: B008 (frozen)
+        epochs: Epochs | None = None,
+    ) -> None:
+        """``epochs`` is what committed epochs are read with; without it nobody can follow them."""
         self.program = program
         """The catalogue at the Spark lane's version."""
         self.since: dict[str, int] = {}
@@ -79,8 +87,16 @@ class Hub:
         self._results: dict[str, MaterialisedView] = {}
         self._failed: dict[str, str] = {}
         self._now_ns = now_ns
-        self._most_subscribers = most_subscribers
-        self._subscriptions: set[Subscription] = set()
+        self._config = config
+        self._queue = queues(config.tuple_queues, config.queue_kilobytes * 1024)
+        self._streams: dict[str, ViewStream] = {}
+        self._subscriptions: dict[Subscription, None] = {}
+        self.committed: CommittedViews | None = None
+        """The views as of committed epochs."""
+        if epochs is not None:
+            self.committed = CommittedViews(
+                epochs, self._queue, lambda name: self._results[name].rows(), lambda n: self._failed.get(n, ""), now_ns
+            )
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
         self._at: dict[str, _Version] = {}
         self._held: frozenset[Lane] = frozenset()
@@ -132,11 +148,6 @@ class Hub:
         return self._programs[self._views[name].lane]
 
     @property
-    def is_held(self) -> bool:
-        """Whether nothing is sent of some views."""
-        return bool(self._held)
-
-    @property
     def held(self) -> frozenset[Lane]:
         """The lanes of whose views nothing is sent."""
         return self._held
@@ -145,10 +156,10 @@ class Hub:
         """Send nothing of the views of these lanes from now on, as they are stale; of all others again."""
         self._held = frozenset(lanes)
         for subscription in tuple(self._subscriptions):
-            subscription.catch_up()
+            subscription.hold()
 
     def release(self) -> None:
-        """All views are fresh again: whoever missed something gets a new snapshot."""
+        """All views are fresh again: whoever missed something gets it."""
         if self._held:
             self.hold(())
 
@@ -161,6 +172,8 @@ class Hub:
         failed = {key.removeprefix("failed/"): why for key, why in attributes.items() if key.startswith("failed/")}
         self._apply("spark", changes, failed, segment.footer.to_epoch)
         self._move("spark", segment.footer.to_epoch, segment.footer.cuts)
+        if self.committed is not None:
+            self.committed.begin("spark", self.version, segment.footer.cuts)
 
     def begin_express(
         self,
@@ -174,6 +187,8 @@ class Hub:
         self._adopt("express", program, epoch)
         self._apply("express", results, failed, epoch)
         self._move("express", epoch, cuts)
+        if self.committed is not None:
+            self.committed.begin("express", epoch, cuts)
 
     def publish(
         self,
@@ -188,6 +203,8 @@ class Hub:
         self._apply("spark", changes, failed, footer.to_epoch)
         self._move("spark", footer.to_epoch, footer.cuts)
         self._tell("spark", before, changes, failed, dropped)
+        if self.committed is not None:
+            self.committed.published(footer, changes, failed)
 
     def publish_express(self, update: Update) -> None:
         """Take a new version of the express lane and tell the subscribers."""
@@ -196,34 +213,68 @@ class Hub:
         self._apply("express", update.changes, update.failed, update.epoch)
         self._move("express", update.epoch, update.cuts, update.step, update.views)
         self._tell("express", before, update.changes, update.failed, dropped)
+        if self.committed is not None:
+            self.committed.updated(update)
 
-    def subscribe(self, names: Sequence[str], listener: Listener) -> Subscription | None:
-        """A new subscriber of these views, sent their snapshots at once; None when there are too many."""
-        if len(self._subscriptions) >= self._most_subscribers:
+    def commit(self, footer: Footer) -> None:
+        """An epoch is committed, after the express lane's version at its end."""
+        if self.committed is not None:
+            self.committed.committed(footer)
+
+    def fail_lane(self, lane: Lane, reason: str) -> None:
+        """Nothing more will come of a lane: who follows its epochs must not believe that nothing changes."""
+        if self.committed is not None:
+            self.committed.fail_lane(lane, reason)
+
+    def subscribe(self, names: Sequence[str], listener: Listener, start: Start | None = None) -> Subscription | None:
+        """A new subscriber of these views, None when there are too many; what is due is sent by its `catch_up`.
+
+        With a ``start`` it follows committed epochs, without it versions.
+        """
+        if self.subscribers >= self._config.most_subscribers:
             return None
-        subscription = Subscription(names, listener, snapshot=self.snapshot_frame, is_held=self._is_held)
-        self._subscriptions.add(subscription)
-        subscription.catch_up()
+        if start is not None:
+            assert self.committed is not None
+            return self.committed.subscribe(names, listener, start)
+        subscription = VersionSubscription(names, listener, self)
+        self._subscriptions[subscription] = None
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Forget a subscriber."""
-        self._subscriptions.discard(subscription)
+        self._subscriptions.pop(subscription, None)
+        if self.committed is not None:
+            self.committed.unsubscribe(subscription)
+        subscription.close()
+
+    @property
+    def subscribers(self) -> int:
+        """How many there are."""
+        return len(self._subscriptions) + (self.committed.subscribers if self.committed else 0)
 
     def heartbeat(self) -> None:
-        """Tell every subscriber whose views are fresh that the service lives."""
-        frame = encode_frame(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
+        """Tell every subscriber whose views are fresh that the service lives, and how far its epochs are."""
+        message = Message(FrameHeader("heartbeat", "", 0, self.version, time_ns=self._now_ns()))
         for subscription in tuple(self._subscriptions):
-            subscription.heartbeat(frame)
+            subscription.heartbeat(message)
+        if self.committed is not None:
+            self.committed.heartbeat(message)
 
-    def snapshot_frame(self, name: str) -> bytes:
-        """The full result of a view as a frame."""
+    # What subscriptions follow
+
+    def stream(self, name: str) -> ViewStream:
+        """Where a view's changes wait."""
+        return self._streams[name]
+
+    def snapshot(self, name: str) -> Message:
+        """The full result of a view, or why there is none."""
         lane = self._views[name].lane
         if name in self._failed:
-            return encode_frame(self._header("error", name, lane, 0, self._failed[name]))
-        return encode_frame(self._header("snapshot", name, lane, 0), self._results[name].rows())
+            return Message(self._header("error", name, lane, 0, self._failed[name]))
+        return Message(self._header("snapshot", name, lane, 0), self._results[name].rows())
 
-    def _is_held(self, name: str) -> bool:
+    def is_held(self, name: str) -> bool:
+        """Whether nothing is sent of a view now."""
         view = self._views.get(name)
         return view is not None and view.lane in self._held
 
@@ -238,12 +289,17 @@ class Hub:
         # A lane may be behind the other, from which the view went before it came here.
         gone += [name for name in views if name in self._views and self._views[name].lane != lane]
         for name in gone:
-            del self._results[name], self.since[name], self._views[name], self._at[name]
+            if self.committed is not None:
+                self.committed.drop(name, epoch, f"dropped at epoch {epoch}")
+            del self._results[name], self.since[name], self._views[name], self._at[name], self._streams[name]
             self._failed.pop(name, None)
         for name, view in views.items():
             if name not in self._views:
                 self._results[name] = MaterialisedView(view.columns)
+                self._streams[name] = ViewStream(change_schema(view.columns), self._queue())
                 self.since[name] = epoch
+                if self.committed is not None:
+                    self.committed.adopt(view, epoch)
                 self._at[name] = self._versions[lane]
             self._views[name] = view
         return tuple(gone)
@@ -285,24 +341,25 @@ class Hub:
     ) -> None:
         at = before + 1 if lane == "spark" else self.epoch(lane)
         for name in dropped:
-            frame = encode_frame(self._header("error", name, lane, before, f"dropped at epoch {at}"))
+            message = Message(self._header("error", name, lane, before, f"dropped at epoch {at}"))
             for subscription in tuple(self._subscriptions):
-                if subscription.dropped(name, frame):
+                if subscription.dropped(name, message):
                     self.unsubscribe(subscription)
         told = {name for name in (*changes, *failed) if self._is_of(name, lane)}
-        listening = [subscription for subscription in self._subscriptions if subscription.wants(told)]
-        if not listening:
-            return
-        frames = {
-            name: encode_frame(self._header("changes", name, lane, before), rows)
+        messages = {
+            name: Message(self._header("changes", name, lane, before), rows)
             for name, rows in changes.items()
             if rows.num_rows and name in told and name not in self._failed
         }
-        frames |= {
-            n: encode_frame(self._header("error", n, lane, before, why)) for n, why in failed.items() if n in told
-        }
-        for subscription in listening:
-            subscription.changed(frames)
+        messages |= {n: Message(self._header("error", n, lane, before, w)) for n, w in failed.items() if n in told}
+        told_to: dict[Subscription, None] = {}
+        for name, message in messages.items():
+            self._streams[name].add(message)
+            for subscription in tuple(self._subscriptions):
+                if subscription.changed(name, message):
+                    told_to[subscription] = None
+        for subscription in told_to:
+            subscription.flush()
 
     def _header(self, kind: Kind, name: str, lane: Lane, from_epoch: int, reason: str = "") -> FrameHeader:
         version = self._at.get(name, self._versions[lane])

@@ -122,6 +122,7 @@ class LiveRuntime(IngestListener):
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
+        self._sealed = self._writer.epoch
         self._rate = Rate()
         self._stopping = False
         self._ingesting = False

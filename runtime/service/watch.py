@@ -9,7 +9,8 @@ from twisted.logger import Logger
 from runtime.compiler import Lane
 from runtime.service.config import LiveConfig
 from runtime.service.feed import Feed
-from runtime.service.hub import Freshness, Hub
+from runtime.service.freshness import Freshness
+from runtime.service.hub import Hub
 
 __all__ = ["Watch"]
 

@@ -16,6 +16,6 @@ epoch, and the feed is read again from its cut, so that the same messages give t
 from runtime.engine.express.filling import Filling
 from runtime.engine.express.pipeline import ExpressPipeline
 from runtime.engine.express.state import ExpressState
-from runtime.engine.express.views import ExpressViews, Update
+from runtime.engine.express.views import ANEW, ExpressViews, Update
 
-__all__ = ["ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]
+__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]

@@ -1,4 +1,4 @@
-"""Subscribers get a snapshot and then changes; a slow one gets a new snapshot; nothing grows; a failed view ends."""
+"""Subscribers get a snapshot and then changes, a slow one their sum; nothing grows; a failed view ends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from deltabook.wire.results import Frame, FrameDecoder
 from runtime.compiler import (
@@ -18,8 +19,9 @@ from runtime.compiler import (
     without_view,
 )
 from runtime.epochs import Cut, Footer, ResultLog
-from runtime.service.hub import Freshness, Hub
-from runtime.service.subscription import Listener, Subscription
+from runtime.service.freshness import Freshness
+from runtime.service.hub import Hub, HubConfig
+from runtime.service.stream import Listener, Message, Subscription, arrow_frame
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 PROGRAM = compile_program([NamedSelect("plain", "SELECT a FROM r"), NamedSelect("other", "SELECT b FROM r")], [R])
@@ -36,8 +38,11 @@ class Connection(Listener):
     def finish(self) -> None:
         self.is_finished = True
 
-    def write(self, data: bytes) -> None:
-        self.data += data
+    def write(self, message: Message) -> None:
+        self.data += message.encoded(arrow_frame)
+
+    def flush(self) -> None:
+        pass
 
     def frames(self) -> list[Frame]:
         found = list(self._decoder.feed(bytes(self.data)))
@@ -59,13 +64,14 @@ def footer(version: int, **attributes: str) -> Footer:
 
 
 def new_hub(**options: Any) -> Hub:
-    return Hub(PROGRAM, lambda: 99, **options)
+    return Hub(PROGRAM, lambda: 99, HubConfig(**options))
 
 
 def subscribed(hub: Hub, *names: str) -> tuple[Connection, Subscription]:
     connection = Connection()
     subscription = hub.subscribe(names, connection)
     assert subscription is not None
+    subscription.catch_up()
     return connection, subscription
 
 
@@ -95,41 +101,118 @@ def test_only_views_that_were_asked_for_are_sent() -> None:
     assert connection.frames() == []
 
 
-def test_a_slow_subscriber_gets_a_new_snapshot_and_nothing_in_between() -> None:
+def test_a_slow_subscriber_gets_the_sum_of_what_it_missed_as_one_frame() -> None:
     hub = new_hub()
     connection, subscription = subscribed(hub, "plain", "other")
     connection.frames()
     subscription.pause()
     for version in range(1, 200):
-        hub.publish(footer(version), changes("plain", (version, 1)), {})
+        removed = ((version - 1, -1),) if version > 1 else ()
+        hub.publish(footer(version), changes("plain", *removed, (version, 1)), {})
         hub.heartbeat()
-    assert not connection.data, "nothing is kept for it"
+    assert not connection.data, "nothing is sent meanwhile"
     subscription.resume()
-    assert connection.seen() == [("snapshot", "plain", 0, 199)]
+    (frame,) = connection.frames()
+    assert (frame.header.kind, frame.header.from_epoch, frame.header.to_epoch) == ("changes", 0, 199)
+    assert frame.header.feed == {"feed": ("s", 1990)}
+    assert frame.rows is not None
+    assert frame.rows.to_pylist() == [{"a": 199, "weight": 1}]
     hub.publish(footer(200), changes("plain", (7, 1)), {})
     assert connection.seen() == [("changes", "plain", 199, 200)]
 
 
-def test_one_that_is_full_at_once_gets_its_snapshot_later() -> None:
+@pytest.mark.parametrize("case", ["shared", "own"])
+def test_a_subscriber_that_missed_more_than_is_kept_gets_a_new_snapshot(case: str) -> None:
+    hub = new_hub(tuple_queues=case, queue_kilobytes=40)
+    connection, slow = subscribed(hub, "plain")
+    other, stuck = subscribed(hub, "plain")
+    quick, _ = subscribed(hub, "plain")
+    connection.frames(), other.frames(), quick.frames()
+    stuck.pause()
+    for version in range(1, 100):
+        hub.publish(footer(version), changes("plain", (version, 1)), {})
+        if version == 94:
+            slow.pause()
+        assert hub.stream("plain").kept <= (10 if case == "shared" else 20)
+    assert len(quick.frames()) == 99
+    slow.resume()
+    stuck.resume()
+    assert connection.seen()[-1] == ("changes", "plain", 94, 99)
+    assert other.seen() == [("snapshot", "plain", 0, 99)]
+    assert hub.stream("plain").kept == 0
+
+
+def test_who_waits_equally_long_is_sent_the_same_bytes() -> None:
+    hub = new_hub()
+    two = [subscribed(hub, "plain") for _ in range(2)]
+    for connection, subscription in two:
+        connection.frames()
+        subscription.pause()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    hub.publish(footer(2), changes("plain", (1, -1), (2, 1)), {})
+    sent: list[bytes] = []
+    for connection, subscription in two:
+        subscription.resume()
+        sent.append(bytes(connection.data))
+    assert sent[0] == sent[1] != b""
+
+
+def test_changes_that_cancel_are_not_sent() -> None:
+    hub = new_hub()
+    connection, subscription = subscribed(hub, "plain")
+    connection.frames()
+    subscription.pause()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    hub.publish(footer(2), changes("plain", (1, -1)), {})
+    subscription.resume()
+    assert connection.seen() == []
+
+
+def test_a_failure_is_told_behind_what_a_slow_subscriber_missed() -> None:
+    hub = new_hub()
+    connection, subscription = subscribed(hub, "plain")
+    connection.frames()
+    subscription.pause()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    hub.publish(footer(2), {}, {"plain": "too long"})
+    subscription.resume()
+    assert [(kind, to) for kind, _, _, to in connection.seen()] == [("changes", 1), ("error", 2)]
+
+
+def test_nothing_is_kept_for_a_slow_subscriber_that_leaves() -> None:
+    hub = new_hub()
+    _, subscription = subscribed(hub, "plain")
+    subscription.pause()
+    hub.publish(footer(1), changes("plain", (1, 1)), {})
+    assert hub.stream("plain").kept == 1
+    hub.unsubscribe(subscription)
+    assert hub.stream("plain").kept == 0
+    assert hub.subscribers == 0
+
+
+def test_one_that_is_full_at_once_gets_its_changes_later() -> None:
     hub = new_hub()
 
     class Full(Connection):
-        def write(self, data: bytes) -> None:
-            super().write(data)
+        def write(self, message: Message) -> None:
+            super().write(message)
             if held:
                 held[0].pause()
 
     held: list[Subscription] = []
     connection = Full()
-    subscription = hub.subscribe(["plain"], connection)
+    subscription = hub.subscribe(["plain", "other"], connection)
     assert subscription is not None
     held.append(subscription)
-    connection.frames()
+    subscription.catch_up()
+    assert connection.seen() == [("snapshot", "plain", 0, 0)], "the other one waits"
     hub.publish(footer(1), changes("plain", (1, 1)), {})
     hub.publish(footer(2), changes("plain", (2, 1)), {})
-    assert connection.seen() == [("changes", "plain", 0, 1)]
+    assert connection.seen() == []
     subscription.resume()
-    assert connection.seen() == [("snapshot", "plain", 0, 2)]
+    assert connection.seen() == [("changes", "plain", 0, 2)]
+    subscription.resume()
+    assert connection.seen() == [("snapshot", "other", 0, 2)]
 
 
 def test_heartbeats_carry_the_version() -> None:
@@ -246,8 +329,8 @@ def test_a_catalogue_that_changed_comes_back_from_the_result_log(tmp_path: Path)
     assert sorted(hub.result("other").rows()["b"].to_pylist()) == [1, 2, 3, 4]
 
 
-def test_a_held_hub_is_silent_and_then_sends_snapshots() -> None:
-    """Also to those that come meanwhile; who missed nothing gets nothing."""
+def test_a_held_hub_is_silent_and_then_sends_what_was_missed() -> None:
+    """Those that come meanwhile get a snapshot; who missed nothing gets nothing."""
     hub = new_hub()
     early, _ = subscribed(hub, "plain")
     other, _ = subscribed(hub, "other")
@@ -260,7 +343,8 @@ def test_a_held_hub_is_silent_and_then_sends_snapshots() -> None:
     paused.resume()
     assert early.seen() == other.seen() == late.seen() == []
     hub.release()
-    assert early.seen() == late.seen() == [("snapshot", "plain", 0, 1)]
+    assert early.seen() == [("changes", "plain", 0, 1)]
+    assert late.seen() == [("snapshot", "plain", 0, 1)]
     assert other.seen() == []
     hub.heartbeat()
     hub.publish(footer(2), changes("plain", (2, 1)), {})

@@ -1,0 +1,38 @@
+"""What views change, on its way to those who asked for it.
+
+```
+hub ──Message──▶ VersionSubscription ──────────────▶ Listener (a connection)
+ │                 │ full, or held: waits            ▲
+ │                 └──▶ ViewStream (one bounded queue for all who wait) ── their sum, or a snapshot ──┘
+ │
+ └─ epochs as they are committed ─▶ CommittedViews ─▶ EpochSubscription ─▶ Listener
+                                         ▲                  │ behind: from a position
+                     epoch and result log ── History ◀──────┘
+```
+
+A message is encoded once in each format, however many are told.
+"""
+
+from runtime.service.stream.committed import CommittedViews, Epochs, Start
+from runtime.service.stream.epochsubscription import EpochSubscription
+from runtime.service.stream.history import History, Past, run_of
+from runtime.service.stream.message import Message, arrow_frame
+from runtime.service.stream.subscription import Listener, Subscription, VersionSubscription
+from runtime.service.stream.viewstream import ViewStream, queues
+
+__all__ = [
+    "CommittedViews",
+    "EpochSubscription",
+    "Epochs",
+    "History",
+    "Listener",
+    "Message",
+    "Past",
+    "Start",
+    "Subscription",
+    "VersionSubscription",
+    "ViewStream",
+    "arrow_frame",
+    "queues",
+    "run_of",
+]

@@ -1,0 +1,121 @@
+"""What views changed in epochs that are over: read again for subscribers who go on where they left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler.program import Program, View, decode_program
+from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
+from runtime.views.linear import change_schema, consolidate
+
+__all__ = ["History", "Past", "run_of"]
+
+_MOST_SEGMENTS: Final = 128
+_MOST_BYTES: Final = 8 * 1024 * 1024
+
+
+class Past(msgspec.Struct, frozen=True, eq=False):
+    """What a view changed from an epoch on."""
+
+    reached: int
+    """Up to this epoch, which is the one that was asked for unless that were too many at once."""
+    rows: pa.Table | None = None
+    """Columns and ``weight``, added up; None if nothing changed."""
+    cuts: Mapping[str, Cut] = {}
+    """Where ``reached`` cuts the origins."""
+    gone: str = ""
+    """Why there is no answer; empty if there is."""
+
+
+class _Gone(Exception):
+    """The changes cannot be told any more."""
+
+
+def run_of(epochs: EpochLogReader) -> str:
+    """Tells a run directory from others, in which epochs mean something else."""
+    return f"{epochs.begun_ns():x}"
+
+
+class History:
+    """Reads the epoch log, where the changes of the express lane stand, and the result log of the Spark lane.
+
+    From any thread, one at a time.
+    """
+
+    def __init__(self, epochs: Path, results: ResultLog) -> None:
+        self._log = EpochLogReader(epochs)
+        self._results = results
+        self._lock = threading.Lock()
+
+    def read(self, view: View, since: int, begin: int, end: int) -> Past:
+        """What a view that is there changed in the epochs ``(begin, end]``, or in the first of them.
+
+        ``since`` is the first epoch of a view of the Spark lane.
+        """
+        segments = self._epochs(view, begin, end) if view.lane == "express" else self._versions(view, since, begin, end)
+        name = f"view/{view.name}" if view.lane == "express" else view.name
+        with self._lock:
+            try:
+                return _sum(view, name, segments, begin, end)
+            except _Gone as gone:
+                return Past(begin, gone=str(gone))
+            except (EpochLogError, OSError) as error:  # retired meanwhile, or torn
+                return Past(begin, gone=f"epochs behind {begin} cannot be read: {error}")
+
+    def _epochs(self, view: View, begin: int, end: int) -> Iterator[Segment]:
+        """The epochs behind ``begin``, in each of which the view is the same, or was not there yet."""
+        if (first := self._log.first()) > begin + 1:
+            raise _Gone(f"epoch {begin + 1} is retired, the first that is left is {first}")
+        before: Program | None = None
+        for epoch in range(begin + 1, end + 1):
+            segment = self._log.read(epoch)
+            if segment.footer.control:
+                program = decode_program(segment.footer.control)
+                before = before or self._program(epoch - 1)
+                # Of a view that was not there before, all changes are in the epochs from here on.
+                if _home(before, view.name) not in {None, _home(program, view.name)}:
+                    raise _Gone(f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, this is another one")
+                before = program
+            yield segment
+
+    def _program(self, epoch: int) -> Program:
+        control = self._log.control_before(epoch)
+        if not control:
+            raise _Gone(f"the views of epoch {epoch} are not known any more")
+        return decode_program(control)
+
+    def _versions(self, view: View, since: int, begin: int, end: int) -> Iterator[Segment]:
+        if begin < since - 1:
+            raise _Gone(f"view {view.name} begins at epoch {since}, was asked for from epoch {begin} on")
+        spans = self._results.behind(begin)
+        if spans is None:
+            raise _Gone(f"epoch {begin} is retired, or not the end of one of Spark's batches")
+        for span in spans:
+            if span[1] <= end:
+                yield self._results.read(span)
+
+
+def _sum(view: View, name: str, segments: Iterator[Segment], begin: int, end: int) -> Past:
+    tables: list[pa.Table] = []
+    reached, read, held, cuts = begin, 0, 0, dict[str, Cut]()
+    for segment in segments:
+        if (table := segment.rows(name)) is not None and table.num_rows:
+            tables.append(table)
+            held += table.nbytes
+        reached, cuts, read = segment.footer.to_epoch, segment.footer.cuts, read + 1
+        if reached >= end or read >= _MOST_SEGMENTS or held >= _MOST_BYTES:
+            break
+    rows = consolidate(pa.concat_tables(tables), change_schema(view.columns)) if tables else None
+    return Past(reached, rows if rows is not None and rows.num_rows else None, cuts)
+
+
+def _home(program: Program, name: str) -> tuple[int, str] | None:
+    """What tells a view from another one of its name."""
+    found = next((view for view in program.views if view.name == name), None)
+    return (found.home, found.lane) if found else None
