@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -52,7 +51,7 @@ class ViewContents:
         self.epoch = 0
         self.step = 0
         """The version, of a view of the express lane; else 0."""
-        self._rows: Counter[_Cells] = Counter()
+        self._rows: dict[_Cells, int] = {}
         self._indexes: dict[tuple[str, ...], dict[_Cells, dict[_Cells, None]]] = {}
 
     def __len__(self) -> int:
@@ -66,13 +65,14 @@ class ViewContents:
 
     def apply(self, rows: list[_Cells], weights: list[int]) -> None:
         """Add weighted rows; rows whose weight becomes 0 are gone. O(rows × indexes)."""
+        held, indexes = self._rows, self._indexes
         for cells, weight in zip(rows, weights, strict=True):
-            total = self._rows[cells] + weight
+            total = held.get(cells, 0) + weight
             if total:
-                self._rows[cells] = total
+                held[cells] = total
             else:
-                del self._rows[cells]
-            for key, index in self._indexes.items():
+                held.pop(cells, None)
+            for key, index in indexes.items():
                 self._enter(index, key, cells, present=bool(total))
 
     def rows(self) -> Iterator[dict[str, Any]]:

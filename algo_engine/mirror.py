@@ -54,14 +54,15 @@ class ViewMirror:
         if is_snapshot:
             contents.clear()
         contents.apply(rows, weights)
+        added, removed = _parted(contents.columns, rows, weights)
         contents.epoch, contents.step = header.to_epoch, header.step
         return ViewChange(
             view=header.view,
             is_snapshot=is_snapshot,
             from_epoch=header.from_epoch,
             to_epoch=header.to_epoch,
-            added=_repeated(contents, rows, weights, 1),
-            removed=_repeated(contents, rows, weights, -1),
+            added=added,
+            removed=removed,
             time_ns=header.time_ns,
         )
 
@@ -83,11 +84,21 @@ def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, .
     return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True)), weights
 
 
-def _repeated(contents: ViewContents, rows: list[tuple[Any, ...]], weights: list[int], sign: int) -> tuple[Row, ...]:
-    found: list[Row] = []
+def _parted(
+    columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]
+) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    """The rows that came and those that went, by column name, each as often as it did."""
+    added: list[Row] = []
+    removed: list[Row] = []
     for cells, weight in zip(rows, weights, strict=True):
-        found.extend(contents.as_row(cells) for _ in range(sign * weight))
-    return tuple(found)
+        row = dict(zip(columns, cells, strict=True))
+        if weight == 1:
+            added.append(row)
+        elif weight == -1:
+            removed.append(row)
+        else:
+            (added if weight > 0 else removed).extend(dict(row) for _ in range(abs(weight)))
+    return tuple(added), tuple(removed)
 
 
 def column_scales(schema: pa.Schema) -> dict[str, int]:

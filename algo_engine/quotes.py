@@ -61,16 +61,17 @@ class Quotes:
 
     def apply(self, change: ViewChange) -> None:
         """Enter a change of ``best_quote``."""
-        here = {str(row["symbol"]) for row in change.added}
-        gone = set(self._quotes) if change.is_snapshot else {str(row["symbol"]) for row in change.removed}
-        for symbol in (gone - here) & set(self._quotes):
-            old = self._quotes[symbol]
-            self._quotes[symbol] = msgspec.structs.replace(old, bid_volume_lots=0, ask_volume_lots=0)
+        quotes = self._quotes
+        here = {row["symbol"] for row in change.added}
+        gone = list(quotes) if change.is_snapshot else [row["symbol"] for row in change.removed]
+        for symbol in gone:
+            if symbol not in here and symbol in quotes:
+                quotes[symbol] = msgspec.structs.replace(quotes[symbol], bid_volume_lots=0, ask_volume_lots=0)
         for row in change.added:
-            symbol = str(row["symbol"])
+            symbol = row["symbol"]
             bid_lots, ask_lots = row["bid_volume"] or 0, row["ask_volume"] or 0
-            typical = self._typical(self._quotes.get(symbol), [lots for lots in (bid_lots, ask_lots) if lots])
-            self._quotes[symbol] = Quote(symbol, row["bid_price"], bid_lots, row["ask_price"], ask_lots, typical)
+            typical = _typical(quotes.get(symbol), bid_lots, ask_lots)
+            quotes[symbol] = Quote(symbol, row["bid_price"], bid_lots, row["ask_price"], ask_lots, typical)
 
     def get(self, symbol: str) -> Quote | None:
         """The last quote of a symbol."""
@@ -85,14 +86,15 @@ class Quotes:
         quote = self._quotes.get(symbol)
         return None if quote is None else quote.mark_ticks(position_lots)
 
-    @staticmethod
-    def _typical(old: Quote | None, sizes: list[int]) -> int:
-        if not sizes:
-            return 1 if old is None else old.typical_lots
-        size = sum(sizes) // len(sizes)
-        if old is None:
-            return max(1, size)
-        step = size - old.typical_lots
-        # Rounded away from zero, so that the mean reaches a constant size exactly.
-        step = -(-step // _WEIGHT) if step > 0 else step // _WEIGHT
-        return max(1, old.typical_lots + step)
+
+def _typical(old: Quote | None, bid_lots: int, ask_lots: int) -> int:
+    """The mean with one touch more; a side without lots does not count."""
+    if not bid_lots and not ask_lots:
+        return 1 if old is None else old.typical_lots
+    size = (bid_lots + ask_lots) // 2 if bid_lots and ask_lots else bid_lots + ask_lots
+    if old is None:
+        return max(1, size)
+    step = size - old.typical_lots
+    # Rounded away from zero, so that the mean reaches a constant size exactly.
+    step = -(-step // _WEIGHT) if step > 0 else step // _WEIGHT
+    return max(1, old.typical_lots + step)
