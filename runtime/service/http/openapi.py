@@ -82,11 +82,14 @@ def _operation(route: Route, by_kind: dict[Any, Any], limits: SiteLimits) -> dic
         "responses": {str(answer.status): _answer(answer, by_kind) for answer in _answers(route, limits)},
     }
     if route.body is not None:
-        told["requestBody"] = {"required": True, "content": {JSON: {"schema": by_kind[route.body]}}}
-    if route.name == "open_cursor":
-        told["responses"]["201"]["links"] = {
-            name: {"operationId": name, "parameters": {"cursor": "$response.body#/id"}}
-            for name in ("read_cursor", "close_cursor")
+        content = {"schema": by_kind[route.body]}
+        if route.example is not None:
+            content["example"] = msgspec.to_builtins(route.example)
+        told["requestBody"] = {"required": True, "content": {JSON: content}}
+    if route.leads_to:
+        told["responses"][str(route.answers[0].status)]["links"] = {
+            name: {"operationId": name, "parameters": {value: f"$response.body#{where}"}}
+            for name, (value, where) in route.leads_to.items()
         }
     return told
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, TimeoutSeconds
-from deltabook.wire.readers import ChangedReader, NewReader, Readers
+from deltabook.wire.readers import ChangedReader, FileConnection, NewColumn, NewReader, Readers
 from runtime.service.http.routes import JSON, Answer, Call, Parameter, Reply, Route, json_reply
 
 __all__ = ["ReaderControl", "ReaderRoutes"]
+
+_EXAMPLE: Final = NewReader(
+    "fees",
+    FileConnection("fees.csv"),
+    columns=(NewColumn("broker_id", "int64"), NewColumn("fee", "int64", scale=4)),
+)
 
 
 class ReaderControl(Protocol):
@@ -46,7 +52,9 @@ class ReaderRoutes:
             Route("GET", "/v1/readers", "list_readers", "What the runtime reads, its own feed first.",
                   (Answer(200, "all readers", Readers, (JSON,)),), lambda _: json_reply(self._readers.list())),
             Route("POST", "/v1/readers", "add_reader", "Read one more file or server.",
-                  (Answer(201, "it is read", ChangedReader, (JSON,)), refused), self._add, body=NewReader),
+                  (Answer(201, "it is read", ChangedReader, (JSON,)), refused), self._add,
+                  body=NewReader, example=_EXAMPLE,
+                  leads_to={"drop_reader": ("reader", "/reader/name")}),
             Route("DELETE", "/v1/readers/{reader}", "drop_reader", "Read it no more.",
                   (Answer(200, "it is gone", ChangedReader, (JSON,)),
                    Answer(202, "the time is over; it will go", ChangedReader, (JSON,)),

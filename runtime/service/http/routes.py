@@ -133,6 +133,10 @@ class Route(msgspec.Struct, frozen=True):
     """In the path."""
     body: Any = None
     """Type of the record that is posted."""
+    example: Any = None
+    """Of that record."""
+    leads_to: Mapping[str, tuple[str, str]] = {}
+    """Operations that a good answer makes possible: a value in their path, and where in the answer it stands."""
     endless: bool = False
     """The answer has no end, or is not HTTP any more."""
 
@@ -158,8 +162,8 @@ class Route(msgspec.Struct, frozen=True):
         if content_type is not None and content_type.partition(";")[0].strip().lower() != JSON:
             raise Refusal(415, f"expected a body of {JSON}, was one of {content_type[:_SHOWN]}")
         try:
-            return msgspec.json.decode(content, type=self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return _decoded(content, self.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             kind = self.body.__name__
             raise Refusal(400, f"expected {kind} as JSON, was {content[:_SHOWN]!r}: {error}") from None
 
@@ -213,6 +217,24 @@ _METHODS: Final = object()
 def json_reply(record: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A record as JSON."""
     return Reply(status, msgspec.json.encode(record), JSON, headers or {})
+
+
+def _decoded(content: bytes, kind: Any) -> Any:
+    """The record of some JSON, to which 3.0 is a whole number; raises what msgspec does."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError:
+        return msgspec.convert(_with_integers(msgspec.json.decode(content)), type=kind)
+
+
+def _with_integers(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_with_integers(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _with_integers(one) for name, one in value.items()}
+    return value
 
 
 def _arguments(query: bytes) -> dict[str, str]:

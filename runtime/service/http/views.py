@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, TimeoutSeconds
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
 from deltabook.wire.service import ColumnLine, Result, ViewLine
 from runtime.compiler import explain
 from runtime.service.control import Control
@@ -26,6 +26,9 @@ from runtime.service.hub import Hub
 from runtime.service.materialised import FullRows
 
 __all__ = ["VIEW", "ViewRoutes", "columns_of", "no_view", "shown_view"]
+
+_EXAMPLE: Final = AddViews((NewView("volumes", "SELECT symbol, SUM(volume) AS lots FROM bids GROUP BY symbol"),))
+_OF_A_VIEW: Final = ("show_view", "explain_view", "open_cursor", "drop_view")
 
 VIEW: Final = Parameter("view", str, "name of a view")
 
@@ -87,7 +90,9 @@ class ViewRoutes:
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until the change is published", TIMEOUT_SECONDS)
         return [
             Route("POST", "/v1/views", "add_views", "Add views together, at one epoch; all of them or none.",
-                  (done, later, refused, Answer(422, "SQL that cannot be kept: where and why")), add, body=AddViews),
+                  (done, later, refused, Answer(422, "SQL that cannot be kept: where and why")), add,
+                  body=AddViews, example=_EXAMPLE,
+                  leads_to=dict.fromkeys(_OF_A_VIEW, ("view", "/views/0/name"))),
             Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view.",
                   (done, later, Answer(404, "there is no such view, or no such path"), refused),
                   drop, parameters=(wait,), values=(VIEW,)),
