@@ -176,6 +176,9 @@ def _run_directory(directory: Path | None) -> Iterator[Path]:
 @click.option("--sql", help="The SELECT itself, in place of a file.")
 @click.option("--name", help="What the view is called; else the file's stem, or the name of its CREATE VIEW.")
 @_lane
+@click.option(
+    "--reader", "readers", multiple=True, metavar="NAME", help="Reads this reader's relations alone; repeatable."
+)
 @results_options()
 @_timeout
 @_json
@@ -184,13 +187,14 @@ def add(
     sql: str | None,
     name: str | None,
     lane: Lane | None,
+    readers: tuple[str, ...],
     results: LazyResults,
     timeout: float,
     as_json: bool,
 ) -> None:
     """Add the views of a file to a running runtime, and wait until they are published."""
     views = [
-        NewView(one.name, one.sql, one.file, one.line, one.column, lane or ("" if one.any_lane else one.lane))
+        NewView(one.name, one.sql, one.file, one.line, one.column, lane or ("" if one.any_lane else one.lane), readers)
         for one in _new_selects(file, sql, name)
     ]
     body = msgspec.json.encode(AddViews(tuple(views), timeout))

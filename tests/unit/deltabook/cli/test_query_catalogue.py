@@ -72,10 +72,17 @@ def test_the_views_of_a_file_are_added_with_their_places(service: Service, tmp_p
     assert run("add", str(file), "--results", service.address) == (0, "v: linear, lane spark, added at epoch 7\n", "")
     ((method, path, body),) = service.asked
     assert (method, path, body["timeout_s"]) == ("POST", "/v1/views", 60.0)
+    places = {"file": str(file), "lane": "", "readers": []}
     assert body["views"] == [
-        {"name": "mine", "sql": "SELECT price FROM bids", "file": str(file), "line": 2, "column": 1, "lane": ""},
-        {"name": "other", "sql": "SELECT price FROM asks", "file": str(file), "line": 4, "column": 3, "lane": ""},
+        {"name": "mine", "sql": "SELECT price FROM bids", "line": 2, "column": 1, **places},
+        {"name": "other", "sql": "SELECT price FROM asks", "line": 4, "column": 3, **places},
     ]
+
+
+def test_a_view_may_be_kept_to_the_relations_of_readers(service: Service) -> None:
+    select = ("--sql", "SELECT price FROM bids", "--name", "v")
+    assert run("add", *select, "--reader", "other", "--reader", "third", "--results", service.address)[0] == 0
+    assert [view["readers"] for view in service.asked[0][2]["views"]] == [["other", "third"]]
 
 
 @pytest.mark.parametrize("sql", ["SELECT price FROM bids", "CREATE VIEW Mine AS SELECT price FROM bids"])
