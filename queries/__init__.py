@@ -2,10 +2,12 @@
 
 ::
 
-    book_depth best_quote vwap_book imbalance broker_volume              over the live relations bids and asks
-    tape trades_1s vwap_trades                                          over the live relation trades
-    axf bsp bsv mst psp vwap                                            DBToaster's finance queries, over a trace file
-    └── finance_schema.sql                                              which they include
+    book_depth best_quote vwap_book imbalance broker_volume over the live relations bids and asks
+    book_ages broker_levels                                 the same, brought along by strategies
+    tape trades_1s vwap_trades                              over the live relation trades
+    trade_moments                                           the same, brought along by a strategy
+    axf bsp bsv mst psp vwap                                DBToaster's finance queries, over a trace file
+    └── finance_schema.sql                                  which they include
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["QUERIES_DIR", "query_path"]
+__all__ = ["QUERIES_DIR", "query_path", "query_text"]
 
 QUERIES_DIR: Final = Path(__file__).resolve().parent
 """The folder of the .sql files."""
@@ -26,3 +28,13 @@ def query_path(name: str) -> Path:
         known = ", ".join(sorted(found.stem for found in QUERIES_DIR.glob("*.sql")))
         raise FileNotFoundError(f"expected one of the queries {known}, was {name!r}")
     return path
+
+
+def query_text(name: str) -> str:
+    """The SELECT of a file that holds one, without comments: what a strategy brings along as its own view.
+
+    >>> query_text("vwap_trades").partition(",")[0]
+    'SELECT symbol'
+    """
+    lines = query_path(name).read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")

@@ -9,6 +9,7 @@ And the reverse for one who bids a little and offers much.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from algo_engine.strategies._sizing import order_lots, room_lots, wants
 from algo_engine.strategies._taking import thousandths
 from algo_engine.strategy import Context, Strategy
 from deltabook.wire.options import OrderOptions
+from queries import query_text
 
 __all__ = ["MarketPlayers", "MarketPlayersParameters"]
 
@@ -68,7 +70,7 @@ class Player(msgspec.Struct, frozen=True, gc=False):
 class MarketPlayers(Strategy[MarketPlayersParameters]):
     """Stands in front of those who hide what they want."""
 
-    views = (LEVELS_VIEW,)
+    queries = MappingProxyType({LEVELS_VIEW: query_text(LEVELS_VIEW)})
     parameters_type = MarketPlayersParameters
 
     def __init__(self, parameters: MarketPlayersParameters) -> None:

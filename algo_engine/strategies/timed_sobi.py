@@ -12,6 +12,7 @@ order. Averages are compared exactly, by cross multiplication.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from algo_engine.contents import ViewChange
@@ -19,6 +20,7 @@ from algo_engine.order import Side
 from algo_engine.strategies._ladders import Ladders
 from algo_engine.strategies._taking import Taker, TakerParameters, thousandths
 from algo_engine.strategy import Context
+from queries import query_text
 
 __all__ = ["TimedSobi", "TimedSobiParameters"]
 
@@ -39,7 +41,7 @@ class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=Tr
 class TimedSobi(Taker[TimedSobiParameters]):
     """Buys or sells a fixed size at the current price when one side's best orders are much older."""
 
-    views = (AGES_VIEW,)
+    queries = MappingProxyType({AGES_VIEW: query_text(AGES_VIEW)})
     parameters_type = TimedSobiParameters
 
     def __init__(self, parameters: TimedSobiParameters) -> None:

@@ -11,12 +11,14 @@ Exact, by squares: with distances b/s and a/s, n trades, and sums Σp and Σp² 
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from algo_engine.order import Side
 from algo_engine.strategies._distances import Distances
 from algo_engine.strategies._shape import ShapeParameters, ShapeTaker
 from algo_engine.strategies._taking import thousandths
+from queries import query_text
 
 __all__ = ["VolatileSobi", "VolatileSobiParameters"]
 
@@ -35,11 +37,11 @@ class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields
 class VolatileSobi(ShapeTaker[VolatileSobiParameters]):
     """Buys or sells a fixed size at the current price when one book leans by more than the price usually moves."""
 
+    queries = MappingProxyType({MOMENTS_VIEW: query_text(MOMENTS_VIEW)})
     parameters_type = VolatileSobiParameters
 
     def __init__(self, parameters: VolatileSobiParameters) -> None:
         super().__init__(parameters)
-        self.views = (*self.views, MOMENTS_VIEW)
         self._deviations_thousandths = thousandths(parameters.deviations)
 
     def leaning(self, symbol: str, distances: Distances) -> Side | None:
