@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -31,6 +31,7 @@ from algo_engine.quotes import QUOTE_COLUMNS, QUOTE_VIEW, Quotes
 from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
+from algo_engine.runtime_views import RuntimeViews
 from algo_engine.status import FillLog, Reports, status_site
 from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
@@ -43,6 +44,8 @@ ROLE: Final = "algo"
 JOURNAL: Final = "orders.log"
 """Of the orders of a strategy, in its folder."""
 _POLL_S: Final = 0.02
+_VIEWS_FILE: Final = "views.json"
+"""Of the views that strategies have added."""
 _KEPT_FILLS: Final = 10_000
 """So many trades are there for who looks at the status port."""
 
@@ -68,6 +71,8 @@ class AlgoProcess:
         self._is_subscribed = False
         self._loaded = load_strategies(config.strategies, config.parameters)
         mirror, self._quotes = ViewMirror(), Quotes()
+        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s)
+        self._views = self._runtime_views()
         self._hosts = [self._host(number, loaded, mirror) for number, loaded in enumerate(self._loaded)]
         self.engine = Engine(
             hosts=self._hosts,
@@ -78,10 +83,12 @@ class AlgoProcess:
             stale_s=config.stale_s,
             on_failure=self.fail,
             on_synchronised=self._ready_if_connected,
+            view_link=self._views,
+            keep_views=config.keep_views,
         )
         self._orders_links = [self._orders_link(host) for host in self._hosts]
-        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s)
-        self._results_link = self._make_results_link()
+        given = {view: () for host in self._hosts for view in sorted(host.views - set(host.queries))}
+        self._results_link = self._make_results_link({**given, QUOTE_VIEW: QUOTE_COLUMNS})
         self._reporter = Reporter(ROLE, stdout, reactor, config.status_interval_s, self.engine.figures)
         self._port: Any = None
 
@@ -91,6 +98,7 @@ class AlgoProcess:
         for link in self._orders_links:
             link.start()
         self._results_link.start()
+        self.engine.start()
 
     def _listen(self) -> None:
         config = self._config
@@ -144,7 +152,7 @@ class AlgoProcess:
             self._log.warn("{n} orders may still be in the market; a restart finds them again", n=open_orders)
         done.callback(None)
 
-    def _close(self, _: None) -> None:
+    def _close(self, _: None) -> Deferred[None]:
         for link in self._orders_links:
             link.stop()
         self._results_link.stop()
@@ -155,6 +163,10 @@ class AlgoProcess:
             host.desk.close()
         trades = write_trades(self._config.directory / "trades.csv", read_trades(self._spools()))
         self._log.info("{n} trades in {path}", n=trades, path=self._config.directory / "trades.csv")
+        closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
+        return closed.addCallback(self._say_the_end)
+
+    def _say_the_end(self, _: Any) -> None:
         if self.failure is None:
             self._reporter.stopped(self._end)
 
@@ -204,17 +216,27 @@ class AlgoProcess:
             on_failure=self.fail,
         )
 
-    def _make_results_link(self) -> ResultsLink:
+    def _runtime_views(self) -> RuntimeViews:
+        return RuntimeViews(
+            agent=self._agent,
+            url=f"{self._agent.scheme}://{self._config.results}",
+            file=self._config.directory / _VIEWS_FILE,
+            make_link=lambda view: self._make_results_link({view: ()}),
+            clock=self._reactor,
+            times=self._config.links,
+            on_failure=self.fail,
+        )
+
+    def _make_results_link(self, wanted: Mapping[str, tuple[str, ...]]) -> ResultsLink:
         name, port = parse_address(self._config.results)
-        wanted: dict[str, tuple[str, ...]] = {view: () for host in self._hosts for view in sorted(host.views)}
         return ResultsLink(
             agent=self._agent,
             address=f"{name}:{port}",
             scheme=self._agent.scheme,
-            wanted={**wanted, QUOTE_VIEW: QUOTE_COLUMNS},
+            wanted=wanted,
             on_frame=self.engine.frame,
             on_subscribed=self._subscribed,
-            on_lost=self.engine.views_lost,
+            on_lost=lambda: self.engine.views_lost(wanted),
             on_failure=self.fail,
             clock=self._reactor,
             times=self._config.links,

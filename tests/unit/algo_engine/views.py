@@ -13,6 +13,7 @@ __all__ = ["snapshot"]
 SCHEMAS = {
     "best_quote": {"symbol": "", "bid_price": 0, "bid_volume": 0, "ask_price": 0, "ask_volume": 0},
     "vwap_book": {"symbol": "", "side": "", "price_volume": 0, "volume": 0},
+    "spread": {"symbol": "", "ticks": 0},
     "trades_1s": {"symbol": "", "second": 0, "open": 0, "high": 0, "low": 0, "close": 0, "volume": 0, "trades": 0},
 }
 

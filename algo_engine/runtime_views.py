@@ -1,0 +1,189 @@
+"""Adds views to a runtime over HTTP, follows them, and drops those that it has added.
+
+A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's. What was
+added is written down in a file, so that a process that was killed drops it the next time, or puts another in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from twisted.internet.defer import Deferred, DeferredList, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.client import readBody
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IBodyProducer
+from zope.interface import implementer
+
+from algo_engine.backoff import LinkTimes, Retry
+from algo_engine.clocks import Clock
+from algo_engine.requested import same_sql
+from algo_engine.results_link import ResultsLink
+from algo_engine.view_link import Lane
+from deltabook.wire.catalogue import AddViews, NewView
+
+__all__ = ["RuntimeViews"]
+
+_REASON_BYTES: Final = 1_000
+_MOST_SECONDS: Final = 60.0
+"""How long the runtime may take for the first version of a view before it answers."""
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    name: str
+    sql: str = ""
+
+
+@implementer(IBodyProducer)
+class _Body:
+    """A body that is sent at once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.length = len(data)
+
+    def startProducing(self, consumer: Any) -> Deferred[None]:
+        consumer.write(self._data)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        """All is written."""
+
+    def resumeProducing(self) -> None:
+        """All is written."""
+
+    def stopProducing(self) -> None:
+        """All is written."""
+
+
+class RuntimeViews:
+    """The `algo_engine.view_link.ViewLink` of a runtime."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        *,
+        agent: Any,
+        url: str,
+        file: Path,
+        make_link: Callable[[str], ResultsLink],
+        clock: Clock,
+        times: LinkTimes,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        """``url`` is that of the service without a path; ``file`` holds what was added; ``make_link`` makes what
+        follows one view."""
+        self._agent, self._url, self._file, self._make_link = agent, url, file, make_link
+        self._clock, self._times, self._on_failure = clock, times, on_failure
+        self._links: dict[str, ResultsLink] = {}
+        self._retries: dict[str, Retry] = {}
+        self._owned: dict[str, str] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+        self._drops: dict[str, Deferred[Any]] = {}
+
+    def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
+        """See `ViewLink.add`; a runtime that cannot be reached is asked again for a while."""
+        body = msgspec.json.encode(AddViews((NewView(view, sql, lane=lane),), _MOST_SECONDS))
+        retry = self._retries[view] = Retry(self._clock, self._times, "the runtime's catalogue", self._on_failure)
+
+        def ask() -> None:
+            sent = self._request(b"POST", "/v1/views", body)
+            sent.addCallback(self._said).addCallbacks(answered, unreachable)
+
+        def unreachable(failure: Failure) -> None:
+            if view in self._retries:
+                retry.again(ask, failure.getErrorMessage())
+
+        def answered(answer: tuple[int, str]) -> None:
+            code, said = answer
+            if view not in self._retries:
+                return
+            if code >= 500:
+                retry.again(ask, said)
+            elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
+                # Of a run before this one, which was killed.
+                self._remove(view).addCallbacks(lambda _: ask(), unreachable)
+            elif code >= 400:
+                self._compare(view, sql, said, finish)
+            else:
+                self._owned[view] = sql
+                self._write()
+                finish("")
+
+        def finish(reason: str) -> None:
+            if self._retries.pop(view, None) is None:
+                return
+            if not reason:
+                self._links[view] = self._make_link(view)
+                self._links[view].start()
+            done(reason)
+
+        ask()
+
+    def drop(self, view: str) -> None:
+        """See `ViewLink.drop`."""
+        retry, link = self._retries.pop(view, None), self._links.pop(view, None)
+        if retry is not None:
+            retry.cancel()
+        if link is not None:
+            link.stop()
+        if view in self._owned:
+            self._drops[view] = self._remove(view).addErrback(
+                lambda failure: self._log.warn("a view is not dropped: {reason}", reason=failure.getErrorMessage())
+            )
+
+    def stop(self) -> Deferred[Any]:
+        """Follow nothing any more; the result comes when the runtime has heard of all that is dropped."""
+        for link in self._links.values():
+            link.stop()
+        for retry in self._retries.values():
+            retry.cancel()
+        self._links.clear()
+        self._retries.clear()
+        return DeferredList(list(self._drops.values()))
+
+    def _compare(self, view: str, sql: str, refusal: str, finish: Callable[[str], None]) -> None:
+        """A view is refused: if it is because it is there with the same SQL, all is well."""
+
+        def listed(answer: tuple[int, str]) -> None:
+            try:
+                offers = {offer.name: offer.sql for offer in msgspec.json.decode(answer[1], type=list[_Offer])}
+            except msgspec.DecodeError:
+                offers = {}
+            finish("" if view in offers and same_sql(offers[view], sql) else refusal)
+
+        sent = self._request(b"GET", "/v1/views")
+        sent.addCallback(self._said, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))
+
+    def _request(self, method: bytes, path: str, body: bytes | None = None) -> Deferred[Any]:
+        headers = Headers({"Content-Type": ["application/json"]} if body else {})
+        sent: Deferred[Any] = self._agent.request(
+            method, f"{self._url}{path}".encode(), headers, _Body(body) if body else None
+        )
+        return sent
+
+    def _said(self, response: Any, most_bytes: int | None = _REASON_BYTES) -> Deferred[tuple[int, str]]:
+        read: Deferred[bytes] = readBody(response)
+        return read.addCallback(lambda data: (response.code, data[:most_bytes].decode("utf-8", "replace").strip()))
+
+    def _remove(self, view: str) -> Deferred[Any]:
+        """Have a view dropped that we have added; it is ours no more, whatever the runtime answers."""
+
+        def answered(answer: tuple[int, str]) -> None:
+            if answer[0] >= 400:
+                self._log.warn("view {view} is not dropped: {said}", view=view, said=answer[1])
+            self._owned.pop(view, None)
+            self._write()
+
+        sent = self._request(b"DELETE", f"/v1/views/{quote(view, safe='')}")
+        return sent.addCallback(self._said).addCallback(answered)
+
+    def _write(self) -> None:
+        hidden = self._file.with_suffix(".new")
+        hidden.write_bytes(msgspec.json.encode(self._owned))
+        hidden.rename(self._file)

@@ -1,0 +1,175 @@
+# mypy: disable-error-code="no-untyped-call"
+# Twisted is typed in part only.
+"""Views are added to a runtime once, shared where the SQL is the same, and dropped by who has added them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet import error
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+
+from algo_engine.backoff import LinkTimes
+from algo_engine.runtime_views import RuntimeViews
+
+
+class Response:
+    """An answer with a body."""
+
+    def __init__(self, code: int, body: str) -> None:
+        self.code, self._body, self.phrase, self.length = code, body.encode(), b"", len(body)
+
+    def deliverBody(self, protocol: Any) -> None:
+        protocol.dataReceived(self._body)
+        protocol.connectionLost(Failure(ResponseDone()))
+
+
+class Runtime:
+    """An agent that keeps views as a runtime does."""
+
+    def __init__(self, **views: str) -> None:
+        self.views = views
+        self.is_there = True
+        self.asked: list[str] = []
+
+    def request(self, method: bytes, uri: bytes, headers: Any, body: Any) -> Deferred[Any]:
+        path = uri.decode().removeprefix("http://here:1")
+        self.asked.append(f"{method.decode()} {path}")
+        answer: Deferred[Any] = Deferred()
+        if not self.is_there:
+            answer.errback(Failure(error.ConnectionRefusedError()))
+            return answer
+        if method == b"GET":
+            offers = [{"name": name, "sql": sql, "columns": []} for name, sql in self.views.items()]
+            answer.callback(Response(200, json.dumps(offers)))
+        elif method == b"DELETE":
+            known = self.views.pop(path.removeprefix("/v1/views/"), None)
+            answer.callback(Response(404 if known is None else 200, "{}"))
+        else:
+            said: list[bytes] = []
+            body.startProducing(type("Consumer", (), {"write": lambda _, data: said.append(data)})())
+            assert headers.getRawHeaders("content-type") == ["application/json"]
+            (view,) = json.loads(b"".join(said))["views"]
+            answer.callback(self._added(view["name"], view["sql"], view["lane"]))
+        return answer
+
+    def _added(self, name: str, sql: str, lane: str) -> Response:
+        if lane != "express" or "FROM" not in sql:
+            return Response(422, "expected a view of the express lane, was another")
+        if name in self.views:
+            return Response(409, f"expected a new name, was {name}")
+        self.views[name] = sql
+        return Response(200, "{}")
+
+
+class Link:
+    """What follows a view."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def start(self) -> None:
+        self.steps.append("start")
+
+    def stop(self) -> None:
+        self.steps.append("stop")
+
+
+class Lab:
+    def __init__(self, path: Path, runtime: Runtime) -> None:
+        self.runtime, self.clock = runtime, Clock()
+        self.links: dict[str, Link] = {}
+        self.outcomes: list[str] = []
+        self.failures: list[Exception] = []
+        self.file = path / "views.json"
+        self.views = RuntimeViews(
+            agent=runtime,
+            url="http://here:1",
+            file=self.file,
+            make_link=lambda view: self.links.setdefault(view, Link()),  # type: ignore[arg-type, return-value]
+            clock=self.clock,
+            times=LinkTimes(first_delay_s=1, longest_delay_s=1, give_up_s=5),
+            on_failure=self.failures.append,
+        )
+
+    def add(self, sql: str = "SELECT 1 FROM t") -> None:
+        self.views.add("mine", sql, "express", self.outcomes.append)
+
+
+def test_a_view_is_added_followed_and_dropped(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.add()
+    assert (lab.outcomes, lab.runtime.views) == ([""], {"mine": "SELECT 1 FROM t"})
+    assert json.loads(lab.file.read_bytes()) == {"mine": "SELECT 1 FROM t"}
+    lab.views.drop("mine")
+    assert lab.links["mine"].steps == ["start", "stop"]
+    assert lab.runtime.views == {}
+    assert json.loads(lab.file.read_bytes()) == {}
+    assert lab.views.stop().called
+
+
+def test_a_view_of_somebody_else_is_shared_if_it_is_the_same_and_stays(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime(mine="SELECT 1\n  FROM t;"))
+    lab.add()
+    assert lab.outcomes == [""]
+    lab.views.drop("mine")
+    assert list(lab.runtime.views) == ["mine"]
+
+
+def test_another_query_under_the_same_name_is_refused_in_the_runtimes_words(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime(mine="SELECT 2 FROM t"))
+    lab.add()
+    assert lab.outcomes == ["expected a new name, was mine"]
+    lab.views.drop("mine")
+    assert lab.runtime.views == {"mine": "SELECT 2 FROM t"}
+
+
+def test_sql_that_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.add("SELECT 1")
+    assert lab.outcomes == ["expected a view of the express lane, was another"]
+    assert lab.links == {}
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1 FROM t", "SELECT 3 FROM t"])
+def test_what_a_killed_process_has_added_is_still_its_own(tmp_path: Path, sql: str) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.add()
+    again = Lab(tmp_path, lab.runtime)
+    again.add(sql)
+    assert again.outcomes == [""]
+    assert again.runtime.views == {"mine": sql}
+    again.views.drop("mine")
+    assert again.runtime.views == {}
+
+
+def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.is_there = False
+    lab.add()
+    lab.clock.advance(1)
+    lab.runtime.is_there = True
+    lab.clock.advance(1)
+    assert lab.outcomes == [""]
+    gone = Lab(tmp_path, Runtime())
+    gone.runtime.is_there = False
+    gone.add()
+    for _ in range(6):
+        gone.clock.advance(1)
+    assert "expected the runtime's catalogue to answer within 5 s" in str(gone.failures[0])
+
+
+def test_nothing_is_asked_after_a_stop(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.is_there = False
+    lab.add()
+    lab.views.stop()
+    lab.runtime.is_there = True
+    lab.clock.advance(10)
+    assert lab.runtime.asked == ["POST /v1/views"]
