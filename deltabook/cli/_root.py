@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "replay": "Play a recorded file through an exchange.",
     "runtime": "Keep SQL views of the feed up to date.",
+    "sweep": "Run strategies on recorded days for every combination of parameters.",
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
 

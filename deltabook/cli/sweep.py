@@ -1,0 +1,96 @@
+"""`deltabook sweep`: a backtest for each point of a grid of parameters, spread over Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._tables import print_table
+
+if TYPE_CHECKING:
+    from deltabook.backtest.sweep import Sweep, SweepResult
+
+__all__ = ["command"]
+
+_SHOWN: Final = 20
+
+
+@click.command("sweep")
+@click.argument("strategies", metavar="STRATEGY...", nargs=-1, required=True)
+@click.option(
+    "--grid",
+    "grids",
+    multiple=True,
+    required=True,
+    metavar="[STRATEGY.]KEY=V,V,…",
+    help="Values of a parameter, or FIRST..LAST..STEP; repeatable: all combinations are run.",
+)
+@backtest_options
+@click.option("--master", default="local[2]", help="Any Spark master.")
+@click.option(
+    "--out",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the heat map and the points as JSON go.",
+)
+@click.option("--keep-results", is_flag=True, help="Keep each point's whole result under --out.")
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+def command(  # noqa: PLR0917 - click passes every option by name
+    strategies: tuple[str, ...],
+    grids: tuple[str, ...],
+    master: str,
+    directory: Path | None,
+    keep_results: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a backtest for every combination of parameters.
+
+    A point's result is what `deltabook backtest` gives with its parameters, byte for byte. A point that fails is named
+    with its reason, and the others go on.
+    """
+    if keep_results and directory is None:
+        raise click.UsageError("--keep-results needs --out")
+    from deltabook.backtest.grid import parse_axis
+    from deltabook.backtest.sweep import Sweep
+
+    sweep = Sweep(config_of(strategies, options), [parse_axis(grid) for grid in grids])
+    folder = directory / "points" if directory is not None and keep_results else None
+    result = _run(sweep, master, folder)
+    written = result.write(directory) if directory is not None else []
+    if as_json:
+        sys.stdout.buffer.write(result.to_json())
+        sys.stdout.buffer.flush()
+        return
+    _print(result)
+    for path in written:
+        click.echo(str(path))
+
+
+def _run(sweep: Sweep, master: str, folder: Path | None) -> SweepResult:
+    """With a progress bar where somebody sees it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("points", total=len(sweep.points))
+        return sweep.run(master, lambda done, _: progress.update(task, completed=done), folder)
+
+
+def _print(result: SweepResult) -> None:
+    keys = [key for key, _ in result.axes]
+    best = result.best
+    rows = [[*p.values, p.profit, p.fees, p.max_drawdown, p.orders, p.fills] for p in best[:_SHOWN]]
+    title = f"best {min(_SHOWN, len(best))} of {len(result.points)} points, profits in ticks × lots"
+    print_table(title, [*keys, "profit", "fees", "max drawdown", "orders", "fills"], rows, left=[])
+    for point in result.points:
+        if point.error:
+            at = " ".join(f"{key}={value}" for key, value in zip(keys, point.values, strict=True))
+            click.echo(f"failed: {at}: {point.error}")
+    click.echo(f"{len(result.points)} points in {result.elapsed_s:.1f} s")
