@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.compiler import Column
-from runtime.service.materialised import json_rows
+from runtime.service.materialised import FullRows, json_rows
 from runtime.state import ARROW_TYPES
 from runtime.views.evaluate import wide_array
 from runtime.views.materialised import MaterialisedView
@@ -103,3 +103,49 @@ def test_null_and_decimals_sort_together() -> None:
     columns = (Column("x", "int128", nullable=True, scale=1),)
     rows = table(columns, [((2**70,), 1), ((None,), 1), ((-5,), 1)])
     assert [row[0] for row in json_rows(columns, rows)] == [None, Decimal("-0.5"), Decimal(2**70).scaleb(-1)]
+
+
+@given(
+    st.lists(st.tuples(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 9)), st.integers(1, 4)), max_size=8,
+             unique_by=lambda row: row[0]),
+    st.integers(1, 6),
+)  # fmt: skip
+def test_pages_of_any_length_are_the_rows_one_behind_the_other(rows: list[tuple[Row, int]], page: int) -> None:
+    whole = FullRows(COLUMNS, table(COLUMNS, rows)).sorted()
+    expected = sorted(
+        ([*row] for row, weight in rows for _ in range(weight)), key=lambda row: [(v is not None, v or 0) for v in row]
+    )
+    assert len(whole) == len(expected)
+    begins = range(0, max(1, len(whole)), page)
+    assert [row for begin in begins for row in whole.json(begin, begin + page)] == expected
+    arrow = [whole.arrow(begin, begin + page) for begin in begins]
+    assert [[*row.values()] for one in arrow for row in one.to_pylist()] == expected
+    assert all(one.num_rows <= page for one in arrow)
+
+
+def test_a_page_of_rows_that_do_not_repeat_is_not_copied() -> None:
+    held = table((Column("x", "int64"),), [((number,), 1) for number in range(100)])
+    page = FullRows((Column("x", "int64"),), held).arrow(90, 95)
+    assert page["x"].chunk(0).buffers()[1].address == held["x"].chunk(0).buffers()[1].address
+
+
+@pytest.mark.parametrize("type_", ["int64", "int128"])
+@pytest.mark.parametrize("number", [5, -25, 2**63 - 1, -(2**63)])
+def test_arrow_has_decimals_of_every_integer_with_a_scale(type_: Any, number: int) -> None:
+    columns = (Column("x", type_, nullable=True, scale=3),)
+    found = FullRows(columns, table(columns, [((number,), 1), ((None,), 2)])).arrow(0, 3)
+    assert found.schema.field("x").type == pa.decimal128(38, 3)
+    assert found["x"].to_pylist() == [Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -3)), None, None]
+
+
+def test_numbers_as_text_are_the_same_numbers() -> None:
+    columns = (Column("x", "int128", scale=1), Column("y", "float64"), Column("z", "int64", nullable=True))
+    rows = FullRows(columns, table(columns, [((2**70, 0.5, -1), 1)]))
+    assert rows.json(0, 1, as_text=True) == [["118059162071741130342.4", 0.5, "-1"]]
+
+
+def test_columns_of_one_name_are_shown_both() -> None:
+    columns = (Column("x", "int64"), Column("x", "int64", nullable=True))
+    held = pa.Table.from_arrays([pa.array([2, 1]), pa.array([None, 3]), pa.array([1, 1])], names=["x", "x", "weight"])
+    assert FullRows(columns, held).sorted().json(0, 2) == [[1, 3], [2, None]]
+    assert FullRows(columns, held).arrow(0, 2).column_names == ["x", "x"]
