@@ -18,6 +18,7 @@ RUNTIME_RANKS = {
     "sources": 1,
     "tuples": 1,
     "views": 1,
+    "client": 0,
     "compiler": 0,
     "epochs": 0,
     "formats": 0,

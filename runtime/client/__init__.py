@@ -1,0 +1,61 @@
+"""A runtime's results for programs, over HTTP.
+
+```
+connect ──▶ Client ──▶ View ──▶ CursorPages          one question, one answer
+              └──▶ ChangeStream ──▶ Change           without end: connects again, and goes on exactly where it was
+```
+
+Needs pyarrow and msgspec, and of this project the records on the wire only.
+"""
+
+from deltabook.wire.catalogue import Changed, ChangedView
+from deltabook.wire.readers import (
+    ChangedReader,
+    FileConnection,
+    NewColumn,
+    NewReader,
+    ReaderStatus,
+    RowsKept,
+    SocketConnection,
+)
+from deltabook.wire.service import RuntimeStatus, Statistics, ViewLine
+from runtime.client.changes import By, Change, ChangeStream, Patience
+from runtime.client.client import Client, connect
+from runtime.client.errors import (
+    ClientError,
+    ConnectionFailedError,
+    GoneError,
+    NotFoundError,
+    ProtocolError,
+    RefusedError,
+)
+from runtime.client.view import CursorPages, View
+
+__all__ = [
+    "By",
+    "Change",
+    "ChangeStream",
+    "Changed",
+    "ChangedReader",
+    "ChangedView",
+    "Client",
+    "ClientError",
+    "ConnectionFailedError",
+    "CursorPages",
+    "FileConnection",
+    "GoneError",
+    "NewColumn",
+    "NewReader",
+    "NotFoundError",
+    "Patience",
+    "ProtocolError",
+    "ReaderStatus",
+    "RefusedError",
+    "RowsKept",
+    "RuntimeStatus",
+    "SocketConnection",
+    "Statistics",
+    "View",
+    "ViewLine",
+    "connect",
+]

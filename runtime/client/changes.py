@@ -1,0 +1,252 @@
+"""The changes of views, without end: connections come and go, the stream goes on."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Literal
+from urllib.parse import quote
+
+import msgspec
+import pyarrow as pa
+
+from deltabook.wire.results import Frame, FrameDecoder, FrameError
+from runtime.client.errors import ConnectionFailedError, ProtocolError, RefusedError
+from runtime.client.port import Port
+
+__all__ = ["By", "Change", "ChangeStream", "Patience"]
+
+By = Literal["epoch", "version"]
+_READ_BYTES: Final = 1 << 16
+_TRY_LATER: Final = frozenset({429, 502, 503, 504})
+
+
+class Change(msgspec.Struct, frozen=True, eq=False):
+    """What became of a view in the epochs ``(from_epoch, to_epoch]``."""
+
+    view: str
+    """Its name."""
+    kind: Literal["snapshot", "changes", "ended"]
+    """snapshot: these are all rows, forget the others; changes: add them; ended: there will be no more."""
+    from_epoch: int
+    """Where the change before has ended."""
+    to_epoch: int
+    """The newest epoch inside."""
+    rows: pa.Table
+    """The view's columns and ``weight``: +n for rows that are added, -n for rows that are removed. Empty when ended."""
+    reason: str = ""
+    """Why the view has ended, or why a snapshot comes where changes were asked for."""
+    feed: Mapping[str, tuple[str, int]] = {}
+    """Origin → session and number of the last message inside."""
+    time_ns: int = 0
+    """When it was sent, the runtime's clock, nanoseconds since the UTC epoch."""
+    step: int = 0
+    """by="version", express lane: the version."""
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long a stream waits for a runtime."""
+
+    silence_s: float = 30.0
+    """A connection on which nothing comes for so long, not even a heartbeat, is given up."""
+    reconnect_s: float = 120.0
+    """Without any connection for so long, the stream fails."""
+    first_s: float = 0.1
+    """Between the first two attempts; twice as long each time …"""
+    most_s: float = 5.0
+    """… up to this."""
+
+
+class ChangeStream:
+    """Iterates over changes; one thread at a time.
+
+    With ``by="epoch"`` each committed epoch comes exactly once, over lost connections and restarts of the runtime, also
+    when it was killed: every change begins where the one before has ended. What the runtime does not have any more
+    comes as a snapshot that says so.
+    """
+
+    def __init__(
+        self,
+        port: Port,
+        views: Sequence[str],
+        start: int | Mapping[str, int] | None,
+        by: By,
+        *,
+        run: str = "",
+        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        now_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Raises `ValueError` for no view, and for a start by version."""
+        self._names = tuple(dict.fromkeys(views))
+        if not self._names:
+            raise ValueError("expected at least one view, was none")
+        if by == "version" and start is not None:
+            raise ValueError("expected by='epoch' with a start, as versions cannot be resumed")
+        self._port, self._by, self._patience = port, by, patience
+        self._now_s, self._sleep = now_s, sleep
+        at = {} if start is None else dict.fromkeys(self._names, start) if isinstance(start, int) else dict(start)
+        if unknown := [name for name in at if name not in self._names]:
+            raise ValueError(f"expected a start of the views {', '.join(self._names)}, was one of {unknown[0]!r}")
+        self._heard = at
+        self._told = dict(at)
+        self.run = run
+        """Whose epochs these are; the runtime says it at the first connection."""
+        self.reconnected = 0
+        """How often a connection was lost and found again."""
+        self._left = set(self._names)
+        self._connection: http.client.HTTPConnection | None = None
+        self._answer: http.client.HTTPResponse | None = None
+        self._frames: Iterator[Frame] = iter(())
+        self._decoder = FrameDecoder()
+        self._is_closed = False
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """View → the newest epoch of which the changes were taken: a ``start`` for another time, with `run`."""
+        return dict(self._told)
+
+    def close(self) -> None:
+        """End the connection and the iteration."""
+        self._is_closed = True
+        self._disconnect()
+
+    def __enter__(self) -> ChangeStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> ChangeStream:
+        return self
+
+    def __next__(self) -> Change:
+        """The next change, as soon as there is one; raises `ClientError` when the patience is at an end."""
+        while not self._is_closed and self._left:
+            for frame in self._frames:
+                if (change := self._change(frame)) is not None:
+                    return change
+            self._read()
+        self._disconnect()
+        raise StopIteration
+
+    def next(self, timeout_s: float) -> Change | None:
+        """The next change, or None if there is none within so many seconds, or at the end of the stream.
+
+        The time is looked at whenever something comes, which is every second while the runtime is well: it may take so
+        much longer, and no longer than `Patience` says where it is not.
+        """
+        end_s = self._now_s() + timeout_s
+        while not self._is_closed and self._left:
+            for frame in self._frames:
+                if (change := self._change(frame)) is not None:
+                    return change
+            if self._now_s() >= end_s:
+                return None
+            self._read(end_s)
+        return None
+
+    def _read(self, end_s: float | None = None) -> None:
+        """Wait for more frames, connecting first where that must be; no longer than until ``end_s``."""
+        if self._answer is None:
+            self._connect(end_s)
+            if self._answer is None:
+                return
+        try:
+            data = self._answer.read1(_READ_BYTES)
+        except (OSError, http.client.HTTPException):  # also when nothing came for too long
+            data = b""
+        if not data:
+            self._disconnect()
+            return
+        self._frames = self._decoded(data)
+
+    def _decoded(self, data: bytes) -> Iterator[Frame]:
+        try:
+            yield from self._decoder.feed(data)
+        except FrameError as error:
+            raise ProtocolError(str(error)) from None
+
+    def _connect(self, end_s: float | None) -> None:
+        """Try again and again; raises `ClientError` when that is hopeless."""
+        begun_s, wait_s = self._now_s(), self._patience.first_s
+        while True:
+            try:
+                self._connection, self._answer = self._port.begin(self._path(), self._patience.silence_s)
+            except (ConnectionFailedError, RefusedError) as error:
+                if isinstance(error, RefusedError) and error.status not in _TRY_LATER:
+                    raise
+                now_s = self._now_s()
+                if end_s is not None and now_s + wait_s >= end_s:
+                    self._sleep(max(0.0, end_s - now_s))
+                    return
+                if now_s + wait_s - begun_s > self._patience.reconnect_s:
+                    raise
+                self._sleep(wait_s * random.uniform(0.5, 1.0))
+                wait_s = min(2 * wait_s, self._patience.most_s)
+                continue
+            break
+        self.run = self._answer.headers.get("deltabook-run", "") or self.run
+        self._decoder, self._frames = FrameDecoder(), iter(())
+
+    def _path(self) -> str:
+        names = [name for name in self._names if name in self._left]
+        path = f"/v1/changes?views={','.join(quote(name, safe='') for name in names)}"
+        if self._by == "version":
+            return path
+        start = ",".join(f"{quote(name, safe='')}:{self._heard[name]}" for name in names if name in self._heard)
+        return f"{path}&by=epoch" + (f"&from={start}&run={quote(self.run, safe='')}" if start else "")
+
+    def _disconnect(self) -> None:
+        connection, self._connection, self._answer = self._connection, None, None
+        self._frames = iter(())
+        if connection is not None:
+            self.reconnected += 1
+            connection.close()
+
+    def _change(self, frame: Frame) -> Change | None:
+        """What a frame says; None where nothing changed."""
+        head, name = frame.header, frame.header.view
+        if head.kind == "heartbeat" or name not in self._left:
+            return None
+        if self._by == "epoch" and head.kind in {"changes", "progress"}:
+            if head.from_epoch != self._heard.get(name):
+                raise ProtocolError(
+                    f"expected changes of {name} from epoch {self._heard.get(name)} on, was {head.from_epoch}"
+                )
+            self._heard[name] = head.to_epoch
+            if head.kind == "progress":
+                return None
+        begin = head.from_epoch
+        if head.kind == "error":
+            self._left.discard(name)
+        elif self._by == "epoch":
+            begin = 0 if head.kind == "snapshot" else self._told.get(name, head.from_epoch)
+            self._heard[name] = self._told[name] = head.to_epoch
+        return Change(
+            name,
+            "ended" if head.kind == "error" else "snapshot" if head.kind == "snapshot" else "changes",
+            begin,
+            head.to_epoch,
+            _exact(frame.rows) if frame.rows is not None else pa.table({"weight": pa.array([], pa.int64())}),
+            head.reason,
+            head.feed,
+            head.time_ns,
+            head.step,
+        )
+
+
+def _exact(table: pa.Table) -> pa.Table:
+    """Decimals in place of integers that have a scale: the digits are the same."""
+    for place, field in enumerate(table.schema):
+        scale = int((field.metadata or {}).get(b"scale", 0))
+        if scale:
+            whole = table.column(place).combine_chunks().cast(pa.decimal128(38, 0))
+            exact = pa.Array.from_buffers(pa.decimal128(38, scale), len(whole), whole.buffers(), offset=whole.offset)
+            table = table.set_column(place, pa.field(field.name, exact.type, field.nullable), exact)
+    return table

@@ -1,0 +1,129 @@
+"""A view of a runtime and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from deltabook.wire.service import PAGE_ROWS, Cursor, NewCursor, ViewLine
+from runtime.client.errors import ClientError, ProtocolError, RefusedError
+from runtime.client.port import ARROW, Port
+
+__all__ = ["CursorPages", "View"]
+
+_TOO_MANY: Final = 413
+
+
+class View:
+    """A view as it was listed; its rows are those of the moment in which they are asked for."""
+
+    def __init__(self, port: Port, line: ViewLine) -> None:
+        self._port = port
+        self.line = line
+        """All that the runtime says of it."""
+        self.name = line.name
+        self.columns = tuple(column.name for column in line.columns)
+        """Names, as the rows have them."""
+
+    def __repr__(self) -> str:
+        return f"View({self.name!r}, columns={', '.join(self.columns)})"
+
+    def rows(self, page_rows: int = PAGE_ROWS) -> Iterator[tuple[Any, ...]]:
+        """The rows of one version, sorted by their columns, a repeated row as often as it is there.
+
+        They are fetched page by page while one goes on; numbers are exact: `int`, and `decimal.Decimal` where there are
+        digits behind the point.
+        """
+        with self.cursor(page_rows) as pages:
+            for page in pages:
+                yield from _tuples(page)
+
+    def cursor(self, page_rows: int = PAGE_ROWS, *, is_sorted: bool = True) -> CursorPages:
+        """The result of one version in pages that stay as they are, whatever becomes of the view."""
+        path = f"/v1/views/{quote(self.name, safe='')}/cursor"
+        return CursorPages(self._port, self._port.change("POST", path, NewCursor(page_rows, is_sorted), Cursor, 0))
+
+    def to_arrow(self) -> pa.Table:
+        """All rows of one version, in no order."""
+        try:
+            data, _ = self._port.ask("GET", f"/v1/views/{quote(self.name, safe='')}", accept=ARROW)
+        except RefusedError as error:
+            if error.status != _TOO_MANY:
+                raise
+            with self.cursor(100_000, is_sorted=False) as pages:
+                return pa.concat_tables(list(pages))
+        return _table(data)
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame; raises `ClientError` where pandas is not installed."""
+        try:
+            import pandas  # noqa: F401 (only who asks for it needs it)
+        except ImportError:
+            raise ClientError("expected pandas to be installed for to_pandas(), was not: pip install pandas") from None
+        return self.to_arrow().to_pandas()
+
+    def explain(self) -> str:
+        """How the runtime keeps the view up to date, in words."""
+        return self._port.ask("GET", f"/v1/views/{quote(self.name, safe='')}/explain")[0].decode()
+
+
+class CursorPages:
+    """The pages of a cursor, as tables; closed at the end of a ``with``."""
+
+    def __init__(self, port: Port, cursor: Cursor) -> None:
+        self._port = port
+        self.cursor = cursor
+        """What the runtime says of it: version, rows and pages."""
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Pages."""
+        return self.cursor.pages
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """From the first page on."""
+        for number in range(self.cursor.pages):
+            yield self.page(number)
+
+    def page(self, number: int) -> pa.Table:
+        """A page, from 0; the same rows each time. Raises `GoneError` when the runtime has closed the cursor."""
+        data, _ = self._port.ask("GET", f"/v1/cursors/{quote(self.cursor.id, safe='')}?page={number}", accept=ARROW)
+        return _table(data)
+
+    def close(self) -> None:
+        """The runtime need not keep the rows any more."""
+        if not self._is_closed:
+            self._is_closed = True
+            try:
+                self._port.ask("DELETE", f"/v1/cursors/{quote(self.cursor.id, safe='')}")
+            except RefusedError:
+                return  # it is closed already
+
+    def __enter__(self) -> CursorPages:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except ClientError:
+            if error is None:
+                raise
+
+
+def _table(data: bytes) -> pa.Table:
+    try:
+        return pa.ipc.open_stream(data).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ProtocolError(f"expected an Arrow stream, was {data[:80]!r}: {error}") from None
+
+
+def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    if not table.num_columns:
+        return iter([()] * table.num_rows)
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
