@@ -1,8 +1,9 @@
 """The express lane: view programs kept by the in-process engine, message by message, with nothing between.
 
 ```
-apply ──Deltas──▶ ExpressPipeline ──▶ ExpressViews.step ──▶ Update ──▶ publish (the hub, on the reactor's thread)
-                        │                   │ deliveries_of, ShardState of one shard
+apply ──Deltas──▶ ExpressPipeline ──▶ ExpressViews.take ──▶ Update ──▶ publish (the hub, on the reactor's thread)
+                        │                   │ Stepping: few rows ──▶ QuickViews, the tuple-wise kernel
+                        │                   │           many, and every epoch ──▶ ShardState of one shard
                         │ barrier           ▼
                         ├──────────▶ close: the epoch's changes, added up ──Sections──▶ epoch sink
                         │              └─▶ ExpressState: program, shard and full results, a chain of the object space
@@ -15,7 +16,8 @@ epoch, and the feed is read again from its cut, so that the same messages give t
 
 from runtime.engine.express.filling import Filling
 from runtime.engine.express.pipeline import ExpressPipeline
+from runtime.engine.express.quick import Quickness
 from runtime.engine.express.state import ExpressState
 from runtime.engine.express.views import ANEW, ExpressViews, Update
 
-__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]
+__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Quickness", "Update"]

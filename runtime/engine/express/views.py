@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from runtime.compiler import Program, lane_program
 from runtime.engine.express.filling import Filled, Filling, with_open_epoch
+from runtime.engine.express.quick import Quickness
 from runtime.engine.express.state import ExpressState
+from runtime.engine.express.stepping import Stepping
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
-from runtime.views import Part, Step, deliveries_of
+from runtime.views import Part, Step
 from runtime.views.filling import fill_of, new_views
 from runtime.views.linear import change_schema, consolidate
 from runtime.views.payload import Payload
@@ -52,10 +54,18 @@ class Update(msgspec.Struct, frozen=True, eq=False):
 class ExpressViews:
     """The program's views and what they have said in the open epoch. One owner at a time: the pipeline's worker."""
 
-    def __init__(self, state: ExpressState, filling: Filling, epoch: int, cuts: Mapping[str, Cut]) -> None:
+    def __init__(
+        self,
+        state: ExpressState,
+        filling: Filling,
+        epoch: int,
+        cuts: Mapping[str, Cut],
+        quickness: Quickness = Quickness(),  # noqa: B008 - frozen
+    ) -> None:
         """At the end of this epoch, whose cuts are given."""
         self._state = state
         self._filling = filling
+        self._stepping = Stepping(state, filling, quickness)
         self._epoch = epoch
         self._cuts = dict(cuts)
         self._step = 0
@@ -72,12 +82,18 @@ class ExpressViews:
         filled = self._filling.read(Program((), (), ()), program, self._epoch)
         self._state.begin(program)
         self._fill(filled, tuple(view.name for view in program.views))
+        self._stepping.begin(with_open_epoch(filled, self._open))
         self._anew = tuple(view.name for view in program.views) if is_anew else ()
 
     @property
     def state(self) -> ExpressState:
         """What is saved."""
         return self._state
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether few rows are taken one by one."""
+        return self._stepping.is_quick
 
     def rows(self) -> dict[str, pa.Table]:
         """Every view's rows and weights as it has said them last, in the open epoch too; failed views are left out."""
@@ -91,7 +107,7 @@ class ExpressViews:
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
         """Step over deltas as if they were one; what changes is published as soon as it is known.
 
-        Views without joins come first: they need not wait for what takes longest.
+        Where there are many, views without joins come first: they need not wait for what takes longest.
         """
         tables: dict[str, list[pa.RecordBatch]] = {}
         for one in deltas:
@@ -106,21 +122,11 @@ class ExpressViews:
             if closes or self._state.program.views:
                 publish(self._stepped(Step({}, {}), closes=closes))  # nothing has changed, up to here
             return
-        whole = {name: pa.Table.from_batches(batches) for name, batches in tables.items()}
-        found = deliveries_of(self._state.program, whole, 1, few=True)
-        told = Step({}, {})
+        self._stepping.take(tables, lambda step, views: publish(self._stepped(step, views, closes=closes)))
 
-        def on_first(step: Step, views: Collection[str]) -> None:
-            nonlocal told
-            told = step
-            publish(self._stepped(step, views, closes=closes))
-
-        step = self._state.shard.step([(one.part, one.payload) for one in found], on_first=on_first)
-        rest = Step(
-            {name: table for name, table in step.changes.items() if name not in told.changes},
-            {name: why for name, why in step.failed.items() if name not in told.failed},
-        )
-        publish(self._stepped(rest, closes=closes))
+    def settle(self, publish: Callable[[Update], None]) -> None:
+        """The epoch ends: what is saved of it takes what it is behind."""
+        self._stepping.settle(self._epoch, self._open, lambda step, _: publish(self._stepped(step, closes=True)))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -134,6 +140,7 @@ class ExpressViews:
             filled = self._filling.read(old, new, self._epoch - 1, prepared)
             self._state.migrate(new)
             self._fill(filled, names)
+            self._stepping.changed()
         self._step += 1
         changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
         failed = {name: why for name, why in self._failed.items() if name in names}
