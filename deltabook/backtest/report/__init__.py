@@ -1,23 +1,16 @@
-"""The report of a backtest."""
+"""The reports: one HTML file each, with all that it needs inside.
 
-from __future__ import annotations
+```
+Result ──▶ figures.py  what charts draw, as plain lists          page/report.css, report.js
+   └─────▶ document.py elements, escaped                         uPlot from deltabook.vendored
+             │ backtest.py the page of a backtest
+             └ grid.py     the page of a sweep: heat map, points page/sweep.js
+```
 
-import html
-from pathlib import Path
-from typing import TYPE_CHECKING
+Nothing is fetched, nothing depends on the clock, and equal results give equal bytes.
+"""
 
-if TYPE_CHECKING:
-    from deltabook.backtest.result import Result
+from deltabook.backtest.report.backtest import write_report
+from deltabook.backtest.report.grid import write_sweep_report
 
-__all__ = ["write_report"]
-
-
-def write_report(path: Path, result: Result) -> Path:
-    """Write the page."""
-    path.write_text(f"<!doctype html><pre>{html.escape(result.to_json().decode())}</pre>", encoding="utf-8")
-    return path
-
-
-def write_sweep_report(path, result):
-    path.write_text("todo")
-    return path
+__all__ = ["write_report", "write_sweep_report"]

@@ -1,0 +1,212 @@
+"""The report of a backtest."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from deltabook.backtest.config import BacktestConfig
+from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
+from deltabook.backtest.report.figures import Money, chart_data
+
+if TYPE_CHECKING:
+    from deltabook.backtest.result import Result, StrategyFigures
+
+__all__ = ["command_of", "write_report"]
+
+_TRADES: Final = 500
+_SECOND_NS: Final = 1_000_000_000
+_OPTIONS: Final = {
+    "latency": "latency",
+    "seed": "seed",
+    "fees": "fees",
+    "step-us": "step_us",
+    "warm-up": "warm_up_records",
+    "limit": "limit_records",
+    "broker": "first_broker_id",
+}
+"""Option of the command line → field, where its value is said as it is."""
+
+
+def write_report(path: Path, result: Result) -> Path:
+    """Write the page of a result."""
+    names = ", ".join(strategy.name for strategy in result.strategies)
+    files = ", ".join(dict.fromkeys(source.name for source in result.sources)) or "given records"
+    f = result.figures
+    lead = (
+        f"{files} · {_moment(f.begin_ns)} to {_moment(f.end_ns)} UTC · {f.records:,} records, "
+        f"{f.market_trades:,} trades in the market"
+    )
+    body = "\n".join(
+        [_failures(result), _tiles(result), _charts(result), _strategies(result), _orders(result), _inputs(result),
+         _trades(result), _again(result)]
+    )  # fmt: skip
+    page = document(f"Backtest of {names}", lead, body, chart_data(result), "report.js", has_charts=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _moment(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // _SECOND_NS, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _share(part: int, whole: int) -> str:
+    """Per cent with one digit, in integers."""
+    return f"{1000 * part // whole / 10:.1f} %" if whole else "–"
+
+
+def _failures(result: Result) -> str:
+    words = [f"{s.name} was stopped: {s.failure}" for s in result.strategies if s.failure]
+    words += [f"The run ended before its data: {result.failure}"] if result.failure else []
+    words += [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
+    return (
+        section("To be noticed", table(["what"], [[each] for each in words], words=True), kind="wide notice")
+        if words
+        else ""
+    )
+
+
+def _tiles(result: Result) -> str:
+    money, f = Money(result.instruments), result.figures
+    orders = [strategy.orders for strategy in result.strategies]
+    fills, makers = sum(o.fills for o in orders), sum(o.maker_fills for o in orders)
+    filled, asked = sum(o.filled_lots for o in orders), sum(o.submitted_lots for o in orders)
+    return section(
+        "Result",
+        tiles(
+            [
+                ("Profit after fees", money.text(f.profit), money.unit),
+                ("Fees", money.text(f.fees), money.unit),
+                ("Largest drawdown", money.text(f.max_drawdown), money.unit),
+                ("Own trades", f"{f.own_trades:,}", ""),
+                ("As maker", _share(makers, fills), ""),
+                ("Orders", f"{sum(o.submitted for o in orders):,}", ""),
+                ("Lots filled of asked", _share(filled, asked), ""),
+                ("View changes", f"{f.view_changes:,}", ""),
+            ]
+        ),
+        kind="wide",
+    )  # fmt: skip
+
+
+def _charts(result: Result) -> str:
+    money, f = Money(result.instruments), result.figures
+    options = "".join(f"<option>{escaped(each.symbol)}</option>" for each in result.instruments)
+    choice = f'<label class="quiet">Symbol <select id="symbol">{options}</select></label>'
+    sizes = ", ".join(
+        f"{symbol} {lots:,} lots" for s in result.strategies for symbol, lots in s.max_position_lots.items()
+    )
+    price = f"Best bid and ask over time with {f.own_trades} own fills."
+    note = '<p class="quiet">▲ full: bought · ▽ hollow: sold</p>'
+    return "\n".join(
+        [
+            section("Price and own fills", figure("price", price) + note, kind="wide", beside=choice),
+            section("Profit", figure("profit", f"Profit over time; at the end {money.text(f.profit)} {money.unit}.")),
+            section("Drawdown", figure("drawdown", f"Below the highest profit; at most {money.text(f.max_drawdown)}.")),
+            section("Position", figure("position", f"Position over time; at most {sizes or 'nothing'}."), kind="wide"),
+        ]
+    )  # fmt: skip
+
+
+def _strategies(result: Result) -> str:
+    money = Money(result.instruments)
+    rows = []
+    for s in result.strategies:
+        held = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.position_lots.items())
+        most = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.max_position_lots.items())
+        rows.append(
+            [s.name, *(money.text(v) for v in (s.profit, s.realised, s.unrealised, s.fees, s.max_drawdown)), held, most]
+        )
+    unit = f" ({money.unit})" if money.unit else ""
+    head = [
+        "strategy",
+        f"profit{unit}",
+        "realised",
+        "unrealised",
+        "fees",
+        "drawdown",
+        "position, lots",
+        "largest, lots",
+    ]
+    return section("Strategies", table(head, rows), kind="wide")
+
+
+def _orders(result: Result) -> str:
+    money = Money(result.instruments)
+    names = ["submitted", "refused", "rejected", "accepted", "filled", "partially_filled", "cancelled", "expired",
+             "replaced", "fills", "most_open"]  # fmt: skip
+    rows: list[list[object]] = [
+        [name.replace("_", " "), *(f"{getattr(s.orders, name):,}" for s in result.strategies)] for name in names
+    ]
+    rows.append(["share of fills as maker", *(_share(s.orders.maker_fills, s.orders.fills) for s in result.strategies)])
+    rows.append(["traded", *(money.text(s.orders.volume) for s in result.strategies)])
+    rows.append(["edge to the middle", *(money.text(s.orders.edge // 2) for s in result.strategies)])
+    rows.append(["mean time in the market", *(_rest(s) for s in result.strategies)])
+    reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
+    rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
+    return section("Orders", table(["", *(s.name for s in result.strategies)], rows))
+
+
+def _rest(strategy: StrategyFigures) -> str:
+    ended = strategy.orders.filled + strategy.orders.cancelled + strategy.orders.expired
+    return f"{strategy.orders.rest_ns // ended / 1e6:,.3f} ms" if ended else "–"
+
+
+def _inputs(result: Result) -> str:
+    config = result.config
+    rows: list[tuple[str, object]] = [("latency", config.latency), ("seed", config.seed)]
+    rows += [
+        ("fees", config.fees or "none"),
+        ("views change", f"every {config.step_us} µs" if config.step_us else "with every request"),
+    ]
+    rows += [("records before the start", f"{config.warm_up_records:,}")]
+    for s in result.strategies:
+        rows += [(f"{s.name}.{name}", value) for name, value in s.parameters.items()]
+    for source in result.sources:
+        counts = f"{source.records:,} records, {source.errors:,} bad, {source.skipped:,} left out"
+        rows.append((source.name, f"{source.format}, {', '.join(source.symbols)}: {counts}; sha256 {source.sha256}"))
+    rows += [(f"records {name.replace('_', ' ')}", f"{count:,}") for name, count in result.figures.dropped.items()]
+    rows += [(each.symbol, f"tick {each.tick_size}, lot {each.lot_size}") for each in result.instruments]
+    return section("Parameters and data", table(["what", "value"], rows, words=True))
+
+
+def _trades(result: Result) -> str:
+    scales = {each.symbol: each for each in result.instruments}
+    rows = [
+        [_moment(t.time_ns) + f".{t.time_ns % _SECOND_NS // 1_000_000:03}", t.strategy, t.symbol,
+         "bought" if t.side == "B" else "sold", f"{scales[t.symbol].quantity(t.volume_lots):f}",
+         f"{scales[t.symbol].price(t.price_ticks):f}", t.liquidity, f"{scales[t.symbol].notional(t.fee):f}", t.client_id]
+        for t in result.trades[:_TRADES]
+    ]  # fmt: skip
+    count = len(result.trades)
+    title = "Own trades" if count <= _TRADES else f"Own trades, the first {_TRADES:,} of {count:,}"
+    head = ["time, UTC", "strategy", "symbol", "", "quantity", "price", "as", "fee", "order"]
+    return section(title, table(head, rows) if rows else '<p class="quiet">None.</p>', kind="wide")
+
+
+def _again(result: Result) -> str:
+    views = "".join(
+        f"<details><summary>{escaped(name)}</summary><pre>{escaped(sql)}</pre></details>"
+        for name, sql in result.views.items()
+    )
+    command = f"<pre>{escaped(command_of(result.config))}</pre>"
+    return section("To run it again", command, kind="wide") + section("Views", views, kind="wide")
+
+
+def command_of(config: BacktestConfig) -> str:
+    """The command line of a configuration; views that came with it are named by a folder to be filled in."""
+    words = ["deltabook", "backtest", *config.strategies]
+    for file in config.data:
+        words += ["--data", f"{file.symbol}={file.path}"]
+        words += ["--format", file.format] if file.format else []
+        words += ["--day", file.day] if file.day else []
+    for parameter in config.parameters:
+        words += ["--param", parameter]
+    words += ["--views", "FOLDER"] if config.views else []
+    plain = BacktestConfig(())
+    for option, name in _OPTIONS.items():
+        if getattr(config, name) != getattr(plain, name):
+            words += [f"--{option}", str(getattr(config, name))]
+    return shlex.join(words)

@@ -1,0 +1,93 @@
+// The charts of a report; everything else is in the page already. Nothing is fetched.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const css = getComputedStyle(document.documentElement);
+const color = (name) => css.getPropertyValue(name).trim();
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
+const COLORS = ["--bid", "--ask", "--third", "--text"];
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
+const charts = [];
+const sync = uPlot.sync("report");
+
+function series(label, place, extra = {}) {
+  const stroke = color(COLORS[place % COLORS.length]);
+  return { label, stroke, width: 1.5, dash: DASHES[place % DASHES.length], points: { show: false }, value: (_, v) => (v == null ? "–" : number.format(v)), ...extra };
+}
+
+function chart(id, columns, lines, extra = {}) {
+  const target = document.getElementById(id);
+  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
+  const size = () => ({ width: target.clientWidth, height: target.clientHeight - (target.querySelector(".u-legend")?.offsetHeight || 28) });
+  const options = {
+    ...size(),
+    tzDate: (time) => uPlot.tzDate(new Date(time * 1e3), "Etc/UTC"),
+    cursor: { sync: { key: sync.key } },
+    axes: [axis, { ...axis, size: 84, values: (_, values) => values.map((v) => number.format(v)) }],
+    series: [{ label: "UTC", value: (_, v) => (v == null ? "–" : new Date(v * 1e3).toISOString().slice(11, 23)) }, ...lines],
+    ...extra,
+  };
+  const plot = new uPlot(options, columns, target);
+  plot.setSize(size());
+  charts.push([plot, size]);
+  return plot;
+}
+
+function fills(symbol, strategies) {
+  return {
+    hooks: {
+      draw: [
+        (plot) => {
+          const context = plot.ctx;
+          const ratio = devicePixelRatio;
+          const { left, top, width, height } = plot.bbox;
+          context.save();
+          context.beginPath();
+          context.rect(left, top, width, height);
+          context.clip();
+          for (const [time, price, side, strategy] of data.fills[symbol] || []) {
+            if (strategies && !strategies.includes(strategy)) continue;
+            const x = plot.valToPos(time, "x", true);
+            const y = plot.valToPos(price, "y", true);
+            const way = side === "B" ? 1 : -1;
+            context.beginPath();
+            context.moveTo(x, y);
+            context.lineTo(x - 4.5 * ratio, y + way * 8 * ratio);
+            context.lineTo(x + 4.5 * ratio, y + way * 8 * ratio);
+            context.closePath();
+            context.fillStyle = side === "B" ? color("--bid") : color("--card");
+            context.strokeStyle = side === "B" ? color("--bid") : color("--ask");
+            context.lineWidth = 1.5 * ratio;
+            context.fill();
+            context.stroke();
+          }
+          context.restore();
+        },
+      ],
+    },
+  };
+}
+
+const names = data.strategies;
+chart("profit", [data.time, ...data.profit], data.profit.map((_, n) => series(names[n] ?? "all", n)));
+chart("drawdown", [data.time, data.drawdown], [series("drawdown", 1, { fill: color("--ask") + "33" })]);
+
+let shown = null;
+let held = null;
+const choice = document.getElementById("symbol");
+function show(symbol) {
+  for (const plot of [shown, held]) {
+    if (!plot) continue;
+    charts.splice(charts.findIndex(([each]) => each === plot), 1);
+    plot.destroy();
+  }
+  const { bid, ask, position } = data.symbols[symbol];
+  shown = chart("price", [data.time, bid, ask], [series("best bid", 0, { width: 1 }), series("best ask", 1, { width: 1, dash: [] })], fills(symbol));
+  held = chart("position", [data.time, ...position], position.map((_, n) => series(names[n], n, { paths: uPlot.paths.stepped({ align: 1 }) })));
+}
+choice.addEventListener("change", () => show(choice.value));
+show(choice.value);
+
+new ResizeObserver(() => charts.forEach(([plot, size]) => plot.setSize(size()))).observe(document.querySelector("main"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+document.body.dataset.state = "drawn";
