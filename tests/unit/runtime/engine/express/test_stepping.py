@@ -1,0 +1,119 @@
+"""Few rows are taken one by one, many by the shard; which of the two it was makes no difference to what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.compiler import MARKET_RELATIONS, NamedSelect
+from runtime.engine.express import Quickness
+from runtime.engine.express.quick import QuickViews
+from tests.generators.express_lab import Change, ExpressLab
+
+BOOK = MARKET_RELATIONS[:2]
+TOTAL = NamedSelect("total", "SELECT symbol, SUM(volume) AS volume FROM bids GROUP BY symbol", lane="express")
+LARGEST = NamedSelect("largest", "SELECT MAX(price) AS price FROM asks", lane="express")
+ROOT = NamedSelect("root", "SELECT AVG(SQRT(price)) AS root FROM bids", lane="express")
+"""Floats are added up in an order that rows one by one do not have."""
+BRIEF = Quickness(most_rows=4, calm_epochs=2)
+
+
+def bids(first: int, number: int) -> list[Change]:
+    return [("bids", (place, place, 1, 10 * place, 100, "A"), 1) for place in range(first, first + number)]
+
+
+def is_quick(lab: ExpressLab) -> bool:
+    return lab.views.is_quick
+
+
+def test_many_rows_are_the_shards_until_it_has_been_calm_for_a_while(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, LARGEST], quickness=BRIEF)
+    lab.change(bids(1, 4), [], [])
+    assert is_quick(lab)
+    lab.change(bids(5, 5), [], [])
+    assert not is_quick(lab)
+    lab.barrier()
+    for epoch in range(3):
+        lab.change(bids(10 + epoch, 1), [], [])
+        assert is_quick(lab) == (epoch == 2)
+        lab.barrier()
+    lab.change([("bids", (1, 1, 1, 10, 100, "A"), -1), ("asks", (1, 1, 1, 1, 7, "A"), 1)], [], [])
+    assert is_quick(lab)
+    lab.barrier()
+
+
+def test_the_shard_goes_on_where_the_rows_one_by_one_have_ended_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, LARGEST], quickness=BRIEF)
+    lab.change(bids(1, 3), [1, 2], [1])
+    lab.change(bids(4, 9), [], [])
+    lab.change(bids(13, 2), [], [])
+    assert not is_quick(lab)
+    lab.barrier()
+
+
+def test_a_new_view_is_taken_row_by_row_from_the_next_epoch_on(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=BRIEF)
+    lab.change(bids(1, 3), [], [])
+    lab.barrier(lab.add(LARGEST))
+    assert not is_quick(lab)
+    for _ in range(2):
+        lab.change([("asks", (1, 1, 1, 1, 7, "A"), 1)], [], [])
+        lab.barrier()
+    assert is_quick(lab)
+
+
+def test_more_rows_than_may_be_held_are_the_shards(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=Quickness(most_rows=4, calm_epochs=1, most_held_rows=5))
+    lab.change(bids(1, 7), [], [])
+    lab.barrier()
+    for epoch in range(3):
+        lab.change([("bids", (1 + epoch, 1 + epoch, 1, 10 + 10 * epoch, 100, "A"), -1)], [], [])
+        lab.barrier()
+        assert is_quick(lab) == (epoch > 0)
+
+
+def test_a_view_without_code_for_rows_leaves_all_to_the_shard(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, ROOT], {"root": ROOT.sql})
+    assert not is_quick(lab)
+    lab.change(bids(1, 3), [], [])
+    lab.barrier()
+
+
+def test_what_rows_one_by_one_get_wrong_is_said_again_at_the_epochs_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lab checks every version: here it looks away until the epoch has ended."""
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=BRIEF)
+    step = QuickViews.step
+
+    def nothing(quick: QuickViews, tables: Mapping[str, Sequence[pa.RecordBatch]]) -> dict[str, Any]:
+        step(quick, tables)
+        return {}
+
+    monkeypatch.setattr(QuickViews, "step", nothing)
+    monkeypatch.setattr(lab, "check", lambda: None)
+    lab.change(bids(1, 3), [], [])
+    assert is_quick(lab)
+    lab.barrier()
+    monkeypatch.undo()
+    assert not is_quick(lab)
+    assert lab.updates[-1].changes["total"].to_pylist() == [{"symbol": "A", "volume": 60, "weight": 1}]
+    lab.change(bids(4, 1), [], [])
+    lab.barrier()
+
+
+def test_a_number_too_large_for_its_column_ends_the_view_as_the_shard_ends_it(tmp_path: Path) -> None:
+    sql = "SELECT id, volume * price * volume AS worth FROM bids"
+    lab = ExpressLab(tmp_path, BOOK, [NamedSelect("worth", sql, lane="express"), TOTAL], quickness=BRIEF)
+    lab.change(bids(1, 1), [], [])
+    lab.change([("bids", (2, 2, 1, 2**62, 2**62, "A"), 1), ("bids", (3, 3, 1, 1, 1, "A"), 1)], [], [])
+    lab.barrier()
+    for epoch in range(2):
+        lab.change(bids(5 + epoch, 1), [], [])
+        lab.barrier()
+    assert set(lab.failed) == {"worth"}
+    assert not is_quick(lab)
