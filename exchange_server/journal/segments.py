@@ -198,6 +198,9 @@ class JournalReader:
             begin, at = (offset, position) if path == segment.path else (0, self._start_of(path))
             data = self._bytes(path, begin)
             torn_bytes += len(data)
+            if path == segment.path and record_at(data, 0, at) is not None:
+                # Written since it was read: the journal grows, and what follows is no damage.
+                break
             for known in find_records(data, at):
                 torn_records += 1
                 if known > position:

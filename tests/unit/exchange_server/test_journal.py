@@ -52,6 +52,19 @@ def test_a_journal_torn_at_any_byte_of_its_last_records_recovers_to_the_last_who
         assert run(torn, BATCHES[survived:]) == whole[6], f"continued after a tear at byte {size}"
 
 
+def test_a_journal_that_grows_while_it_is_read_is_not_damaged(tmp_path: Path) -> None:
+    run(tmp_path, BATCHES[:3])
+    read = JournalReader(tmp_path / "inputs").batches()
+    found = [next(read)]
+    exchange = open_exchange(tmp_path, RULES, fsync="always")
+    for batch in BATCHES[3:]:
+        exchange.submit(batch)
+    exchange.close()
+    found += read
+    assert [number for number, _ in found] == [1, 2, 5]
+    assert [number for number, _ in JournalReader(tmp_path / "inputs").batches()] == [1, 2, 5, 8, 11, 14]
+
+
 def test_what_was_cut_is_said(tmp_path: Path) -> None:
     run(tmp_path, BATCHES)
     with (tmp_path / FIRST).open("ab") as file:
