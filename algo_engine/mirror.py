@@ -81,7 +81,15 @@ def _cells(table: pa.Table, columns: tuple[str, ...]) -> tuple[list[tuple[Any, .
     weights: list[int] = table.column(WEIGHT).to_pylist()
     if not columns:
         return [()] * len(weights), weights
-    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True)), weights
+    return list(zip(*(_values(table.column(name)) for name in columns), strict=True)), weights
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Python's own values; integers that are wider than 64 bits travel as decimals without a fraction."""
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        return [None if value is None else int(value) for value in values]
+    return values
 
 
 def _parted(

@@ -60,3 +60,13 @@ def test_steps_of_the_express_lane_are_many_in_an_epoch() -> None:
     assert sorted(row["price"] for row in mirror.contents("v").rows()) == [10, 12, 13]
     mirror.apply(step("snapshot", 1, 20, 1))  # of a runtime that was started again, and counts from the beginning
     assert mirror.apply(step("changes", 1, 21, 2)) is not None
+
+
+def test_wide_integers_are_pythons_own() -> None:
+    rows = pa.table(
+        {"volume": pa.array([86, 2**100, None], pa.decimal128(38, 0)), "weight": pa.array([1, 1, 1], pa.int64())}
+    )
+    change = ViewMirror().apply(Frame(FrameHeader("snapshot", "v", 0, 1), rows))
+    assert change is not None
+    assert [type(row["volume"]) for row in change.added] == [int, int, type(None)]
+    assert [row["volume"] for row in change.added] == [86, 2**100, None]
