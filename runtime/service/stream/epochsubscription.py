@@ -153,7 +153,7 @@ class EpochSubscription(Subscription):
         position = self._at.get(name, 0)
         self._forget(name)
         self._followed.add(name)
-        header = self._source.header(name, "error", position, self._source.settle(name), {})
+        header = self._source.header(name, "error", position, self._source.told(name), {})
         return Message(msgspec.structs.replace(header, reason=reason))
 
     def _explained(self, name: str, snapshot: Message) -> Message:

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler.program import Program, View, decode_program
+from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
 from runtime.views.linear import change_schema, consolidate
 
@@ -82,6 +83,8 @@ class History:
                 if _home(before, view.name) not in {None, _home(program, view.name)}:
                     raise _Gone(f"view {view.name} of epoch {begin} ended with epoch {epoch - 1}, this is another one")
                 before = program
+            if f"{ANEW}{view.name}" in segment.footer.attributes:
+                raise _Gone(f"view {view.name} was filled anew at epoch {epoch}")
             yield segment
 
     def _program(self, epoch: int) -> Program:
