@@ -10,8 +10,9 @@ from typing import Final
 from bench.exchange.book import INSTRUMENT, run_book
 from bench.exchange.flow import make_flow
 from bench.exchange.memory import measure_memory
-from bench.exchange.peers import install_peers, run_peer, write_flow
+from bench.exchange.peers import LISTED, run_peer, write_flow
 from bench.exchange.tcp import measure_tcp
+from bench.peers import install_peers
 from bench.report import Record, record
 from exchange_server.matching import FeedEncoder, MarketRules, Now, Silence
 from exchange_server.nasdaq.itch import ItchEncoder
@@ -30,7 +31,7 @@ def _measure_books(quick: bool) -> list[Record]:
     """Ours and the peers', in turns, so that what else the machine does falls on all of them."""
     runs, requests = (1, 50_000) if quick else (7, 500_000)
     filling, flow, live = make_flow(requests, _LIVE)
-    python, peers = install_peers()
+    python, peers = install_peers(LISTED, "bench-peers")
     rates: dict[str, list[float]] = {name: [] for name in (*books(), *peers)}
     with tempfile.TemporaryDirectory(prefix="bench-exchange-") as folder:
         path = Path(folder) / "flow"

@@ -1,11 +1,9 @@
-"""Peers from PyPI on the same flow, each in a process of an environment that holds nothing but them."""
+"""Peers from PyPI on the same flow, each in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -14,10 +12,10 @@ import msgspec
 
 from bench.exchange.flow import Request
 
-__all__ = ["PeerRun", "install_peers", "run_peer", "write_flow"]
+__all__ = ["LISTED", "PeerRun", "run_peer", "write_flow"]
 
 _HERE: Final = Path(__file__).resolve().parent
-_CACHE: Final = _HERE.parents[1] / ".cache" / "bench-peers"
+LISTED: Final = _HERE / "peers.txt"
 _TIMEOUT_S: Final = 900
 
 
@@ -30,27 +28,6 @@ class PeerRun(msgspec.Struct, frozen=True):
     """For all of them."""
     executions: int
     """How many it said; -1 if it does not."""
-
-
-def install_peers() -> tuple[Path, list[str]]:
-    """The interpreter of the peers' environment, and the peers in it; what does not install is named and left out."""
-    python = _CACHE / "bin" / "python"
-    if not python.exists():
-        sys.stdout.write(f"bench: exchange: an environment for peers in {_CACHE}\n")
-        venv.create(_CACHE, with_pip=True)
-    there: list[str] = []
-    lines = (_HERE / "peers.txt").read_text("utf-8").splitlines()
-    for wanted in (line for line in lines if line and not line.startswith("#")):
-        name, _, version = wanted.partition("==")
-        if not list(_CACHE.glob(f"lib/python*/site-packages/{name.replace('-', '_')}-{version}.dist-info")):
-            command = [str(python), "-m", "pip", "install", "--quiet", wanted]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-                sys.stdout.write(f"bench: exchange: {wanted} does not install here: {reason}\n")
-                continue
-        there.append(name)
-    return python, there
 
 
 def write_flow(path: Path, filling: Sequence[Request], requests: Sequence[Request]) -> None:

@@ -1,0 +1,39 @@
+"""Environments that hold nothing but the peers of a benchmark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Final
+
+__all__ = ["install_peers"]
+
+_CACHE: Final = Path(__file__).resolve().parents[1] / ".cache"
+_TIMEOUT_S: Final = 900
+
+
+def install_peers(listed: Path, name: str) -> tuple[Path, list[str]]:
+    """The interpreter of an environment, and which of the listed peers are in it.
+
+    ``listed`` has a line ``PEER==VERSION`` each; what does not install is named on standard output and left out.
+    """
+    folder = _CACHE / name
+    python = folder / "bin" / "python"
+    if not python.exists():
+        sys.stdout.write(f"bench: an environment for peers in {folder}\n")
+        venv.create(folder, with_pip=True)
+    there: list[str] = []
+    lines = listed.read_text("utf-8").splitlines()
+    for wanted in (line for line in lines if line and not line.startswith("#")):
+        peer, _, version = wanted.partition("==")
+        if not list(folder.glob(f"lib/python*/site-packages/{peer.replace('-', '_')}-{version}.dist-info")):
+            command = [str(python), "-m", "pip", "install", "--quiet", wanted]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+            if done.returncode:
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                sys.stdout.write(f"bench: {wanted} does not install here: {reason}\n")
+                continue
+        there.append(peer)
+    return python, there

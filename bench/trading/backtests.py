@@ -1,0 +1,87 @@
+"""Backtests: messages a second beside a peer on the same flow, and sweeps on one core and on two."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from algo_engine.loader import load_strategies
+from bench.peers import install_peers
+from bench.report import Record, record
+from bench.trading.recording import SYMBOL, write_recording
+from deltabook.backtest import Backtest, BacktestConfig, DataFile
+from deltabook.backtest.flow import Flow
+
+__all__ = ["measure_backtests", "play_with_nautilus"]
+
+_HERE: Final = Path(__file__).resolve().parent
+_TIMEOUT_S: Final = 900
+_TOUCHER: Final = str(_HERE / "toucher.py")
+
+
+class _Played(msgspec.Struct, frozen=True):
+    messages: int
+    """That were played."""
+    seconds: float
+    """From the first to the last; reading the file is left out."""
+    touches: int
+    """How often the strategy saw other best prices."""
+    orders: int
+    """That it sent."""
+
+
+def measure_backtests(quick: bool) -> list[Record]:
+    """``backtest.messages_per_s`` and ``backtest.ratio_peer``, in turns.
+
+    Raises `RuntimeError` if the two strategies did not see the same best prices: then the work was not equal.
+    """
+    runs, requests = (1, 20_000) if quick else (5, 200_000)
+    python, peers = install_peers(_HERE / "peers.txt", "bench-backtest-peers")
+    ours, theirs = [], []
+    with tempfile.TemporaryDirectory(prefix="bench-trading-") as folder:
+        path = Path(folder) / "flow.csv"
+        write_recording(path, requests)
+        for _ in range(runs):
+            played = _play(path)
+            ours.append(played.messages / played.seconds)
+            if peers:
+                peer = play_with_nautilus(python, path)
+                theirs.append(peer.messages / peer.seconds)
+                if (peer.touches, peer.orders) != (played.touches, played.orders):
+                    raise RuntimeError(f"expected the same touches and orders, was {played} and {peer}")
+    name = f"{peers[0]} (PyPI), L3 deltas" if peers else ""
+    found = [record("backtest.messages_per_s", ours, "messages/s", name, theirs)]
+    if peers:
+        found.append(record("backtest.peer.messages_per_s", theirs, "messages/s"))
+        ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+        found.append(record("backtest.ratio_peer", ratios, "", name))
+    return found
+
+
+def play_with_nautilus(python: Path, path: Path) -> _Played:
+    """One run of the peer."""
+    command = [str(python), str(_HERE / "nautilus_process.py"), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TIMEOUT_S)
+    return msgspec.convert(json.loads(done.stdout.splitlines()[-1]), _Played)
+
+
+def _play(path: Path) -> _Played:
+    """One run of ours, from records that are in memory, as the peer's deltas are."""
+    config = BacktestConfig((_TOUCHER,))
+    flow = Flow((DataFile(path, "dbtoaster", SYMBOL),), 0)
+    records = list(flow)
+    loaded = load_strategies(config.strategies, ())
+    backtest = Backtest(config, records=records, strategies=loaded, instruments=flow.instruments)
+    gc.collect()
+    begun_s = time.perf_counter()
+    backtest.run()
+    seconds = time.perf_counter() - begun_s
+    strategy = loaded[0].strategy
+    return _Played(len(records), seconds, vars(strategy)["touches"], vars(strategy)["orders"])
