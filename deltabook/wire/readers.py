@@ -18,8 +18,8 @@ __all__ = [
     "FileConnection",
     "NewColumn",
     "NewReader",
-    "Readers",
     "ReaderStatus",
+    "Readers",
     "RowsKept",
     "SocketConnection",
 ]
@@ -82,8 +82,8 @@ class NewReader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connection: Connection
     """Where the bytes come from."""
     adaptor: Annotated[str, Meta(pattern="^[a-z_][a-z0-9_-]*$", max_length=LONGEST_NAME)] = "rows"
-    """What makes rows of them: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of one
-    that is installed where the runtime runs."""
+    """What makes rows of them: ``rows`` for a relation of its own, ``orderbook`` for a market's feed, or the name of
+    one that is installed where the runtime runs."""
     format: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
     """How tuples are written: a format as in CREATE STREAM, by default ``csv``; of a feed ``text`` or ``itch``."""
     options: Annotated[dict[_Text, _Text], Meta(max_length=100)] = {}

@@ -120,6 +120,8 @@ class View(msgspec.Struct, frozen=True):
     """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
     lane: Lane = "spark"
     """What keeps it; it never changes in a view's life."""
+    readers: tuple[str, ...] = ()
+    """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
 
 
 class Program(msgspec.Struct, frozen=True):

@@ -34,6 +34,8 @@ class NamedSelect:
     """What keeps the view: the ``lane`` of its TBLPROPERTIES."""
     any_lane: bool = field(default=False, compare=False)
     """Nothing says what keeps the view: ``lane`` is the usual one, and a runtime without it may take another."""
+    readers: tuple[str, ...] = ()
+    """The readers of a running runtime whose relations alone it may use; none: it may use any."""
 
 
 @dataclass(frozen=True, slots=True)

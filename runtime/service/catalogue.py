@@ -7,9 +7,9 @@ whether anybody waits for it or not; it is published with the first version that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredLock
 
@@ -26,10 +26,12 @@ from runtime.compiler import (
 )
 from runtime.engine.ingest import EpochWriter, Sections
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
+from runtime.service.viewed import with_readers
 
 __all__ = ["Catalogue", "begin_catalogue"]
 
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
+T = TypeVar("T")
 Seal = Callable[[bytes, Callable[[int], None]], None]
 
 _NAME: Final = re.compile(r"[^\s/,%?#&\"'\\]{1,100}")
@@ -108,7 +110,10 @@ class Catalogue:
         be sealed. ``lanes`` are those that run.
         """
         self._reactor = reactor
-        self._relations = tuple(relations)
+        self.relations = tuple(relations)
+        """What views may use; changed within `exclusively`."""
+        self.relations_of: Mapping[str, frozenset[str]] = {}
+        """Reader → the relations that it fills; changed likewise."""
         self._seal = seal
         self._in_thread = in_thread
         self._most_views = most_views
@@ -130,7 +135,7 @@ class Catalogue:
             if (count := len(program.views) + len(selects)) > self._most_views:
                 raise CatalogueError(f"expected at most {self._most_views} views (--most-views), was {count}")
             placed = [self._placed(select) for select in selects]
-            longer = extend_program(program, placed, self._relations)
+            longer = with_readers(extend_program(program, placed, self.relations), placed, self.relations_of)
             for select in placed:
                 if select.lane not in self._lanes:
                     raise CatalogueError(
@@ -198,14 +203,21 @@ class Catalogue:
         self._prepare(self.program, program)
         return program
 
-    async def _change(self, make: Callable[[Program], Program]) -> int:
+    async def exclusively(self, change: Callable[[], Awaitable[T]]) -> T:
+        """Make a change of what views are made of while no other is under way."""
         await self._lock.acquire()
         try:
-            program = await self._in_thread(lambda: self._made(make))
-            sealed: Deferred[int] = Deferred()
-            self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
-            epoch = await sealed
-            self.program = program
-            return epoch
+            return await change()
         finally:
             self._lock.release()
+
+    async def _change(self, make: Callable[[Program], Program]) -> int:
+        return await self.exclusively(lambda: self._changed(make))
+
+    async def _changed(self, make: Callable[[Program], Program]) -> int:
+        program = await self._in_thread(lambda: self._made(make))
+        sealed: Deferred[int] = Deferred()
+        self._seal(encode_program(program), lambda epoch: self._reactor.callFromThread(sealed.callback, epoch))
+        epoch = await sealed
+        self.program = program
+        return epoch

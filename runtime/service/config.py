@@ -57,3 +57,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100
     """Views that the catalogue may have."""
+    reader_directories: tuple[Path, ...] = ()
+    """Where readers may read files; none: nowhere. Names of files begin at the first."""
+    most_readers: int = 32
+    """Readers that may be added."""

@@ -31,7 +31,16 @@ class Control:
         """Add views together."""
         names = [one.name for one in wanted.views]
         selects = [
-            NamedSelect(one.name, one.sql, one.line, one.column, one.file, one.lane or "spark", any_lane=not one.lane)
+            NamedSelect(
+                one.name,
+                one.sql,
+                one.line,
+                one.column,
+                one.file,
+                one.lane or "spark",
+                any_lane=not one.lane,
+                readers=one.readers,
+            )
             for one in wanted.views
         ]
         epoch = await self._catalogue.add(selects)

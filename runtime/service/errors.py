@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CatalogueError", "DirectoryInUseError", "ServiceError", "UnknownViewError"]
+__all__ = ["CatalogueError", "DirectoryInUseError", "ServiceError", "UnknownReaderError", "UnknownViewError"]
 
 
 class ServiceError(RuntimeError):
@@ -15,6 +15,10 @@ class DirectoryInUseError(ServiceError):
 
 class CatalogueError(ServiceError):
     """A change of the catalogue that is refused."""
+
+
+class UnknownReaderError(CatalogueError, LookupError):
+    """A reader that the runtime does not have."""
 
 
 class UnknownViewError(CatalogueError, LookupError):

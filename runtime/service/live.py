@@ -38,6 +38,7 @@ from runtime.service.hub import Hub
 from runtime.service.lag import Lags
 from runtime.service.listening import ResultsPort
 from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
+from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History, run_of
@@ -99,7 +100,8 @@ class LiveRuntime(IngestListener):
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
         )
         self._feed = Feed(reactor, config, self._writer, self._lags)
-        origins, kept = {FEED_ID: self._feed.origin}, {"express": pipeline}
+        self.readers = ReaderService(reactor, config, self._writer, self._feed, self._in_thread)
+        origins, kept = {FEED_ID: self._feed.origin, **self.readers.origins()}, {"express": pipeline}
         statistics = Statistics()
         self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=statistics)
         engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
@@ -241,9 +243,13 @@ class LiveRuntime(IngestListener):
 
     def on_lost(self, origin_id: int, reason: str) -> None:
         """See `IngestListener`."""
-        del origin_id
-        self._reactor.callFromThread(self._lags.lost)
-        self._log.warn("feed lost, connecting again: {reason}", reason=reason)
+        if origin_id == FEED_ID:
+            self._reactor.callFromThread(self._lags.lost)
+        self._reactor.callFromThread(self.readers.lost, origin_id, reason)
+
+    def on_failed_origin(self, origin_id: int, reason: str) -> None:
+        """See `IngestListener`."""
+        self._reactor.callFromThread(self.readers.failed, origin_id, reason)
 
     def _on_epoch(self, footer: Footer) -> None:
         self._sealed = footer.to_epoch
@@ -268,8 +274,14 @@ class LiveRuntime(IngestListener):
         if self._stopping:
             raise ServiceError("stopped while it was starting")
         control, config = Control(self.hub, self.catalogue), self._config
+        self.readers.begin(self._ingest, self.catalogue)
         parts = ServiceParts(
-            hub=self.hub, status=self.status, cursors=self._cursors, control=control, metrics=self._metrics
+            hub=self.hub,
+            status=self.status,
+            cursors=self._cursors,
+            control=control,
+            metrics=self._metrics,
+            readers=self.readers,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:
@@ -293,6 +305,7 @@ class LiveRuntime(IngestListener):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
+        self.readers.pause(is_full)
         self._watch.full(is_full, self._upkeep.used_bytes // 1_000_000 if self._upkeep else 0)
 
     def _published(self, published: Published) -> None:

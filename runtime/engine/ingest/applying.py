@@ -131,7 +131,7 @@ class Applying(Pipeline):
             inlet.end_of_stream()
         self._open.add(turnover.at_cut(), 0)
         if turnover.begins is not None:
-            self._table.begin(*turnover.begins)
+            self._table.begin(*turnover.begins())
 
     # One input; each `yield` is a place where the epoch is full and ends
 

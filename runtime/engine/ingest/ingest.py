@@ -157,22 +157,27 @@ class Ingest(BufferSink):
         """
         self._seal(record, on_sealed)
 
-    def begin_origin(self, origin: Origin, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
+    def begin_origin(self, make: Callable[[], Origin], at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
         """Read one more origin, which `Origin.is_own`: from the next place on where the epoch may be cut.
 
-        ``at_cut`` keeps what a restart has to know; with it, the origin's first cut is in the epoch that closes there,
-        and then it is opened. ``on_sealed`` as of `seal_control`.
+        There it is made, so that it may have objects in the space, and ``at_cut`` keeps what a restart has to know of
+        it: both, with its first cut, are of the epoch that closes there. Then it is opened. ``on_sealed`` as of
+        `seal_control`. What ``make`` raises fails the ingest.
         """
-        inlet = Inlet(origin, self, is_held=False)
         part = Plan(INGEST)
-        self._add_formatter(part, f"format {origin.name}", [(origin, inlet)])
+
+        def begins() -> tuple[Origin, Inlet]:
+            origin = make()
+            inlet = Inlet(origin, self, is_held=False)
+            self._add_formatter(part, f"format {origin.name}", [(origin, inlet)])
+            return origin, inlet
 
         def opened(epoch: int) -> None:
             if self._engine is not None:
                 self._engine.grow(INGEST, part, _APPLY)
             on_sealed(epoch)
 
-        self._seal(Turnover(at_cut, begins=(origin, inlet)), opened)
+        self._seal(Turnover(at_cut, begins), opened)
 
     def end_origin(self, name: str, at_cut: AtCut, on_sealed: Callable[[int], None]) -> None:
         """Read an origin that `Origin.is_own` no more: what is not applied at the next cut is forgotten."""

@@ -22,8 +22,8 @@ class Turnover(msgspec.Struct, frozen=True, eq=False):
 
     at_cut: AtCut
     """What is kept of the change."""
-    begins: tuple[Origin, Inlet] | None = None
-    """An origin that is in every cut from this one on; it is opened once the epoch is committed."""
+    begins: Callable[[], tuple[Origin, Inlet]] | None = None
+    """Makes an origin that is in every cut from this one on; it is opened once the epoch is committed."""
     ends: str = ""
     """The name of one that is in no cut from this one on; what it had brought and was not applied is forgotten."""
 

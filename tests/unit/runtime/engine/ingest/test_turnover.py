@@ -69,9 +69,10 @@ class Turning:
         self.sealed: list[tuple[str, int]] = []
 
     def begin(self, number: int) -> None:
-        _, origin = extra(number, self.chance)
         self.lab.ingest.begin_origin(
-            origin, self.at_cut(lambda: self.kept.__setitem__(str(number), number)), self.told(f"begin {number}")
+            lambda: extra(number, self.chance)[1],
+            self.at_cut(lambda: self.kept.__setitem__(str(number), number)),
+            self.told(f"begin {number}"),
         )
 
     def end(self, number: int, told: str = "end") -> None:
@@ -216,7 +217,7 @@ def test_a_failure_is_its_own(tmp_path: Path, whole: Whole) -> None:
     flagged = RowAdaptor(relation, row_schema(relation, deletions=True), deletions=True)
     source = ListSource(2, b"1,5\n7,6\n1,8\n")
     turning.lab.ingest.begin_origin(
-        Origin(2, "extra-2", source, flagged, Position("x", 1), is_own=True), dict, turning.told("begin 2")
+        lambda: Origin(2, "extra-2", source, flagged, Position("x", 1), is_own=True), dict, turning.told("begin 2")
     )
     turning.finish()
     assert [(number, "1 or 0" in reason) for number, reason in turning.lab.listener.failed_origins] == [(2, True)]
@@ -233,7 +234,7 @@ def test_extras_go_with_the_last_of_the_others(tmp_path: Path) -> None:
     source = ListSource(1, lines_of(1), [10, 20], ends=False)
     adaptor = RowAdaptor(relation_of(1), row_schema(relation_of(1)))
     turning.lab.ingest.begin_origin(
-        Origin(1, "extra-1", source, adaptor, Position("x", 1), is_own=True), dict, turning.told("begin 1")
+        lambda: Origin(1, "extra-1", source, adaptor, Position("x", 1), is_own=True), dict, turning.told("begin 1")
     )
     turning.stepper.run()
     assert turning.lab.listener.outcomes.get_nowait() == "finished"

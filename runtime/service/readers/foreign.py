@@ -1,0 +1,117 @@
+"""Adaptors that are installed beside the runtime: by the name of an entry point, never as code over the wire.
+
+A package that has such an adaptor declares it in its ``pyproject.toml``::
+
+    [project.entry-points."deltabook.adaptors"]
+    prices = "my_package.adaptors:prices"
+
+``prices`` is called with an `AdaptorRequest` and gives an `Adaptor` that keeps nothing between its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Final, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import Relation
+from runtime.formats import FormattedBatch, Pushdown, Schema
+from runtime.relations import Adaptor, AdaptorError, Offsets, Prepared
+from runtime.service.errors import CatalogueError
+from runtime.state import ARROW_TYPES
+
+__all__ = ["AdaptorRequest", "ForeignAdaptor", "foreign_adaptor", "foreign_names"]
+
+T = TypeVar("T")
+_GROUP: Final = "deltabook.adaptors"
+
+
+class AdaptorRequest(msgspec.Struct, frozen=True):
+    """What an adaptor is made of."""
+
+    relation: Relation
+    """What it is to fill, and nothing else."""
+    format: str
+    """As the reader says it; empty: it is the adaptor's to choose."""
+    options: Mapping[str, str]
+    """As the reader says them; those that the adaptor does not know are its to refuse, by `ValueError`."""
+
+
+def foreign_names() -> list[str]:
+    """The names of those that are installed."""
+    return sorted(entry.name for entry in entry_points(group=_GROUP))
+
+
+def foreign_adaptor(name: str, request: AdaptorRequest) -> Adaptor:
+    """An installed adaptor; raises `CatalogueError` if there is none of this name, or it cannot be made."""
+    for entry in entry_points(group=_GROUP, name=name):
+        try:
+            make: Callable[[AdaptorRequest], Adaptor] = entry.load()
+            return ForeignAdaptor(name, make(request))
+        except Exception as error:  # noqa: BLE001 (it is not ours, and others go on whatever it does)
+            raise CatalogueError(f"adaptor {name}: {type(error).__name__}: {error}") from None
+    known = ", ".join(["orderbook", "rows", *foreign_names()])
+    raise CatalogueError(f"expected an adaptor out of {known}, was {name!r}")
+
+
+class ForeignAdaptor(Adaptor):
+    """An adaptor that is not ours: whatever it raises, and whatever it gives that is no row, is its reader's failure.
+
+    Since it keeps nothing, nothing is half changed then.
+    """
+
+    def __init__(self, name: str, adaptor: Adaptor) -> None:
+        """Raises `AdaptorError` if it does not say what it reads and fills."""
+        self._name = name
+        self._adaptor = adaptor
+        self._schema: Schema = self._guard(lambda: adaptor.schema)
+        self._relations: tuple[Relation, ...] = self._guard(lambda: tuple(adaptor.relations))
+        self._columns = {
+            relation.name: pa.schema(
+                [*((c.name, ARROW_TYPES[c.type]) for c in relation.columns), ("weight", pa.int64())]
+            )
+            for relation in self._relations
+        }
+        self.pushdown: Pushdown = getattr(adaptor, "pushdown", Pushdown())
+        """What it reads of its rows."""
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        return self._relations
+
+    def opened(self, sequence: int) -> None:
+        self._guard(lambda: self._adaptor.opened(sequence))
+
+    def received(self, batch: FormattedBatch) -> pa.RecordBatch:
+        return self._guard(lambda: self._adaptor.received(batch))
+
+    def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
+        prepared = self._guard(lambda: self._adaptor.prepare(rows, row_ends))
+        lengths = {prepared.rows.num_rows, len(prepared.cuttable), len(prepared.row_ends)}
+        if len(lengths) > 1:
+            raise AdaptorError(f"expected as many ends and cuts as rows of adaptor {self._name}, was {sorted(lengths)}")
+        return prepared
+
+    def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
+        deltas = self._guard(lambda: self._adaptor.apply(prepared))
+        for name, batch in deltas.items():
+            expected = self._columns.get(name)
+            if expected is None or not batch.schema.equals(expected):
+                raise AdaptorError(
+                    f"expected rows of {', '.join(self._columns)} of adaptor {self._name}, was {name} with "
+                    f"{', '.join(batch.schema.names)}"
+                )
+        return deltas
+
+    def _guard(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 (as above)
+            raise AdaptorError(f"adaptor {self._name}: {type(error).__name__}: {error}") from None

@@ -1,0 +1,193 @@
+"""From what is asked of a reader to its source, its adaptor and its origin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from deltabook.wire.readers import FileConnection, NewReader, SocketConnection
+from runtime.compiler import Relation, StreamDeclaration
+from runtime.compiler.declarations import FileSource as DeclaredFile
+from runtime.compiler.declarations import SocketSource as DeclaredSocket
+from runtime.engine.ingest import Origin
+from runtime.epochs import Cut
+from runtime.formats import FormatError, InputFormatter, Pushdown
+from runtime.formats.codecs import Codec
+from runtime.relations import Adaptor, AdaptorError, RecentRows, Retention, RowAdaptor
+from runtime.service.errors import CatalogueError, ServiceError
+from runtime.service.feeds import FeedProtocol, make_adaptor, make_source
+from runtime.service.options import Options, stream_codec, stream_schema
+from runtime.service.readers.foreign import AdaptorRequest, foreign_adaptor
+from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation, space_of
+from runtime.service.readers.places import FileBelow, PlainStream, file_below
+from runtime.sources import Backoff, Gate, Position, Source
+from runtime.state import MemoryStore, ObjectSpace
+
+__all__ = ["Surroundings", "check_name", "make_origin", "try_out"]
+
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
+_FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
+_PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
+"""The server of a reader may come long after it."""
+
+
+class Surroundings(NamedTuple):
+    """What readers find in a runtime."""
+
+    reactor: Any
+    """Connects."""
+    directories: Sequence[Path]
+    """Where files may be."""
+    retention: Retention
+    """How long the trades of a feed stay if its reader does not say."""
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise `CatalogueError` for a name that SQL would have to quote."""
+    if not _NAME.fullmatch(name):
+        raise CatalogueError(f"expected {what} of lower-case letters, digits and _, was {name!r}")
+
+
+def make_origin(kept: KeptReader, space: ObjectSpace, around: Surroundings, cut: Cut) -> tuple[Origin, Gate]:
+    """The origin of a reader whose rows up to the cut are in the space, and the gate before its source.
+
+    Raises `ServiceError` for a reader that `try_out` would have refused.
+    """
+    wanted, number = kept.wanted, kept.number
+    adaptor, codec = _adaptor(wanted, number, space, around, cut)
+    gate = Gate(_source(wanted, number, around, codec))
+    start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
+    pushdown = getattr(adaptor, "pushdown", Pushdown())
+    defer = around.reactor.callFromThread
+    return Origin(number, wanted.name, gate, adaptor, start, is_own=True, pushdown=pushdown, defer=defer), gate
+
+
+def try_out(wanted: NewReader, around: Surroundings) -> None:
+    """Raise `ServiceError` for a reader that cannot be: nothing of it is kept, and nothing is opened."""
+    relation = own_relation(wanted)
+    if relation is not None:
+        check_name(relation.name, "the name of a relation")
+        for column in relation.columns:
+            check_name(column.name, f"columns of {relation.name}")
+        names = [column.name for column in relation.columns]
+        if not names or len(set(names)) < len(names):
+            raise CatalogueError(f"expected columns of {relation.name} that differ, was {', '.join(names) or 'none'}")
+    if isinstance(wanted.connection, FileConnection):
+        file_below(wanted.connection.path, around.directories)
+    elif wanted.adaptor != OWN_ADAPTOR and wanted.connection.delivery != "at-most-once":
+        raise CatalogueError(
+            f"expected delivery at-most-once of reader {wanted.name}, as a plain stream cannot be asked again for what "
+            "was sent while nobody read, was none"
+        )
+    space = ObjectSpace(MemoryStore())
+    origin, _ = make_origin(KeptReader(1, wanted, 0), space, around, Cut("", 0, 0))
+    try:
+        InputFormatter(origin.adaptor.schema, origin.pushdown)
+    except FormatError as error:
+        raise CatalogueError(f"reader {wanted.name}: {error}") from None
+    filled = {each.name for each in origin.adaptor.relations}
+    if relation is not None and filled != {relation.name}:
+        raise CatalogueError(f"expected adaptor {wanted.adaptor} to fill {relation.name}, was {', '.join(filled)}")
+
+
+def _source(wanted: NewReader, number: int, around: Surroundings, codec: Codec | None) -> Source:
+    connection = wanted.connection
+    if isinstance(connection, FileConnection):
+        return FileBelow(connection.path, around.directories, number, codec)
+    if wanted.adaptor == OWN_ADAPTOR:
+        address = (connection.host, connection.port)
+        return make_source(_protocol(wanted), around.reactor, address, number, _PATIENCE)
+    return PlainStream(around.reactor, connection.host, connection.port, number, backoff=_PATIENCE)
+
+
+def _adaptor(
+    wanted: NewReader, number: int, space: ObjectSpace, around: Surroundings, cut: Cut
+) -> tuple[Adaptor, Codec | None]:
+    relation = own_relation(wanted)
+    try:
+        if relation is None:
+            return _feed(wanted, number, space, around.retention, cut), None
+        if wanted.adaptor == "rows":
+            return _rows(wanted, relation, number, space, cut)
+        if wanted.keep is not None:
+            raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
+        request = AdaptorRequest(relation, wanted.format, wanted.options)
+        return foreign_adaptor(wanted.adaptor, request), None
+    except (FormatError, AdaptorError) as error:
+        raise CatalogueError(f"reader {wanted.name}: {error}") from None
+
+
+def _feed(wanted: NewReader, number: int, space: ObjectSpace, retention: Retention, cut: Cut) -> Adaptor:
+    if wanted.columns or wanted.relation:
+        raise CatalogueError(f"expected no relation of its own of feed {wanted.name}, was one: it fills the market's")
+    if wanted.keep is not None:
+        if wanted.keep.time_column not in ("", "t"):
+            raise CatalogueError(f"expected t as the time of trades, was {wanted.keep.time_column!r}")
+        retention = Retention(wanted.keep.rows, wanted.keep.time)
+    framing = "file" if isinstance(wanted.connection, FileConnection) else "soupbin"
+    prefix = f"{wanted.name}:"
+    return make_adaptor(_protocol(wanted), space, space_of(number), retention, cut, prefix=prefix, framing=framing)  # type: ignore[arg-type]
+
+
+def _protocol(wanted: NewReader) -> FeedProtocol:
+    unknown = set(wanted.options) - set(_FEED_OPTIONS)
+    if unknown or wanted.format not in ("", "text", "itch"):
+        was = f"format {wanted.format}" if wanted.format not in ("", "text", "itch") else ", ".join(sorted(unknown))
+        raise CatalogueError(f"expected a feed in text or itch with {', '.join(_FEED_OPTIONS)}, was {was}")
+    try:
+        numbers = {name: int(text) for name, text in wanted.options.items()}
+        return msgspec.convert({"name": wanted.format or "text", **numbers}, FeedProtocol)
+    except ValueError as error:
+        raise CatalogueError(f"expected whole numbers as options of feed {wanted.name}: {error}") from None
+
+
+def _rows(
+    wanted: NewReader, relation: Relation, number: int, space: ObjectSpace, cut: Cut
+) -> tuple[Adaptor, Codec | None]:
+    declaration = _declared(wanted, relation)
+    options = Options(declaration)
+    is_file = isinstance(wanted.connection, FileConnection)
+    codec = (
+        stream_codec(options, Path(wanted.connection.path)) if isinstance(wanted.connection, FileConnection) else None
+    )
+    if not is_file:
+        for name in ("codec", "codec_mode", "codec_limit", "codec_ratio"):
+            if name in wanted.options:
+                raise ServiceError(f"expected {name} of a file only, was reader {wanted.name} of a socket")
+    deletions = options.flag("deletions")
+    schema = stream_schema(declaration, options, deletions=deletions)
+    keep = wanted.keep
+    if keep is None:
+        return RowAdaptor(relation, schema, deletions=deletions), codec
+    if deletions:
+        raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to be kept for a while, was both")
+    times = [column.name for column in relation.columns if column.type == "int64"]
+    if keep.time_column and keep.time_column not in times:
+        raise CatalogueError(f"expected an int64 column as the time of {relation.name}, was {keep.time_column!r}")
+    retention = Retention(keep.rows, keep.time if keep.time_column else 1 << 62)
+    rows = RecentRows(space, space_of(number), relation, schema, retention, time=keep.time_column, applied=cut.sequence)
+    return rows, codec
+
+
+def _declared(wanted: NewReader, relation: Relation) -> StreamDeclaration:
+    """As a script would declare it."""
+    connection = wanted.connection
+    source: DeclaredFile | DeclaredSocket
+    if isinstance(connection, SocketConnection):
+        source = DeclaredSocket(connection.host, connection.port)
+    else:
+        source = DeclaredFile(connection.path, (Path(connection.path),), wanted.name)
+    return StreamDeclaration(
+        name=relation.name,
+        columns=relation.columns,
+        source=source,
+        delimiter=b"\n",
+        adaptor=wanted.format or "csv",
+        options=dict(wanted.options),
+        is_table=False,
+        position=(1, 1),
+    )

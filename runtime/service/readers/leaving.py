@@ -1,0 +1,41 @@
+"""The rows that leave with a dropped reader: all that its relation holds, out of the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+
+__all__ = ["rows_that_leave"]
+
+_TRIES: Final = 3
+"""The log may lose its beginning while it is read: then a newer snapshot stands for it."""
+
+
+def rows_that_leave(
+    log: EpochLogReader, snapshots: SnapshotDirectory, relation: str, epoch: int
+) -> list[pa.RecordBatch]:
+    """The deltas that empty a relation which nobody has filled since this epoch; on any thread. Takes memory for them.
+
+    Raises `EpochLogError` if the log cannot be read.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            base = snapshots.newest(epoch)
+            if base is not None and not has_snapshot_of(base, relation):
+                base = None
+            begin = 0 if base is None else base.footer.to_epoch
+            held = add_up(log, relation, begin, epoch, base=base)
+            break
+        except EpochLogError:
+            if not tries_left:
+                raise
+    if held is None or not held.num_rows:
+        return []
+    weight = pa.array(-held.column(held.num_columns - 1).to_numpy().astype(np.int64))
+    last = held.num_columns - 1
+    batches: list[pa.RecordBatch] = held.set_column(last, held.schema.field(last), weight).to_batches()
+    return batches

@@ -1,0 +1,294 @@
+"""The readers of a running runtime: they come and go, each at a cut of everything that is read.
+
+What there is stands in the object space (`runtime.service.readers.kept`) and changes in the barrier that also begins or
+ends the origin: one epoch has both, or neither. A reader that is dropped with its rows goes in two steps. At the first
+cut it reads no more and its relation is gone from SQL; then, with nobody filling it any more, its rows are read out of
+the log, and at a second cut they leave. A process that is killed in between goes on there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from deltabook.wire.readers import ChangedReader, NewReader, Readers
+from runtime.engine.ingest import EpochWriter, Ingest, Origin
+from runtime.epochs import Cut, SnapshotDirectory
+from runtime.service.catalogue import Catalogue
+from runtime.service.config import LiveConfig
+from runtime.service.errors import CatalogueError, UnknownReaderError
+from runtime.service.feed import FEED, FEED_ID, Feed
+from runtime.service.readers import kept as keeping
+from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, space_of
+from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
+from runtime.service.readers.leaving import rows_that_leave
+from runtime.service.readers.status import feed_status, reader_status
+from runtime.service.readers.waiting import in_time, told
+from runtime.service.viewed import needed_by
+from runtime.sources import Gate
+
+__all__ = ["ReaderService"]
+
+_ADDED, _DONE, _LATER = 201, 200, 202
+_MOST_LEFT: Final = 1000
+"""Relations that readers have left behind, whose names and columns are remembered."""
+_NOTHING: Final[Mapping[str, pa.RecordBatch]] = {}
+
+
+class ReaderService:
+    """Adds, drops and lists readers; on the reactor's thread.
+
+    A change goes on when nobody waits for it any more. What it cannot do it raises as `ServiceError`.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: LiveConfig,
+        writer: EpochWriter,
+        feed: Feed,
+        in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+    ) -> None:
+        """With what the writer's newest epoch knows of; ``in_thread`` runs what takes long."""
+        self._reactor = reactor
+        self._config = config
+        self._writer = writer
+        self._feed = feed
+        self._in_thread = in_thread
+        self._around = Surroundings(reactor, config.reader_directories, config.retention)
+        self._snapshots = SnapshotDirectory(config.directory / "snapshots")
+        self._origins: dict[str, tuple[Origin, Gate]] = {}
+        self._emptying: dict[str, Deferred[int]] = {}
+        self._is_paused = False
+        self._ingest: Ingest | None = None
+        self._catalogue: Catalogue | None = None
+        self.kept = keeping.load(writer.space)
+        """As of the newest change that is sealed."""
+        cuts = writer.recovered.cuts if writer.recovered else {}
+        for reader in self.kept.readers:
+            if not reader.is_leaving:
+                name = reader.wanted.name
+                self._origins[name] = make_origin(reader, writer.space, self._around, cuts.get(name, Cut("", 0, 0)))
+
+    def origins(self) -> dict[int, Origin]:
+        """Those that go on where the last epoch ended, by number."""
+        return {origin.origin_id: origin for origin, _ in self._origins.values()}
+
+    def begin(self, ingest: Ingest, catalogue: Catalogue) -> None:
+        """What is read and what views may use, once both are there; what was leaving goes on."""
+        self._ingest, self._catalogue = ingest, catalogue
+        self._tell(self.kept)
+        for reader in self.kept.readers:
+            if reader.is_leaving:
+                self._empty(reader, self._writer.epoch)
+
+    def pause(self, is_paused: bool) -> None:
+        """Let nothing more in, or go on: the disk is full, or has room again."""
+        self._is_paused = is_paused
+        for _, gate in self._origins.values():
+            gate.shut() if is_paused else gate.let_in()
+
+    def lost(self, number: int, reason: str) -> None:
+        """The connection of an origin broke, the feed's or a reader's; it is made again."""
+        self._log.warn("{name} lost, connecting again: {reason}", name=self._called(number), reason=reason)
+
+    def failed(self, number: int, reason: str) -> None:
+        """An origin goes no further; the others do."""
+        self._log.error("{name} has failed, others go on: {reason}", name=self._called(number), reason=reason)
+
+    def _called(self, number: int) -> str:
+        names = [f"reader {name}" for name, (origin, _) in self._origins.items() if origin.origin_id == number]
+        return names[0] if names else "feed" if number == FEED_ID else "a dropped reader"
+
+    def list(self) -> Readers:
+        """The feed first, then readers in the order in which they came."""
+        return Readers(
+            (
+                feed_status(self._feed, self._config),
+                *[reader_status(each, *self._known(each)) for each in self.kept.readers],
+            )
+        )
+
+    async def add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
+        """Add one; gives HTTP's status and what became of it."""
+        return await self._parts()[1].exclusively(lambda: self._add(wanted))
+
+    async def drop(
+        self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
+    ) -> tuple[int, ChangedReader]:
+        """Drop one; that its rows have left is waited for so long."""
+        changed = await self._parts()[1].exclusively(lambda: self._drop(name, rows))
+        emptying = self._emptying.get(name)
+        if emptying is None:
+            return _DONE, changed
+        is_done = await in_time(self._reactor, emptying, timeout_s)
+        return (_DONE if is_done else _LATER), changed
+
+    # Changes; while one is made, there is no other of readers or views
+
+    async def _add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
+        ingest, _ = self._parts()
+        self._check(wanted)
+        await self._in_thread(lambda: try_out(wanted, self._around))
+        number, writer = self.kept.next, self._writer
+        made: list[tuple[Origin, Gate]] = []
+
+        def make() -> Origin:
+            made.append(make_origin(KeptReader(number, wanted, 0), writer.space, self._around, Cut("", 0, 0)))
+            origin, gate = made[0]
+            if self._is_paused:
+                gate.shut()
+            return origin
+
+        since = await self._sealed(
+            lambda at_cut, told_epoch: ingest.begin_origin(make, at_cut, told_epoch),
+            lambda kept, epoch: kept.with_reader(KeptReader(number, wanted, epoch)),
+        )
+        self._origins[wanted.name] = made[0]
+        reader = self.kept.find(wanted.name)
+        assert reader is not None, "what is sealed is known"
+        self._log.info("reader {name} reads from epoch {epoch} on", name=wanted.name, epoch=since)
+        return _ADDED, ChangedReader(since, reader_status(reader, *self._known(reader)))
+
+    async def _drop(self, name: str, rows: Literal["leave", "stay"]) -> ChangedReader:
+        ingest, _ = self._parts()
+        reader = self._droppable(name)
+        own = own_relation(reader.wanted)
+        if rows == "leave" and (needed := self._needed(reader)):
+            raise CatalogueError(
+                f"expected no view that needs reader {name}, was {', '.join(needed)}: drop "
+                f"{'it' if len(needed) == 1 else 'them'} first, or let the rows stay"
+            )
+        origin, _ = self._origins[name]
+        status = reader_status(reader, *self._known(reader))
+        leaves_later = rows == "leave" and own is not None
+
+        def leave() -> Mapping[str, pa.RecordBatch]:
+            deltas = origin.adaptor.leave() if rows == "leave" else _NOTHING
+            for held in [each for each in self._writer.space if each.startswith(f"{space_of(reader.number)}/")]:
+                self._writer.space.delete(held)
+            return deltas
+
+        epoch = await self._sealed(
+            lambda at_cut, told_epoch: ingest.end_origin(name, at_cut, told_epoch),
+            lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
+            leave,
+        )
+        del self._origins[name]
+        if leaves_later:
+            self._empty(reader, epoch)
+        self._log.info("reader {name} is dropped at epoch {epoch}, its rows {rows}", name=name, epoch=epoch, rows=rows)
+        return ChangedReader(epoch, status)
+
+    def _empty(self, reader: KeptReader, epoch: int) -> None:
+        """Have the rows of a reader's relation leave, which nobody has filled since this epoch."""
+        name = reader.wanted.name
+
+        def over(result: int | Failure) -> int:
+            self._emptying.pop(name, None)
+            if isinstance(result, Failure):
+                self._log.failure("the rows of reader {name} stay until the next start", failure=result, name=name)
+                return -1
+            return result
+
+        emptied = Deferred.fromCoroutine(self._emptied(reader, epoch))
+        if not emptied.called:
+            self._emptying[name] = emptied
+        emptied.addBoth(over)
+
+    async def _emptied(self, reader: KeptReader, epoch: int) -> int:
+        ingest, _ = self._parts()
+        relation = own_relation(reader.wanted)
+        assert relation is not None, "a feed's rows leave at once"
+        batches = await self._in_thread(
+            lambda: rows_that_leave(self._writer.log, self._snapshots, relation.name, epoch)
+        )
+        leaving = pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
+        return await self._sealed(
+            ingest.at_cut,
+            lambda kept, _: kept.without(reader.wanted.name, stays=False),
+            lambda: {relation.name: leaving[0]} if leaving else _NOTHING,
+        )
+
+    async def _sealed(
+        self,
+        begin: Callable[[Callable[[], Mapping[str, pa.RecordBatch]], Callable[[int], None]], None],
+        change: Callable[[KeptReaders, int], KeptReaders],
+        deltas: Callable[[], Mapping[str, pa.RecordBatch]] = lambda: _NOTHING,
+    ) -> int:
+        """Make a change of what is kept at a cut; gives its epoch once that is committed."""
+        changed: list[KeptReaders] = []
+
+        def at_cut() -> Mapping[str, pa.RecordBatch]:
+            # On the worker that cuts, while nothing else of the runtime touches the space.
+            writer = self._writer
+            changed.append(change(keeping.load(writer.space), writer.epoch + 1))
+            keeping.store(writer.space, changed[0])
+            return deltas()
+
+        epoch = await told(self._reactor, lambda told_epoch: begin(at_cut, told_epoch))
+        self._tell(changed[0])
+        return epoch
+
+    def _tell(self, kept: KeptReaders) -> None:
+        self.kept = kept
+        _, catalogue = self._parts()
+        catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of()
+
+    # What is refused
+
+    def _check(self, wanted: NewReader) -> None:
+        check_name(wanted.name, "the name of a reader")
+        kept = self.kept
+        if wanted.name == FEED or kept.find(wanted.name) is not None:
+            raise CatalogueError(f"expected a new name for the reader, was {wanted.name!r}, which is taken")
+        if len(kept.readers) >= self._config.most_readers:
+            raise CatalogueError(f"expected at most {self._config.most_readers} readers (--most-readers), was one more")
+        relation = own_relation(wanted)
+        if relation is None:
+            return
+        taken = {own.name for each in kept.readers if (own := own_relation(each.wanted)) is not None}
+        left = {each.relation.name: each.relation for each in kept.left}
+        known = left.get(relation.name)
+        if relation.name in taken or relation.name in {"bids", "asks", "trades"}:
+            raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
+        if known is not None and known != relation:
+            columns = ", ".join(f"{column.name} {column.type}" for column in known.columns)
+            raise CatalogueError(
+                f"expected relation {relation.name} with the columns that it had before ({columns}), was others"
+            )
+        if known is None and len(left) + len(taken) >= _MOST_LEFT:
+            raise CatalogueError(f"expected names of relations that were there before, was the {_MOST_LEFT + 1}th")
+
+    def _droppable(self, name: str) -> KeptReader:
+        if name == FEED:
+            raise CatalogueError("expected a reader that was added, was the runtime's own feed")
+        reader = self.kept.find(name)
+        if reader is None:
+            known = ", ".join(each.wanted.name for each in self.kept.readers) or "none"
+            raise UnknownReaderError(f"expected one of the readers {known}, was {name!r}")
+        if reader.is_leaving:
+            raise CatalogueError(f"expected a reader that is there, was {name}, which is leaving")
+        return reader
+
+    def _known(self, reader: KeptReader) -> tuple[Origin | None, tuple[str, ...]]:
+        """The origin of a reader, and the views that need it."""
+        held = self._origins.get(reader.wanted.name)
+        return (None if held is None else held[0]), self._needed(reader)
+
+    def _needed(self, reader: KeptReader) -> tuple[str, ...]:
+        own = own_relation(reader.wanted)
+        relations = frozenset[str]() if own is None else frozenset({own.name})
+        return needed_by(self._parts()[1].program, reader.wanted.name, relations)
+
+    def _parts(self) -> tuple[Ingest, Catalogue]:
+        if self._ingest is None or self._catalogue is None:
+            raise CatalogueError("expected a runtime that has begun, was one that is starting")
+        return self._ingest, self._catalogue

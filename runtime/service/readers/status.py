@@ -1,0 +1,67 @@
+"""What is said of readers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from deltabook.wire.readers import FileConnection, ReaderStatus, SocketConnection
+from runtime.compiler import MARKET_RELATIONS
+from runtime.engine.ingest import Origin
+from runtime.service.config import LiveConfig
+from runtime.service.feed import FEED, Feed
+from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation
+
+__all__ = ["feed_status", "reader_status"]
+
+_MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
+
+
+def feed_status(feed: Feed, config: LiveConfig) -> ReaderStatus:
+    """Of the runtime's own feed."""
+    host, port = config.feed
+    cut = feed.origin.cut()
+    return ReaderStatus(
+        name=FEED,
+        adaptor=OWN_ADAPTOR,
+        source=f"{host}:{port}",
+        delivery="exactly-once",
+        relations=_MARKET,
+        since=0,
+        state="failed" if feed.origin.failure else "reading",
+        reason=feed.origin.failure,
+        sequence=cut.sequence,
+        offset=cut.offset,
+        malformed=feed.origin.counters().bad,
+    )
+
+
+def reader_status(reader: KeptReader, origin: Origin | None, views: Collection[str]) -> ReaderStatus:
+    """Of one that was added; without an origin it is leaving."""
+    wanted = reader.wanted
+    own = own_relation(wanted)
+    connection = wanted.connection
+    is_plain = isinstance(connection, SocketConnection) and wanted.adaptor != OWN_ADAPTOR
+    source = connection.path if isinstance(connection, FileConnection) else f"{connection.host}:{connection.port}"
+    told = ReaderStatus(
+        name=wanted.name,
+        adaptor=wanted.adaptor,
+        source=source,
+        delivery="at-most-once" if is_plain else "exactly-once",
+        relations=_MARKET if own is None else (own.name,),
+        since=reader.since,
+        state="leaving",
+        views=tuple(views),
+    )
+    if origin is None:
+        return told
+    cut, counters = origin.cut(), origin.counters()
+    return ReaderStatus(
+        **{
+            **{name: getattr(told, name) for name in ReaderStatus.__struct_fields__},
+            "state": "failed" if origin.failure else "ended" if origin.ended else "reading",
+            "reason": origin.failure,
+            "sequence": cut.sequence,
+            "offset": cut.offset,
+            "malformed": counters.bad,
+        }
+    )

@@ -1,0 +1,66 @@
+"""What views have to do with readers: whose relations they use, and which readers they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from runtime.compiler import NamedSelect, Program, maps_of
+from runtime.service.errors import CatalogueError
+
+__all__ = ["needed_by", "relations_read", "with_readers"]
+
+_MOST_NAMES: Final = 8
+"""Names in a message."""
+
+
+def relations_read(program: Program, name: str) -> frozenset[str]:
+    """The relations that a view of the program reads."""
+    (view,) = [view for view in program.views if view.name == name]
+    return frozenset(program.maps[number].relation for number in maps_of(view.body))
+
+
+def with_readers(
+    program: Program, selects: Sequence[NamedSelect], relations_of: Mapping[str, frozenset[str]]
+) -> Program:
+    """The program with the readers that these views name; raises `CatalogueError`.
+
+    ``relations_of``: reader → the relations that it fills.
+    """
+    named = {select.name: tuple(dict.fromkeys(select.readers)) for select in selects if select.readers}
+    for name, readers in named.items():
+        unknown = [reader for reader in readers if reader not in relations_of]
+        if unknown:
+            raise CatalogueError(
+                f"expected readers of {_listed(sorted(relations_of))} for view {name}, was {_listed(unknown)}"
+            )
+        allowed = frozenset[str]().union(*[relations_of[reader] for reader in readers])
+        others = relations_read(program, name) - allowed
+        if others:
+            raise CatalogueError(
+                f"expected view {name} to use relations of {_listed(readers)} alone ({_listed(sorted(allowed))}), "
+                f"was {_listed(sorted(others))} as well"
+            )
+    if not named:
+        return program
+    views = tuple(
+        msgspec.structs.replace(view, readers=named[view.name]) if view.name in named else view
+        for view in program.views
+    )
+    return msgspec.structs.replace(program, views=views)
+
+
+def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
+    """The views that name a reader, or read a relation that it alone fills."""
+    return tuple(
+        view.name
+        for view in program.views
+        if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "") or "none"

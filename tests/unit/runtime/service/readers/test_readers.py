@@ -1,0 +1,286 @@
+"""Readers of a running runtime: what they bring is seen by views, once, over restarts, until they go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from deltabook.wire.readers import FileConnection, NewColumn, NewReader, RowsKept, SocketConnection
+from runtime.compiler import SqlError
+from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
+from tests.generators.reader_lab import COLUMNS, ReaderLab, file_reader
+
+ROWS = 500
+PRICES = "SELECT symbol, COUNT(*) AS n, SUM(price) AS total FROM prices GROUP BY symbol"
+FEED = ("1,1,1,7,B,5,100,ACME", "2,2,2,7,S,6,101,ACME", "3,3,0,0,H,0,0,")
+
+
+def prices(rows: int, first: int = 0) -> str:
+    return "".join(f"{n},{'AB'[n % 2]},{100 + n}\n" for n in range(first, first + rows))
+
+
+def totals(rows: int) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        {(s, len(r), sum(r)): 1 for k, s in enumerate("AB") if (r := [100 + n for n in range(rows) if n % 2 == k])}
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    directory = tmp_path / "files"
+    directory.mkdir()
+    (directory / "prices.csv").write_text(prices(ROWS))
+    return directory
+
+
+@pytest.fixture
+def begin(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A runtime on the test's directory; each call is a restart."""
+    labs: list[ReaderLab] = []
+
+    def call(**config: Any) -> ReaderLab:
+        if labs:
+            labs[-1].stop()
+        labs.append(ReaderLab(tmp_path / "run", monkeypatch, files, **config))
+        return labs[-1]
+
+    yield call
+    if labs:
+        labs[-1].stop()
+        assert labs[-1].failures == []
+
+
+Begin = Callable[..., ReaderLab]
+
+
+def test_a_file_becomes_a_relation_of_views(begin: Begin) -> None:
+    lab = begin()
+    status, changed = lab.add(file_reader("prices", "prices.csv"))
+    assert (status, changed.reader.name, changed.reader.delivery) == (201, "prices", "exactly-once")
+    assert changed.reader.relations == ("prices",)
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.state("prices").state == "ended")
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+    assert lab.state("prices").sequence == ROWS
+    assert lab.state("prices").views == ("totals",)
+    lab.feed.say(*FEED)
+    lab.until(lambda: lab.rows("bid_volume") == Counter({("ACME", 5): 1}))
+
+
+def test_a_restart_goes_on_at_the_offset(begin: Begin, files: Path) -> None:
+    lab = begin()
+    lab.feed.say(*FEED)
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+    lab.seal()
+    with (files / "prices.csv").open("a") as file:  # what has grown meanwhile is read by the next start
+        file.write(prices(100, first=ROWS))
+    again = begin()
+    assert again.rows("totals") == totals(ROWS)
+    assert again.feed.position.sequence == 3
+    again.until(lambda: again.rows("totals") == totals(ROWS + 100))
+    assert again.state("prices").sequence == ROWS + 100
+    again.seal()
+    third = begin()
+    third.until(lambda: third.state("prices").state == "ended")
+    assert third.rows("totals") == totals(ROWS + 100)
+
+
+def test_dropping_takes_the_rows_away_and_the_name_can_be_given_again(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.until(lambda: lab.state("prices").state == "ended")
+    status, changed = lab.drop("prices")
+    assert (status, changed.reader.name) == (200, "prices")
+    assert lab.state("prices") is None
+    with pytest.raises(SqlError, match="unknown relation 'prices'"):
+        lab.view("totals", PRICES)
+    with pytest.raises(CatalogueError, match="with the columns that it had before"):
+        lab.add(file_reader("prices", "prices.csv", columns=(NewColumn("other", "int64"),)))
+    again = begin()
+    again.add(file_reader("prices", "prices.csv"))
+    again.view("totals", PRICES)
+    again.until(lambda: again.state("prices").state == "ended" and again.rows("totals") == totals(ROWS))
+
+
+def test_rows_may_stay(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.view("totals", PRICES)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+    assert lab.drop("prices", rows="stay")[0] == 200
+    again = begin()
+    assert again.state("prices") is None
+    again.view("later", PRICES)
+    assert again.rows("later") == again.rows("totals") == totals(ROWS)
+
+
+def test_a_reader_that_a_view_needs_stays(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.view("totals", PRICES)
+    with pytest.raises(CatalogueError, match="no view that needs reader prices, was totals"):
+        lab.drop("prices")
+    lab.wait(lab.control.drop("totals", 30.0))
+    assert lab.drop("prices")[0] == 200
+
+
+def test_a_view_uses_no_other_relations_than_those_of_the_readers_it_names(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    with pytest.raises(CatalogueError, match=r"of prices alone \(prices\), was bids as well"):
+        lab.view("mixed", "SELECT COUNT(*) AS n FROM bids, prices WHERE bids.symbol = prices.symbol", "prices")
+    with pytest.raises(CatalogueError, match="expected readers of feed, prices for view some, was others"):
+        lab.view("some", PRICES, "others")
+    lab.view("mixed", "SELECT COUNT(*) AS n FROM bids, prices WHERE bids.symbol = prices.symbol", "prices", "feed")
+    lab.view("alone", PRICES, "prices")
+    with pytest.raises(CatalogueError, match="was mixed, alone"):
+        lab.drop("prices")
+
+
+def test_a_process_that_ends_while_rows_leave_goes_on(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.until(lambda: lab.state("prices").state == "ended")
+    with monkeypatch.context() as broken:
+        broken.setattr("runtime.service.readers.readers.rows_that_leave", lambda *_: 1 / 0)
+        lab.drop("prices")
+        assert lab.state("prices").state == "leaving"
+    again = begin()
+    again.until(lambda: again.state("prices") is None)
+    again.add(file_reader("prices", "prices.csv"))
+    again.view("totals", PRICES)
+    again.until(lambda: again.rows("totals") == totals(ROWS))
+
+
+def test_kept_rows_leave_by_themselves(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv", keep=RowsKept(20)))
+    lab.add(file_reader("recent", "prices.csv", keep=RowsKept(1000, "t", 10)))
+    lab.view("held", "SELECT COUNT(*) AS n, MIN(t) AS first FROM prices")
+    lab.view("timed", "SELECT COUNT(*) AS n, MIN(t) AS first FROM recent")
+    lab.until(lambda: lab.rows("held") == Counter({(20, ROWS - 20): 1}))
+    lab.until(lambda: lab.rows("timed") == Counter({(11, ROWS - 11): 1}))
+    again = begin()
+    again.until(lambda: again.state("prices").state == "ended" and again.state("recent").state == "ended")
+    assert (again.rows("held"), again.rows("timed")) == (lab.rows("held"), lab.rows("timed"))
+
+
+def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> None:
+    (files / "wrong.csv").write_text(prices(3) + "one,B,5\n" + prices(5))
+    lab = begin()
+    lab.add(file_reader("wrong", "wrong.csv", options={"malformed": "fail"}))
+    lab.until(lambda: lab.state("wrong").state == "failed")
+    assert "one" in lab.state("wrong").reason or "int64" in lab.state("wrong").reason
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.feed.say(*FEED)
+    lab.until(lambda: lab.state("prices").state == "ended" and lab.state("feed").sequence == 2)
+    (files / "prices.csv").unlink()
+    again = begin()
+    again.until(lambda: again.state("prices").state == "failed")
+    assert "below" in again.state("prices").reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (file_reader("Prices", "prices.csv"), "lower-case"),
+        (file_reader("a\n", "prices.csv"), "lower-case"),
+        (file_reader("feed", "prices.csv"), "taken"),
+        (file_reader("x", "prices.csv", relation="bids"), "'bids', which is taken"),
+        (file_reader("x", "prices.csv", columns=()), "columns of x"),
+        (file_reader("x", "prices.csv", columns=(*COLUMNS, COLUMNS[0])), "differ"),
+        (file_reader("x", "prices.csv", columns=(NewColumn("a b", "int64"),)), "columns of x"),
+        (file_reader("x", "../run/state.db"), r"without \.\."),
+        (file_reader("x", "/etc/passwd"), "below"),
+        (file_reader("x", "link.csv"), "below"),
+        (file_reader("x", "nothing.csv"), "No such file"),
+        (file_reader("x", "."), "expected a file below"),
+        (file_reader("x", "a\0b"), "below"),
+        (file_reader("x", "prices.csv", format="nonsense"), "nonsense"),
+        (file_reader("x", "prices.csv", options={"nonsense": "1"}), "nonsense"),
+        (file_reader("x", "prices.csv", adaptor="nonsense"), "adaptor out of orderbook, rows"),
+        (file_reader("x", "prices.csv", keep=RowsKept(5, "symbol")), "int64 column"),
+        (file_reader("x", "prices.csv", keep=RowsKept(5), options={"deletions": "yes"}), "both"),
+        (NewReader("x", SocketConnection("127.0.0.1", 1), columns=COLUMNS), "at-most-once"),
+        (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", "csv"), "format csv"),
+        (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", columns=COLUMNS), "the market's"),
+        (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", options={"tick_units": "a"}), "whole numbers"),
+    ],
+    ids=[
+        "capital", "newline", "feed", "market", "none", "twice", "blank", "above", "outside", "link", "missing",
+        "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format", "feed-columns",
+        "feed-option",
+    ],
+)  # fmt: skip
+def test_what_is_refused_changes_nothing(begin: Begin, files: Path, tmp_path: Path, wanted: Any, said: str) -> None:
+    (tmp_path / "outside.csv").write_text(prices(1))
+    (files / "link.csv").symlink_to(tmp_path / "outside.csv")
+    lab = begin()
+    epoch = lab.runtime._writer.epoch
+    with pytest.raises(ServiceError, match=said):
+        lab.add(wanted)
+    assert lab.runtime._writer.epoch == epoch
+    assert [each.name for each in lab.runtime.readers.list().readers] == ["feed"]
+
+
+def test_limits_and_unknown_names(begin: Begin) -> None:
+    lab = begin(most_readers=1)
+    lab.add(file_reader("prices", "prices.csv"))
+    with pytest.raises(CatalogueError, match="taken"):
+        lab.add(file_reader("prices", "prices.csv"))
+    with pytest.raises(CatalogueError, match="at most 1 readers"):
+        lab.add(file_reader("more", "prices.csv"))
+    with pytest.raises(UnknownReaderError, match="one of the readers prices, was 'more'"):
+        lab.drop("more")
+    with pytest.raises(CatalogueError, match="own feed"):
+        lab.drop("feed")
+
+
+def test_no_files_without_a_directory_for_them(begin: Begin) -> None:
+    with pytest.raises(CatalogueError, match="--reader-dir"):
+        begin(reader_directories=()).add(file_reader("prices", "prices.csv"))
+
+
+def test_a_recorded_feed_is_a_market_of_its_own(begin: Begin, files: Path) -> None:
+    """Its symbols have the reader's name in front, and leave with it, from views of the market too."""
+    (files / "lse.feed").write_text("".join(f"{line}\n" for line in FEED))
+    lab = begin()
+    lab.feed.say(*FEED)
+    lab.add(NewReader("lse", FileConnection("lse.feed"), "orderbook"))
+    both = Counter({("ACME", 5): 1, ("lse:ACME", 5): 1})
+    lab.until(lambda: lab.rows("bid_volume") == both)
+    lab.seal()
+    again = begin()
+    assert again.rows("bid_volume") == both
+    again.until(lambda: again.state("lse").state == "ended")
+    again.drop("lse")
+    again.until(lambda: again.rows("bid_volume") == Counter({("ACME", 5): 1}))
+    assert not [name for name in again.runtime._writer.space if name.startswith("reader/")]
+    third = begin()
+    assert third.rows("bid_volume") == Counter({("ACME", 5): 1})
+
+
+def test_a_full_disk_holds_readers_back(begin: Begin) -> None:
+    lab = begin()
+    lab.runtime._full(True)
+    lab.add(file_reader("prices", "prices.csv"))
+    lab.runtime._ingest.at_cut(dict, lambda _: None)
+    lab.view("totals", PRICES)
+    assert lab.rows("totals") == Counter()
+    lab.runtime._full(False)
+    lab.until(lambda: lab.rows("totals") == totals(ROWS))
+
+
+def test_what_is_said_of_readers_is_json(begin: Begin) -> None:
+    lab = begin()
+    lab.add(file_reader("prices", "prices.csv"))
+    told = msgspec.json.decode(msgspec.json.encode(lab.runtime.readers.list()))
+    assert [each["name"] for each in told["readers"]] == ["feed", "prices"]
+    assert told["readers"][0]["relations"] == ["bids", "asks", "trades"]
