@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 
 from deltabook.dashboard.frames import Ask, Frames, Scope
 
@@ -87,6 +88,8 @@ class Page:
 class Pages:
     """All of them; on the reactor's thread."""
 
+    _log = Logger()
+
     def __init__(
         self,
         frames: Frames,
@@ -103,7 +106,7 @@ class Pages:
         self._pages: dict[Page, None] = {}
         self.frames_sent = 0
         self.bytes_sent = 0
-        self._loop: Any = LoopingCall(self.tick)
+        self._loop: Any = LoopingCall(self._tick)
         self._loop.clock = clock
 
     def start(self) -> None:
@@ -129,6 +132,13 @@ class Pages:
     def closed(self, page: Page) -> None:
         """It has gone."""
         self._pages.pop(page, None)
+
+    def _tick(self) -> None:
+        """A frame that cannot be made is no reason to make no others."""
+        try:
+            self.tick()
+        except Exception:  # noqa: BLE001 - whatever a peer has said, pages go on
+            self._log.failure("making a frame")
 
     def tick(self) -> None:
         """Send a frame to every page that waits for one."""

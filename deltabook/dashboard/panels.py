@@ -103,14 +103,14 @@ class SymbolPanels:
         return Point(round(now_s, 2), *self.prices(symbol).now)
 
     def marks(self, placed: Iterable[tuple[FillLine, float]]) -> dict[str, list[Mark]]:
-        """Symbol → own fills on its chart; those of a strategy at one price are one mark, where the last one is."""
-        found: dict[tuple[str, str, int, str], tuple[int, int, float]] = {}
+        """Symbol → own fills on its chart; those of a strategy at one price in a second are one mark."""
+        found: dict[tuple[str, str, int, str, int], tuple[int, int, float]] = {}
         for fill, time_s in placed:
-            key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side)
+            key = (fill.symbol, fill.strategy, fill.price_ticks, fill.side, int(time_s))
             count, lots, _ = found.get(key, (0, 0, 0.0))
             found[key] = (count + 1, lots + fill.volume_lots, time_s)
         marks: defaultdict[str, list[Mark]] = defaultdict(list)
-        for (symbol, strategy, ticks, side), (count, lots, time_s) in found.items():
+        for (symbol, strategy, ticks, side, _), (count, lots, time_s) in found.items():
             price = self._scales.price(symbol, ticks) or ""
             times = f" in {count} fills" if count > 1 else ""
             words = f"{strategy}, {self._scales.quantity(symbol, lots)} at {price}{times}"

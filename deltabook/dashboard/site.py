@@ -15,6 +15,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request as SiteRequest
 from twisted.web.server import Site
 from twisted.web.websocket import WebSocketResource, WebSocketTransport
+from wsproto.utilities import LocalProtocolError
 from zope.interface import implementer
 
 from deltabook.dashboard.files import PAGE_HEADERS, page_files
@@ -87,17 +88,26 @@ class _Socket:
 
     def send(self, data: bytes) -> None:
         """A text message."""
-        self._transport.sendTextMessage(data.decode("utf-8"))
+        try:
+            self._transport.sendTextMessage(data.decode("utf-8"))
+        except LocalProtocolError:  # it has said goodbye, and the end of its connection has not been told of yet
+            self.abort()
 
     def close(self, code: int, reason: str) -> None:
         """End it, behind what was sent."""
         page, self._page = self._page, None
         if page is not None:
             self._pages.closed(page)
-        self._transport.loseConnection(code, reason)
+        try:
+            self._transport.loseConnection(code, reason)
+        except LocalProtocolError:
+            self.abort()
 
     def abort(self) -> None:
         """End it at once."""
+        page, self._page = self._page, None
+        if page is not None:
+            self._pages.closed(page)
         self._channel.transport.abortConnection()
 
     # See `IPushProducer`: what is below tells when it is full

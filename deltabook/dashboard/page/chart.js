@@ -71,8 +71,18 @@ function tellMark(chart) {
   write(at("mark-words"), words);
 }
 
+// With room above and below for marks; what hardly moves is not blown up to fill the chart.
+function span(least, most) {
+  if (least === null || most === null) return [0, 1];
+  const half = Math.max((most - least) * 0.6, Math.abs(most) * 0.0003, 1e-9);
+  const middle = (least + most) / 2;
+  return [middle - half, middle + half];
+}
+
+const decimals = (step) => Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+
 function options(width, height) {
-  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1, size: 4 }, font: "12px system-ui, sans-serif" };
+  const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1, size: 4 }, font: "12px system-ui, \"DejaVu Sans\", sans-serif" };
   return {
     width,
     height,
@@ -80,10 +90,13 @@ function options(width, height) {
     padding: [8, 6, 0, 0],
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { x: { time: true, range: (_, from, to) => [Math.min(from, to - 60), to + (to - from) * 0.01] } },
+    scales: {
+      y: { range: (_, least, most) => span(least, most) },
+      x: { time: true, range: (_, from, to) => [Math.min(from, to - 60), to + (to - from) * 0.01] },
+    },
     axes: [
       { ...axis, space: 70, size: 26, values: [[1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
-      { ...axis, size: (_, values) => 16 + 7.2 * Math.max(3, ...(values ?? [""]).map((value) => value.length)) },
+      { ...axis, values: (_, splits, __, ___, step) => splits.map((value) => value.toFixed(decimals(step))), size: (_, values) => 16 + 7.2 * Math.max(3, ...(values ?? [""]).map((value) => value.length)) },
     ],
     series: [
       {},
@@ -141,16 +154,18 @@ export function forgetChart() {
 }
 
 // What is new of a symbol, or all that there is.
-export function drawChart(frame, newest, areAll) {
+export function drawChart(frame, newest, areAll, isLive) {
   if (areAll) forgetChart();
   if (frame.points) points = points.concat(frame.points).slice(-SPAN_S - 5);
   if (frame.marks) marks = marks.concat(frame.marks).filter((mark) => mark[0] > newest - SPAN_S);
   if (frame.prices) texts = frame.prices;
-  now = texts.now && texts.now.some((value) => value !== null) ? [newest, ...texts.now] : null;
+  now = isLive && texts.now && texts.now.some((value) => value !== null) ? [newest, ...texts.now] : null;
   for (const { name, field } of LINES) write(buttons.get(name).querySelector(".value"), texts[field] ?? "–");
+  const isDrawn = points.concat(now ? [now] : []).some((point) => point.slice(1).some((value) => value !== null));
+  at("plot").classList.toggle("is-empty", !isDrawn);
   if (plot) plot.setData(data());
   else build();
-  return points.length + (now ? 1 : 0);
+  return isDrawn;
 }
 
 export function describeChart(symbol) {

@@ -162,15 +162,15 @@ export function drawStrategy(line, orders, fills) {
   drawTable(at("positions"), line.positions, [], "It has not traded yet.");
   drawTable(
     at("orders"),
-    orders.map(([id, symbol, side, quantity, filled, price, status, why]) => [String(id), symbol, SIDES[side], price || "market", quantity, filled, why ? `${status}: ${why}` : status]),
+    (orders ?? []).map(([id, symbol, side, quantity, filled, price, status, why]) => [String(id), symbol, SIDES[side], price || "market", quantity, filled, why ? `${status}: ${why}` : status]),
     ["", "text", "text", "", "", "", "text"],
-    "It has sent no order yet.",
+    orders ? "It has sent no order yet." : "Asking for its orders",
   );
   drawTable(
     at("fills"),
-    fills.map(([, time, symbol, side, quantity, price, liquidity, fee]) => [time, symbol, SIDES[side], price, quantity, fee, liquidity]),
+    (fills ?? []).map(([, time, symbol, side, quantity, price, liquidity, fee]) => [time, symbol, SIDES[side], price, quantity, fee, liquidity]),
     ["", "text", "text", "", "", "", "text"],
-    "It has not traded yet.",
+    fills ? "It has not traded yet." : "Asking for its fills",
   );
   drawTable(at("parameters"), Object.entries(line.parameters), ["text", "text"], "It has no parameters.");
 }

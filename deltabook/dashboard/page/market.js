@@ -55,7 +55,7 @@ export function drawBook(book) {
   const unit = book && !book.is_scaled ? "in ticks and lots" : "";
   write(at("book-words"), isEmpty ? "" : !asks.length ? "No asks" : !bids.length ? "No bids" : unit);
   at("ladder").parentElement.classList.toggle("is-empty", isEmpty);
-  return isEmpty;
+  return !isEmpty;
 }
 
 export function drawTape(trades) {

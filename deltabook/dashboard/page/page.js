@@ -7,6 +7,7 @@ import { drawEngine, drawProfit, drawStrategies, drawStrategy, drawView, drawVie
 import { drawBook, drawPhase, drawSymbols, drawTape } from "./market.js";
 
 const TOKEN = "deltabook-dashboard-token";
+const EMPTY = { book: "No orders: the book is empty.", chart: "No price yet.", tape: "No trades in the last minutes." };
 const NEEDED = { book: "book_depth", chart: "best_quote", tape: "tape" };
 const DESCRIBED_MS = 5000;
 
@@ -19,7 +20,7 @@ let viewHave = 0;
 let strategy = "";
 let strategyHave = 0;
 let trading = {}; // orders and fills of the strategy that is open
-let seen = {}; // what the symbol's panels have
+let seen = {}; // panel → whether it has something to show of the symbol
 let lostSince = 0;
 let describedMs = 0;
 
@@ -104,13 +105,13 @@ function drawAll(frame) {
 }
 
 function drawSymbol(part, nowS) {
-  if (part.book) seen.isEmpty = drawBook(part.book);
+  if (part.book) seen.book = drawBook(part.book);
   if (part.tape) {
     drawTape(part.tape);
-    seen.trades = part.tape.length;
+    seen.tape = part.tape.length > 0;
   }
   if (part.prices) write(at("last"), part.prices.last ?? "–");
-  seen.points = drawChart(part, nowS, part.after === 0);
+  seen.chart = drawChart(part, nowS, part.after === 0, all.links?.results.state === "live");
   if (performance.now() - describedMs > DESCRIBED_MS) {
     describedMs = performance.now();
     describeChart(symbol);
@@ -172,14 +173,13 @@ function drawWords() {
     const reason = all.missing?.[name];
     const command = reason?.includes("not keep") ? `deltabook query add queries/${name}.sql --results ${results.address}` : "";
     let words = "";
-    if (isWaiting) words = panel === "chart" ? `Waiting for the runtime${where}` : "–";
-    else if (panel === "book" && seen.isEmpty !== false) words = reason ? `No view ${name}: ${reason}.` : !symbol ? "The runtime has seen no order yet." : "No orders: the book is empty.";
-    else if (panel === "tape" && !seen.trades) words = reason ? `No view ${name}: ${reason}.` : "No trades in the last minutes.";
-    else if (panel === "chart" && !seen.points) words = reason ? `No view ${name}: ${reason}.` : "No price yet.";
+    if (isWaiting) words = panel === "chart" ? `Waiting for the runtime${where}` : "";
+    else if (reason && !seen[panel]) words = `No view ${name}: ${reason}.`;
+    else if (panel === "book" && all.symbols && !symbol) words = "The runtime has seen no order yet.";
+    else if (seen[panel] === false) words = EMPTY[panel];
     empty(`${panel}-empty`, words, isWaiting || !words ? "" : command);
   }
-  if (seen.isEmpty === undefined) at("ladder").parentElement.classList.add("is-empty");
-  empty("views-empty", all.views?.length ? "" : isWaiting ? "–" : "The runtime keeps no views.");
+  empty("views-empty", all.views?.length || isWaiting ? "" : "The runtime keeps no views.");
   const none = !all.strategies?.strategies.length;
   if (algo?.state === "off") empty("strategies-empty", "No strategies are followed.", "deltabook dashboard … --algo HOST:PORT");
   else empty("strategies-empty", !none ? "" : algo?.state === "connecting" ? `Waiting for strategies at ${algo.address}` : "No strategies run.");
@@ -207,11 +207,16 @@ function showStrategy(name) {
 }
 
 function drawOpenStrategy() {
-  drawStrategy(all.strategies?.strategies.find((line) => line.name === strategy), trading.orders ?? [], trading.fills ?? []);
+  drawStrategy(all.strategies?.strategies.find((line) => line.name === strategy), trading.orders, trading.fills);
 }
 
-at("view-dialog").addEventListener("close", () => (view = ""));
-at("strategy-dialog").addEventListener("close", () => (strategy = ""));
+// The event comes later than what it tells of: another one may be open by then.
+at("view-dialog").addEventListener("close", () => {
+  if (!at("view-dialog").open) view = "";
+});
+at("strategy-dialog").addEventListener("close", () => {
+  if (!at("strategy-dialog").open) strategy = "";
+});
 at("symbols").addEventListener("change", (event) => {
   choose(event.target.value);
   drawSymbols(all.symbols ?? [], symbol);
