@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import socket
 import threading
 import urllib.request
@@ -118,6 +119,11 @@ class Running(Process):
         with self._news:
             self._news.wait_for(lambda: self._has_ended, seconds)
             assert not self._has_ended, f"it ended by itself\n{self.errors()}"
+
+    def interrupt(self) -> Figures:
+        """Ctrl-C; the last figures."""
+        self._process.send_signal(signal.SIGINT)
+        return self.finish()
 
     def kill(self) -> None:
         """SIGKILL."""
