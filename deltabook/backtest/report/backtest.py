@@ -174,12 +174,14 @@ def _inputs(result: Result) -> str:
 
 def _trades(result: Result) -> str:
     scales = {each.symbol: each for each in result.instruments}
-    rows = [
-        [_moment(t.time_ns) + f".{t.time_ns % _SECOND_NS // 1_000_000:03}", t.strategy, t.symbol,
-         "bought" if t.side == "B" else "sold", f"{scales[t.symbol].quantity(t.volume_lots):f}",
-         f"{scales[t.symbol].price(t.price_ticks):f}", t.liquidity, f"{scales[t.symbol].notional(t.fee):f}", t.client_id]
-        for t in result.trades[:_TRADES]
-    ]  # fmt: skip
+    rows = []
+    for t in result.trades[:_TRADES]:
+        scale = scales[t.symbol]
+        time = f"{_moment(t.time_ns)}.{t.time_ns % _SECOND_NS // 1_000_000:03}"
+        quantity, price, fee = scale.quantity(t.volume_lots), scale.price(t.price_ticks), scale.notional(t.fee)
+        side = "bought" if t.side == "B" else "sold"
+        rows.append([time, t.strategy, t.symbol, side, *(f"{v:f}" for v in (quantity, price)), t.liquidity, f"{fee:f}",
+                     t.client_id])  # fmt: skip
     count = len(result.trades)
     title = "Own trades" if count <= _TRADES else f"Own trades, the first {_TRADES:,} of {count:,}"
     head = ["time, UTC", "strategy", "symbol", "", "quantity", "price", "as", "fee", "order"]

@@ -15,15 +15,20 @@ function series(label, place, extra = {}) {
   return { label, stroke, width: 1.5, dash: DASHES[place % DASHES.length], points: { show: false }, value: (_, v) => (v == null ? "–" : number.format(v)), ...extra };
 }
 
+function moments(plot, times) {
+  const [from, to] = [plot.scales.x.min, plot.scales.x.max];
+  const [begin, end] = to - from > 172800 ? [5, 16] : to - from > 7200 ? [11, 16] : [11, to - from < 5 ? 23 : 19];
+  return times.map((time) => new Date(time * 1e3).toISOString().slice(begin, end).replace("T", " "));
+}
+
 function chart(id, columns, lines, extra = {}) {
   const target = document.getElementById(id);
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
   const size = () => ({ width: target.clientWidth, height: target.clientHeight - (target.querySelector(".u-legend")?.offsetHeight || 28) });
   const options = {
     ...size(),
-    tzDate: (time) => uPlot.tzDate(new Date(time * 1e3), "Etc/UTC"),
     cursor: { sync: { key: sync.key } },
-    axes: [axis, { ...axis, size: 84, values: (_, values) => values.map((v) => number.format(v)) }],
+    axes: [{ ...axis, space: 80, values: moments }, { ...axis, size: 84, values: (_, values) => values.map((v) => number.format(v)) }],
     series: [{ label: "UTC", value: (_, v) => (v == null ? "–" : new Date(v * 1e3).toISOString().slice(11, 23)) }, ...lines],
     ...extra,
   };

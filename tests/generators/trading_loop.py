@@ -1,0 +1,241 @@
+"""The whole loop in memory: exchange, runtime and algorithm engine of the live system, with bytes carried by hand.
+
+Exchange with its journal, text server, player; formatter, adaptor, express lane, hub, frames; orders connection, desk,
+host, engine: all as they run live, on one clock. What a backtest does in one process with nothing in between is here
+done by everything that stands in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.testing import StringTransport
+
+from algo_engine.backoff import LinkTimes
+from algo_engine.desk import Desk
+from algo_engine.engine import Engine
+from algo_engine.host import StrategyHost
+from algo_engine.journal import MemoryJournal
+from algo_engine.loader import load_strategies
+from algo_engine.mirror import ViewMirror
+from algo_engine.order import OrderEvent
+from algo_engine.orders_link import OrdersConnection
+from algo_engine.quotes import QUOTE_VIEW, Quotes
+from algo_engine.risk import RiskGate
+from algo_engine.trades import MemorySpool, Trade, trade_of
+from deltabook.backtest.clock import SimulatedClock
+from deltabook.backtest.views import find_views
+from deltabook.wire.results import FrameDecoder
+from deltabook.wire.symbols import Instrument
+from exchange_server.clock import MarketClock
+from exchange_server.exchange import Exchange
+from exchange_server.journal import Journal
+from exchange_server.matching import MarketRules, Now
+from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
+from runtime.compiler import MARKET_RELATIONS, compile_program, lane_program
+from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
+from runtime.engine.ingest import Deltas
+from runtime.epochs import Cut, EpochLog, SnapshotDirectory
+from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
+from runtime.relations import FeedAdaptor, Retention
+from runtime.service.hub import Hub
+from runtime.service.stream.message import Message, arrow_frame
+from runtime.state import MemoryStore, ObjectSpace
+
+__all__ = ["TradingLoop"]
+
+SYMBOL = "ACME"
+
+
+class _Wire(StringTransport):
+    """A transport whose bytes are fetched."""
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        data = bytes(self.value())  # type: ignore[no-untyped-call]
+        self.clear()  # type: ignore[no-untyped-call]
+        return data
+
+
+class _Frames:
+    """A subscriber of the hub: frames as bytes, and out of them again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._decoder = engine, FrameDecoder()
+        self._data: list[bytes] = []
+
+    def write(self, message: Message) -> None:
+        """See `runtime.service.stream.subscription.Listener`."""
+        self._data.append(message.encoded(arrow_frame))
+
+    def flush(self) -> None:
+        """See `runtime.service.stream.subscription.Listener`."""
+
+    def finish(self) -> None:
+        """See `runtime.service.stream.subscription.Listener`."""
+
+    def deliver(self) -> None:
+        """Have the engine read what was sent."""
+        data, self._data = b"".join(self._data), []
+        for frame in self._decoder.feed(data):
+            self._engine.frame(frame)
+
+
+class _Runtime:
+    """Feed bytes in, versions of the express lane out."""
+
+    def __init__(self, directory: Path, views: Sequence[str], now_ns: Callable[[], int]) -> None:
+        program = compile_program(find_views(views, {}), MARKET_RELATIONS)
+        program = lane_program(_express(program), "express")
+        space = ObjectSpace(MemoryStore())
+        self._formatter = InputFormatter(FEED_SCHEMA)
+        self._adaptor = FeedAdaptor(space, "feed", Retention())
+        filling = Filling(EpochLog(directory / "epochs"), SnapshotDirectory(directory / "snapshots"))
+        self._views = ExpressViews(ExpressState(), filling, 0, {})
+        self._views.begin(program)
+        self.hub = Hub(program, now_ns)
+        self.hub.begin_express(program, self._views.rows(), {}, 0, {})
+        self._buffers = self._offset = 0
+
+    def take(self, data: bytes) -> None:
+        """Bytes as they come from the exchange."""
+        self._buffers += 1
+        formatted = self._formatter.format([RawBuffer(1, self._buffers, data, self._offset)])
+        self._offset += len(data)
+        for batch in formatted.batches:
+            prepared = self._adaptor.prepare(batch.rows, batch.row_ends)
+            relations = self._adaptor.apply(prepared)
+            if relations:
+                cut = Cut("S", self._adaptor.next_sequence - 1, 0)
+                self._views.take([Deltas(relations, batch.rows.num_rows, {"feed": cut})], self._publish)
+
+    def _publish(self, update: Update) -> None:
+        self.hub.publish_express(update)
+
+
+def _express(program: Any) -> Any:
+    import msgspec
+
+    views = tuple(msgspec.structs.replace(view, lane="express") for view in program.views)
+    return msgspec.structs.replace(program, views=views)
+
+
+class _Link:
+    """What an orders connection tells its link."""
+
+    def connected(self) -> None:
+        """The login holds."""
+
+    def disconnected(self, reason: str) -> None:
+        """It never does."""
+        raise AssertionError(reason)
+
+    def failed(self, error: Exception) -> None:
+        """It never does."""
+        raise error
+
+
+class TradingLoop:
+    """One strategy in the market; ``requests`` are all bytes that it sent."""
+
+    def __init__(self, directory: Path, strategy: str, parameters: Sequence[str], begin_ns: int) -> None:
+        self.clock = SimulatedClock(begin_ns)
+        rules, now = MarketRules((Instrument(SYMBOL),)), Now()
+        self.exchange = Exchange(
+            Journal(directory / "exchange", rules, lambda: "SESSION1", "never"),
+            MarketClock(self.clock.seconds, begin_ns),
+            {"text": TextEncoder(rules, now)},
+            [TextProtocol(rules)],
+            now,
+        )
+        self.failures: list[str] = []
+        self.server = TextServer(self.exchange, self.clock, Limits(), self.failures.append)
+        self.server.startFactory()
+        self.requests: list[bytes] = []
+        self._assemble(directory, strategy, parameters)
+
+    def _assemble(self, directory: Path, strategy: str, parameters: Sequence[str]) -> None:
+        loaded = load_strategies([strategy], parameters)[0]
+        self._mirror, self._quotes = ViewMirror(), Quotes()
+        self.spool = MemorySpool()
+
+        def make_desk(listener: Callable[[OrderEvent], None]) -> Desk:
+            return Desk(
+                broker_id=9001, journal=MemoryJournal(), spool=self.spool,
+                gate=RiskGate(loaded.limits, lambda: self.clock.now_ns), quotes=self._quotes, clock=self.clock,
+                listener=listener, on_failure=_raised,
+            )  # fmt: skip
+
+        self.host = StrategyHost(
+            loaded=loaded, mirror=self._mirror, quotes=self._quotes, clock=self.clock,
+            now_ns=lambda: self.clock.now_ns, make_desk=make_desk,
+        )  # fmt: skip
+        self.engine = Engine(
+            hosts=[self.host], mirror=self._mirror, quotes=self._quotes, clock=self.clock, adopt=False, stale_s=2,
+            on_failure=_raised, on_synchronised=lambda: None,
+        )  # fmt: skip
+        views = sorted({QUOTE_VIEW, *loaded.strategy.views})
+        self._runtime = _Runtime(directory / "runtime", views, lambda: self.clock.now_ns)
+        self._frames = _Frames(self.engine)
+        subscription = self._runtime.hub.subscribe(views, self._frames)
+        assert subscription is not None
+        subscription.catch_up()
+        self._frames.deliver()
+        self._feed, self._feed_wire = self.connect("1,,1")
+        self._feed_wire.take()
+        self._orders: Any = OrdersConnection(self.host.desk, _Link(), self.clock, 1e6)  # type: ignore[arg-type]
+        self._orders_wire: Any = _Wire()  # type: ignore[no-untyped-call]
+        self._private, self._private_wire = self.connect()
+        self._orders.makeConnection(self._orders_wire)
+        self._private.dataReceived(self._orders_wire.take())
+        self.settle()
+
+    def connect(self, login: str = "") -> tuple[Any, Any]:
+        """A connection to the exchange and its transport; with a login it is logged in."""
+        connection: Any = self.server.buildProtocol(None)
+        wire: Any = _Wire()  # type: ignore[no-untyped-call]
+        connection.makeConnection(wire)
+        if login:
+            connection.dataReceived(login.encode() + b"\n")
+        return connection, wire
+
+    def advance(self, until_ns: int) -> None:
+        """Let time pass, with all that it brings about."""
+        while self.clock.next_ns <= until_ns:
+            self.clock.advance(self.clock.next_ns)
+            self.settle()
+        self.clock.advance(until_ns)
+        self.settle()
+
+    def settle(self) -> None:
+        """Carry bytes until nobody has anything to say: answers first, then the feed, then what strategies ask for."""
+        while True:
+            self.clock.run_turn()
+            private, feed = self._private_wire.take(), self._feed_wire.take()
+            if private:
+                self._orders.dataReceived(private)
+            if feed:
+                self._runtime.take(feed)
+                self._frames.deliver()
+            self.clock.run_turn()
+            asked = self._orders_wire.take()
+            if asked:
+                self.requests.append(asked)
+                self._private.dataReceived(asked)
+            if not (private or feed or asked):
+                return
+
+    def finish(self) -> list[Trade]:
+        """Stop the strategy; its list of trades."""
+        self.engine.stop()
+        self.settle()
+        self.server.close()
+        self.exchange.close()
+        assert self.failures == []
+        return [trade_of(event, self.host.name, 9001) for event in self.spool.fills]
+
+
+def _raised(error: Exception) -> None:
+    raise error
