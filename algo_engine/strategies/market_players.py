@@ -116,13 +116,13 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
             return
         self._pace.rest(self.context, symbol)
         for side in Side:
-            player = self._player(quote, side)
-            self._enter(quote, side, player)
-            self._leave(quote, side, player)
+            self._enter(quote, side)
+            self._leave(quote, side)
 
-    def _enter(self, quote: Quote, side: Side, player: Player | None) -> None:
-        """One tick in front of what the player wants, or nowhere."""
+    def _enter(self, quote: Quote, side: Side) -> None:
+        """One tick in front of what a player wants behind the touch, or nowhere."""
         p, symbol = self.parameters, quote.symbol
+        player = self._player(quote, side, behind_ticks=1)
         size_lots = order_lots(p.size_lots, p.size_touch_percent, quote)
         position_lots = self.context.position_lots(symbol)
         lots = room_lots(side, position_lots, size_lots, p.position_orders) if player else 0
@@ -131,12 +131,16 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         target = Target(symbol, side, lots, price_ticks, most_lots)
         self._orders.bring(self.context, (symbol, side, "enter"), target)
 
-    def _leave(self, quote: Quote, side: Side, player: Player | None) -> None:
-        """What was traded on this side goes one tick in front of what the player shows, or at the market."""
+    def _leave(self, quote: Quote, side: Side) -> None:
+        """What was traded on this side goes one tick in front of what a player shows, or at the market.
+
+        His wall may be the touch itself by now: it still holds the price.
+        """
         symbol, back = quote.symbol, Side.SELL if side is Side.BUY else Side.BUY
         held_lots = max(0, side.sign * self.context.position_lots(symbol))
-        if not held_lots or self._is_leaving(symbol, side):
-            player = None
+        player = None
+        if held_lots and not self._is_leaving(symbol, side):
+            player = self._player(quote, side, behind_ticks=0)
         near_ticks = _touch(quote, side)
         price_ticks = 0
         if player is not None:
@@ -152,21 +156,23 @@ class MarketPlayers(Strategy[MarketPlayersParameters]):
         order = self.context.order(self._exits.get((symbol, side), 0))
         return order is not None and order.is_open
 
-    def _player(self, quote: Quote, side: Side) -> Player | None:
-        """Who wants to trade this side and shows the other; of several, whose wall is nearest to the market."""
+    def _player(self, quote: Quote, side: Side, behind_ticks: int) -> Player | None:
+        """Who wants to trade this side, so far behind the touch or farther, and shows the other; of several, whose wall
+        is nearest to the market."""
         brokers = {key[1] for key in self._ladders if key[0] == quote.symbol and key[2] == side.value}
-        found = [self._judged(quote, side, broker_id) for broker_id in sorted(brokers - {self.context.broker_id})]
+        others = sorted(brokers - {self.context.broker_id})
+        found = [self._judged(quote, side, behind_ticks, broker_id) for broker_id in others]
         players = [player for player in found if player is not None]
         return max(players, key=lambda player: (side.sign * player.wall_ticks, player.wanted_lots), default=None)
 
-    def _judged(self, quote: Quote, side: Side, broker_id: int) -> Player | None:
+    def _judged(self, quote: Quote, side: Side, behind_ticks: int, broker_id: int) -> Player | None:
         """One broker: a player, or not."""
         p, back = self.parameters, Side.SELL if side is Side.BUY else Side.BUY
         touch, other = _touch(quote, side), _touch(quote, back)
         shown = self._levels(quote.symbol, broker_id, back, other, p.far_bps)
         if not shown or abs(shown[0][0] - other) * 10_000 > p.near_bps * other:
             return None
-        wanted = self._levels(quote.symbol, broker_id, side, touch - side.sign, p.far_bps)
+        wanted = self._levels(quote.symbol, broker_id, side, touch - side.sign * behind_ticks, p.far_bps)
         wanted_lots, shown_lots = sum(lots for _, lots in wanted), sum(lots for _, lots in shown)
         if wanted_lots * 1000 < self._factor_thousandths * shown_lots:
             return None

@@ -100,6 +100,15 @@ def test_what_it_bought_is_offered_in_front_of_what_he_shows() -> None:
     assert bought().orders() == [("S", 25, 10_011)]
 
 
+def test_a_wall_that_has_become_the_touch_still_holds() -> None:
+    """There is nothing to step in front of any more, and no reason to run."""
+    rig = bought()
+    rig.quote(9_980, 10_010)
+    rig.view("broker_levels", [OTHERS[1], *buyer()])
+    rig.later(0.2)
+    assert rig.orders() == [("S", 25, 10_011)]
+
+
 def test_its_offer_never_meets_the_bids() -> None:
     rig = bought()
     rig.quote(10_011, 10_012)
@@ -117,8 +126,9 @@ def test_what_it_bought_is_sold_at_the_market_when_he_has_gone_and_only_once() -
     rig.later(0.2)
     assert rig.orders() == [("S", 25, 9_990)]
     assert rig.open(Side.SELL).options.immediate
-    rig.later(0.2)
-    rig.later(0.2)
+    for lots in (200, 300):
+        rig.later(0.2)
+        rig.view("broker_levels", [*OTHERS, ("ACME", 3, "B", 9_900, lots)])
     assert rig.orders() == [("S", 25, 9_990)]
     rig.fill(Side.SELL)
     rig.later(0.2)

@@ -52,6 +52,13 @@ def test_it_compares_exactly() -> None:
     assert [(side, lots) for side, lots, _ in rig.orders()] == [("B", 25 * 10**6)]
 
 
+def test_no_distance_at_all_is_no_reason() -> None:
+    """Where the price has left both books behind it, none of them says anything."""
+    rig = sobi()
+    rig.book((101, 100), (99, 100))
+    assert rig.orders() == []
+
+
 def test_the_factor_is_a_parameter() -> None:
     rig = sobi("factor=1.5")
     rig.book((98, 100), (103, 100))
@@ -155,8 +162,9 @@ def test_the_window_moves_with_the_last_price() -> None:
     rig = near()
     rig.view("book_depth", [*LEANS, ("ACME", "B", 9_900, 10**6, 1)])
     rig.start()
+    rig.last(10_000, SECOND + 1)
     assert rig.orders() == []
-    rig.last(10_001, SECOND + 1)
+    rig.last(10_001, SECOND + 2)
     assert rig.orders() == [("B", 25, 10_010)]
 
 

@@ -78,7 +78,8 @@ def test_the_time_never_goes_back_when_the_newest_order_leaves() -> None:
     rig = timed("top_orders=1")
     rig.view("book_ages", at(2_000, level("B", 99, 1_000), level("S", 101, 0)))
     rig.view("book_ages", [level("B", 99, 1_000), level("S", 101, 0)])
-    assert rig.orders() == []  # 1,000 and 2,000 old; at 1,000 the bids were new
+    rig.view("book_ages", [level("B", 99, 1_499), level("S", 101, 0)])
+    assert rig.orders() == []  # 501 and 2,000 old; at 1,499 the bids would be new
     rig.view("book_ages", [level("B", 99, 1_501), level("S", 101, 0)])
     assert rig.orders() == [("B", 25, 101)]
 
