@@ -115,6 +115,13 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 @click.option("--most-cursors", type=click.IntRange(1), default=200, help="Results that are paged through at a time.")
 @click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Of all of them together.")
 @click.option("--cursor-seconds", type=click.FloatRange(1), default=60.0, help="A cursor unused for so long is closed.")
+@click.option(
+    "--reader-dir",
+    multiple=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Readers may read files below it; may be repeated. None: readers read no files.",
+)
+@click.option("--most-readers", type=click.IntRange(0, 1000), default=32, help="Readers that may be added.")
 @click.option("--master", default="local[2]", help="Any Spark master.")
 @click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
 @click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
@@ -164,6 +171,8 @@ def command(
     most_cursors: int,
     cursor_megabytes: int,
     cursor_seconds: float,
+    reader_dir: tuple[Path, ...],
+    most_readers: int,
     master: str,
     shards: int,
     epoch_ms: int,
@@ -200,6 +209,8 @@ def command(
         security=security,
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
+        reader_directories=reader_dir,
+        most_readers=most_readers,
         hub=HubConfig(most_subscribers, tuple_queues, queue_kilobytes),
         epoch_ms=epoch_ms,
         mode=mode,

@@ -63,6 +63,11 @@ class Access:
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
 
+    @property
+    def has_token(self) -> bool:
+        """Whether everybody is asked for the token."""
+        return bool(self._expected)
+
     def is_page(self, origin: str | None) -> bool:
         """Whether a request comes from a page that may use the port."""
         return origin in self._origins

@@ -20,10 +20,11 @@ _HEADER: Final = {"schema": {"type": "string"}}
 _ABOUT: Final = """\
 Views of a runtime: what they are, what they say and what changes in them.
 
-Without a token only programs of the same machine are answered, under a name of this machine; with one, whoever says it
-(`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y. `HEAD` is answered wherever `GET` is,
-`OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too: who reads JSON's numbers as floats
-asks with `integers=string`. Rows come as an Arrow IPC stream to who accepts `application/vnd.apache.arrow.stream`.
+A runtime without a token answers programs of the same machine only, under a name of this machine; one with a token
+whoever says it (`Authorization: Bearer TOKEN`). A refusal is one line of text: expected X, was Y. `HEAD` is answered
+wherever `GET` is, `OPTIONS` everywhere. Exact numbers have as many digits as they need, in JSON too: who reads JSON's
+numbers as floats asks with `integers=string`. Rows come as an Arrow IPC stream to who accepts
+`application/vnd.apache.arrow.stream`.
 """
 _OF_ALL: Final = (
     (400, "a request that is not understood: what was expected"),
@@ -36,8 +37,8 @@ _OF_ALL: Final = (
 _WITH_HEADERS: Final = {429: ("Retry-After",), 401: ("WWW-Authenticate",), 405: ("Allow",)}
 
 
-def described(routes: Routes, limits: SiteLimits) -> dict[str, Any]:
-    """The description, OpenAPI 3.1."""
+def described(routes: Routes, limits: SiteLimits, *, has_token: bool) -> dict[str, Any]:
+    """The description, OpenAPI 3.1; ``has_token``: whether everybody is asked for the token."""
     kinds = list(dict.fromkeys(kind for route in routes.routes for kind in _kinds(route)))
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     by_kind = dict(zip(kinds, schemas, strict=True))
@@ -54,7 +55,7 @@ def described(routes: Routes, limits: SiteLimits) -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "security": [{}, {"token": []}],
+        "security": [{"token": []}] if has_token else [],
         "paths": paths,
         "components": {
             "schemas": components,

@@ -79,6 +79,7 @@ def results_site(
             Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
         ]
     )
-    description.append(msgspec.json.encode(described(routes, limits)))
-    site = ResultsSite(routes, access or Access(), limits, reactor)
+    access = access or Access()
+    description.append(msgspec.json.encode(described(routes, limits, has_token=access.has_token)))
+    site = ResultsSite(routes, access, limits, reactor)
     return site

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from deltabook.wire.access import Access
 from deltabook.wire.readers import ChangedReader, NewReader, Readers
 from runtime.service.control import Control
 from runtime.service.http.limits import SiteLimits
@@ -78,6 +79,14 @@ def test_parameters_have_bounds_and_defaults(lab: ResultsLab) -> None:
     assert integers["schema"] == {"enum": ["number", "string"], "default": "number"}
 
 
+def test_the_token_is_asked_for_where_there_is_one(lab: ResultsLab) -> None:
+    assert lab.ask("/v1/openapi.json").json()["security"] == []
+    asked = ResultsLab(access=Access("0123456789abcdef"))
+    told = asked.ask("/v1/openapi.json", headers="Authorization: Bearer 0123456789abcdef\r\n").json()
+    assert told["security"] == [{"token": []}]
+    assert told["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+
+
 def test_a_route_is_there_once() -> None:
     one = Route("GET", "/v1/x", "x", "X.", (Answer(200, "x"),), lambda _: Reply(200, b""))
     with pytest.raises(ValueError, match="expected one route a method, was a second GET /v1/x"):
@@ -98,7 +107,7 @@ class NoReaders:
 
 
 def test_readers_are_described_where_there_are_any() -> None:
-    told = described(Routes(ReaderRoutes(NoReaders()).routes()), SiteLimits())
+    told = described(Routes(ReaderRoutes(NoReaders()).routes()), SiteLimits(), has_token=False)
     assert [(path, method) for path, method, _ in operations(told)] == [
         ("/v1/readers", "get"),
         ("/v1/readers", "post"),
