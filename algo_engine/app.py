@@ -22,7 +22,7 @@ from algo_engine.config import AlgoConfig, parse_address
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
-from algo_engine.journal import FileJournal
+from algo_engine.journal import JOURNAL, FileJournal
 from algo_engine.loader import LoadedStrategy, load_strategies
 from algo_engine.mirror import ViewMirror
 from algo_engine.order import OrderEvent
@@ -41,8 +41,6 @@ from deltabook.wire.strategies import PORTS_FILE, Listening
 __all__ = ["AlgoProcess", "run_process"]
 
 ROLE: Final = "algo"
-JOURNAL: Final = "orders.log"
-"""Of the orders of a strategy, in its folder."""
 _POLL_S: Final = 0.02
 _VIEWS_FILE: Final = "views.json"
 """Of the views that strategies have added."""

@@ -20,9 +20,11 @@ import msgspec
 from algo_engine.errors import JournalDamaged, JournalInUse
 from algo_engine.records import Checkpoint, Record, decode_record, encode_record
 
-__all__ = ["FileJournal", "Journal", "MemoryJournal"]
+__all__ = ["JOURNAL", "FileJournal", "Journal", "MemoryJournal", "read_journal"]
 
 _PREFIX: Final = struct.Struct("!II")
+JOURNAL: Final = "orders.log"
+"""File of a strategy's journal, in its folder."""
 RECORD_LIMIT_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -110,14 +112,7 @@ class FileJournal:
 
     def read(self) -> list[Record]:
         """See `Journal.read`; raises `JournalDamaged` where the first record does not hold."""
-        data = self._path.read_bytes() if self._path.exists() else b""
-        records: list[Record] = []
-        end = 0
-        for record, record_end in _scan(data):
-            records.append(record)
-            end = record_end
-        if data and not (records and isinstance(records[0], Checkpoint)):
-            raise JournalDamaged(f"expected a checkpoint at the start of {self._path}, was {data[:16]!r}")
+        records, end = read_journal(self._path)
         if records:
             self._file = self._path.open("r+b")
             self._file.truncate(end)
@@ -164,6 +159,22 @@ class FileJournal:
         if self._file is not None:
             self._file.close()
         self._lock.close()
+
+
+def read_journal(path: Path) -> tuple[list[Record], int]:
+    """All records that hold, and where the last one ends; the file is only read, and none is an empty journal.
+
+    Raises `JournalDamaged` where the first record is no checkpoint.
+    """
+    data = path.read_bytes() if path.exists() else b""
+    records: list[Record] = []
+    end = 0
+    for record, record_end in _scan(data):
+        records.append(record)
+        end = record_end
+    if data and not (records and isinstance(records[0], Checkpoint)):
+        raise JournalDamaged(f"expected a checkpoint at the start of {path}, was {data[:16]!r}")
+    return records, end
 
 
 def _framed(record: Record) -> bytes:

@@ -1,4 +1,4 @@
-"""`deltabook algo trades`: what strategies have written down."""
+"""`deltabook algo trades` and `verify`: what strategies have written down."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import print_json
+from deltabook.cli._tables import print_table
 
-__all__ = ["trades"]
+__all__ = ["trades", "verify"]
 
 _FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
@@ -31,3 +33,38 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     count = write_trades(out, read_trades([path for name, path in found.items() if not names or name in names]))
     click.echo(f"{count} trades in {out}")
+
+
+@click.command()
+@click.option("--dir", "directory", required=True, type=_FOLDER, help="Directory of the strategies.")
+@click.option("--exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
+@click.option("--fees", default="", help="Compare every fee with this schedule, as given to `algo run`.")
+@click.option("--while-running", is_flag=True, help="What the strategies have not heard yet is no problem.")
+@click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")
+def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_json: bool) -> None:
+    """Compare the strategies' orders, fills, positions and money with the exchange's journal.
+
+    The exchange's requests are applied again from the first one, and every message that follows is compared with what
+    the strategies wrote down; profit is computed once more from the list of trades. Exit code 1 if anything differs.
+    """
+    from algo_engine.fees import read_fees
+    from deltabook.audit import audit
+
+    found = audit(directory, exchange, read_fees(fees) if fees else None, is_running=while_running)
+    if as_json:
+        print_json(found)
+    else:
+        columns = ("strategy", "broker", "messages", "unheard", "orders", "fills", "open", "symbols", "problems")
+        rows = [
+            (
+                line.name, line.broker_id, line.messages, line.unheard, line.orders, line.fills, line.open_orders,
+                len(line.accounts), len(line.problems),
+            )
+            for line in found.strategies
+        ]  # fmt: skip
+        print_table(f"strategies in {directory}, exchange in {exchange}", columns, rows, left=("strategy",))
+        for strategy in found.strategies:
+            for problem in strategy.problems:
+                click.echo(f"{strategy.name}: {problem}", err=True)
+    if not found.agrees:
+        raise click.exceptions.Exit(1)

@@ -15,6 +15,7 @@ _PLACES: Final = {
     "run": ("_algo_run:run", "Run strategies on the views of a runtime, trading at an exchange."),
     "status": ("_algo_status:status", "Show strategies that run: state, orders, positions, profit."),
     "trades": ("_algo_files:trades", "Write the list of own trades as CSV or Parquet."),
+    "verify": ("_algo_files:verify", "Compare orders, fills and money with the exchange's journal."),
 }
 """Command → where it is, and what it does."""
 

@@ -17,9 +17,11 @@ import pyarrow as pa
 from deltabook.wire import status, text
 from deltabook.wire.results import CONTENT_TYPE, FrameHeader, encode_frame
 
-__all__ = ["FakeResults", "Process", "private_stream", "trades"]
+__all__ = ["ASK_TICKS", "BID_TICKS", "FakeResults", "Process", "private_stream", "trades"]
 
-QUOTE = {"symbol": "ACME", "bid_price": 9_990, "bid_volume": 1_000, "ask_price": 10_010, "ask_volume": 1_000}
+BID_TICKS = 9_990
+ASK_TICKS = 10_010
+QUOTE = {"symbol": "ACME", "bid_price": BID_TICKS, "bid_volume": 1_000, "ask_price": ASK_TICKS, "ask_volume": 1_000}
 
 
 class Process:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from algo_engine.fees import parse_fees
+from deltabook.audit import audit
 from deltabook.wire.text import Response
-from tests.integration.algo_process import FakeResults, Process, private_stream, trades
+from tests.integration.algo_process import ASK_TICKS, BID_TICKS, FakeResults, Process, private_stream, trades
 
 pytestmark = pytest.mark.process
 
@@ -35,7 +37,9 @@ class Busy(Strategy):
         resting = [order for order in context.open_orders() if order.order_id]
         if resting:
             context.reduce(resting[0].client_id, 1)
+            context.replace(resting[-1].client_id, 2 + n % 4, 9_979 + n % 8)
 """
+FEES = parse_fees("maker=-10,taker=250")
 FREE = ["busy.risk.orders_per_s=100000", "busy.risk.burst_orders=100000", "busy.risk.max_open_orders=1000"]
 
 
@@ -58,7 +62,8 @@ def algo(tmp_path: Path, results: FakeResults, port: int, *more: str) -> Process
     strategy.write_text(BUSY)
     parameters = [part for parameter in FREE for part in ("--param", parameter)]
     where = ["--results", results.address, "--orders", f"127.0.0.1:{port}", "--dir", str(tmp_path / "algo")]
-    return Process("algo", "run", str(strategy), *where, *parameters, "--status-interval", "0.05", *more)
+    fees = ["--fees", "maker=-10,taker=250"]
+    return Process("algo", "run", str(strategy), *where, *parameters, *fees, "--status-interval", "0.05", *more)
 
 
 def live(told: list[Response]) -> dict[int, int]:
@@ -66,6 +71,9 @@ def live(told: list[Response]) -> dict[int, int]:
     orders: dict[int, int] = {}
     for message in told:
         if message.action == "A":
+            orders[message.order_id] = message.volume
+        elif message.action == "U":
+            del orders[int(message.detail)]
             orders[message.order_id] = message.volume
         elif message.action in {"E", "F", "X", "D"}:
             orders[message.order_id] -= message.volume
@@ -75,10 +83,14 @@ def live(told: list[Response]) -> dict[int, int]:
 
 
 def position(told: list[Response]) -> int:
-    sides = {message.order_id: message.detail for message in told if message.action == "A"}
-    return sum(
-        message.volume * (1 if sides[message.order_id] == "B" else -1) for message in told if message.action in "EF"
-    )
+    sides: dict[int, str] = {}
+    lots = 0
+    for message in told:
+        if message.action in {"A", "U"}:
+            sides[message.order_id] = message.detail if message.action == "A" else sides[int(message.detail)]
+        elif message.action in {"E", "F"}:
+            lots += message.volume if sides[message.order_id] == "B" else -message.volume
+    return lots
 
 
 def check(told: list[Response], figures: dict[str, int], directory: Path) -> None:
@@ -91,6 +103,12 @@ def check(told: list[Response], figures: dict[str, int], directory: Path) -> Non
     assert figures["fills"] == len(fills)
     assert figures["orders_open"] == len(live(told)) == 0
     assert [int(trade["sequence"]) for trade in trades(directory)] == fills
+    found = audit(directory, directory.parent / "exchange", FEES)
+    assert found.agrees, found
+    accounts = [account for strategy in found.strategies for account in strategy.accounts.values()]
+    # What the process said at its end: positions are worth what closing them at the quote that never changes brings.
+    worth = [account.worth(BID_TICKS if account.position_lots >= 0 else ASK_TICKS) for account in accounts]
+    assert figures["pnl"] == sum(worth)
 
 
 @pytest.mark.parametrize("policy", ["cancel", "adopt"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from deltabook.audit import audit
 from deltabook.wire.text import Response
 from queries import query_path
 from tests.integration._oracle import Replayed
@@ -132,6 +133,8 @@ def check_orders(loop: Loop, figures: Figures) -> None:
             assert sum(volume for volume, _ in here) == sum(volume for volume, _ in there)
             assert sum(volume * price for volume, price in here) == sum(volume * price for volume, price in there)
     assert sum(map(len, fills.values())) == len(written)
+    found = audit(loop.directory / "algo", loop.directory / "exchange", is_running=False)
+    assert found.agrees, found
 
 
 def check_views(loop: Loop) -> Replayed:

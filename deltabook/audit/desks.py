@@ -1,0 +1,54 @@
+"""What strategies believe: their journals of orders and lists of trades, only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from algo_engine.blotter import Blotter
+from algo_engine.journal import JOURNAL, read_journal
+from algo_engine.portfolio import Holding, Portfolio
+from algo_engine.records import Checkpoint, Intent
+from algo_engine.trades import SPOOL, Trade, read_trades
+
+__all__ = ["Believed", "find_desks"]
+
+
+class Believed:
+    """The desk of one strategy, as its journal leaves it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises `algo_engine.errors.JournalDamaged`."""
+        self.name = folder.name
+        self._spool = folder / SPOOL
+        records, _ = read_journal(folder / JOURNAL)
+        first = records[0] if records else Checkpoint(0)
+        assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
+        self.blotter = Blotter(first.broker_id)
+        self.known_from = first.last_client_id
+        """Requests with higher numbers are all in the journal."""
+        self.intents: dict[int, Intent] = {}
+        """Requests that are in the journal, by number."""
+        portfolio = Portfolio(first.holdings)
+        for record in records:
+            if isinstance(record, Intent):
+                self.intents[record.client_id] = record
+            for event in self.blotter.apply(record):
+                if event.is_fill:
+                    order = event.order
+                    portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
+        self.holdings: dict[str, Holding] = portfolio.holdings
+
+    @property
+    def sequence(self) -> int:
+        """The last message of the exchange that it has heard."""
+        return self.blotter.sequence
+
+    def trades(self) -> Iterator[Trade]:
+        """Its list of trades."""
+        return read_trades([self._spool])
+
+
+def find_desks(directory: Path) -> list[Believed]:
+    """The desks of all strategies of a directory, by name."""
+    return [Believed(path.parent) for path in sorted(directory.glob(f"*/{JOURNAL}"))]

@@ -1,0 +1,89 @@
+"""What an exchange has told one broker, added up."""
+
+from __future__ import annotations
+
+import msgspec
+
+from deltabook.wire.text import Response
+
+__all__ = ["Ledger", "Standing"]
+
+
+class Standing(msgspec.Struct):
+    """An order that may still trade."""
+
+    client_id: int
+    """The request that made it first; replacements do not change it."""
+    side: str
+    """B or S."""
+    symbol: str
+    """Instrument."""
+    open_lots: int
+    """What may still trade."""
+    price_ticks: int
+    """Its limit."""
+
+
+class Ledger:
+    """Orders, fills and positions of one broker, by the messages of its private stream alone."""
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        """Number of the last message."""
+        self.live: dict[int, Standing] = {}
+        """By the exchange's number."""
+        self.accepted: set[int] = set()
+        """Requests that became orders."""
+        self.fills = 0
+        self.filled_orders = 0
+        self.rejected = 0
+        self.positions: dict[str, int] = {}
+        """Lots by symbol."""
+        self.problems: list[str] = []
+        """What the exchange's own messages contradict themselves in."""
+
+    def take(self, message: Response) -> Standing | None:
+        """Enter the next message; of an execution or a change: the order as it was before it."""
+        m = message
+        if m.sequence != self.sequence + 1:
+            self._wrong(m, f"message {self.sequence + 1}", f"{m.sequence}")
+        self.sequence = m.sequence
+        if m.action == "A":
+            if m.client_id in self.accepted:
+                self._wrong(m, f"request {m.client_id} to become an order once", "another time")
+            self.accepted.add(m.client_id)
+            self.live[m.order_id] = Standing(m.client_id, m.detail, m.symbol, m.volume, m.price)
+            return None
+        if m.action == "U":
+            return self._replaced(m)
+        if m.action not in ("E", "F", "X", "D"):
+            return None
+        order = self.live.get(m.order_id)
+        if order is None:
+            self._wrong(m, "an order that is live", f"order {m.order_id}")
+            return None
+        before = msgspec.structs.replace(order)
+        order.open_lots -= m.volume
+        if order.open_lots < 0 or (order.open_lots == 0) != (m.action in ("F", "D")):
+            self._wrong(m, f"an order of {before.open_lots} open lots to have some or none left", f"{order.open_lots}")
+        if m.action in ("E", "F"):
+            self.fills += 1
+            self.filled_orders += m.action == "F"
+            lots = m.volume if order.side == "B" else -m.volume
+            self.positions[m.symbol] = self.positions.get(m.symbol, 0) + lots
+        if m.action in ("F", "D"):
+            del self.live[m.order_id]
+        return before
+
+    def _replaced(self, m: Response) -> Standing | None:
+        order = self.live.pop(int(m.detail), None) if m.detail.isdigit() else None
+        if order is None:
+            self._wrong(m, "an order that is live to be replaced", f"order {m.detail}")
+            return None
+        before = msgspec.structs.replace(order)
+        order.open_lots, order.price_ticks = m.volume, m.price
+        self.live[m.order_id] = order
+        return before
+
+    def _wrong(self, message: Response, expected: str, was: str) -> None:
+        self.problems.append(f"message {message.sequence} of the exchange: expected {expected}, was {was}")
