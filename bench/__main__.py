@@ -18,6 +18,7 @@ BENCHMARKS: Final = {
     "engine": "bench.engine.benchmark",
     "exchange": "bench.exchange.benchmark",
     "market": "bench.market.benchmark",
+    "trading": "bench.trading.benchmark",
 }
 GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.")
 """In the names of figures that the benchmark has shown in a table of its own."""

@@ -1,12 +1,12 @@
 """The benchmark of what a user touches: results, strategies, backtests.
 
 ```
-loop.py         exchange, runtime and strategies as processes, as the demo starts them
-ticktotrade.py  ├─ from a feed message to the order that answers it, by lane      probe.py   the strategy that answers
-fanout.py       ├─ one view to many subscribers                                  listeners_process.py
-paging.py       └─ a view of a million rows, page by page
-backtests.py    messages a second beside a peer from PyPI      nautilus_process.py; sweeping.py  one core and two
-tuple_queues.py  a copy for each query, or one for all
+ticktotrade.py  from a feed message to the order that answers it, by lane       loop.py    the demo's processes
+                                                                                probe.py   the strategy that answers
+fanout.py       one view to many subscribers, a large one page by page          results_process.py, listeners_process.py
+backtests.py    messages a second beside a peer; sweeps on one core and two     recording.py, toucher.py
+                                                                                nautilus_process.py, peers.txt
+tuple_queues.py a copy for each query, or one for all
 benchmark.py    all of it
 ```
 """

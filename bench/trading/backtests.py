@@ -18,8 +18,9 @@ from bench.report import Record, record
 from bench.trading.recording import SYMBOL, write_recording
 from deltabook.backtest import Backtest, BacktestConfig, DataFile
 from deltabook.backtest.flow import Flow
+from deltabook.backtest.sweep import Sweep
 
-__all__ = ["measure_backtests", "play_with_nautilus"]
+__all__ = ["measure_backtests", "measure_sweeps", "play_with_nautilus"]
 
 _HERE: Final = Path(__file__).resolve().parent
 _TIMEOUT_S: Final = 900
@@ -85,3 +86,28 @@ def _play(path: Path) -> _Played:
     seconds = time.perf_counter() - begun_s
     strategy = loaded[0].strategy
     return _Played(len(records), seconds, vars(strategy)["touches"], vars(strategy)["orders"])
+
+
+def measure_sweeps(quick: bool) -> list[Record]:
+    """``sweep.speedup_2_1``: the same grid of backtests over Spark on one core and on two, Spark's start included."""
+    runs, requests, points = (1, 3_000, 2) if quick else (3, 100_000, 12)
+    values = tuple(str(50 + 10 * place) for place in range(points))
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory(prefix="bench-trading-") as folder:
+        path = Path(folder) / "flow.csv"
+        write_recording(path, requests)
+        config = BacktestConfig(("market_maker",), (DataFile(path, "dbtoaster", SYMBOL),))
+        sweep = Sweep(config, [("half_spread_percent", values)])
+        for _ in range(runs):
+            found = {cores: sweep.run(f"local[{cores}]") for cores in seconds}
+            if found[1].points != found[2].points:
+                raise RuntimeError("expected the same points of one core and of two, was a difference")
+            for cores, result in found.items():
+                seconds[cores].append(result.elapsed_s)
+    speedups = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
+    grid = f"{points} backtests of {requests:,} requests"
+    return [
+        record("sweep.speedup_2_1", speedups, "", grid),
+        record("sweep.1.seconds", seconds[1], "s"),
+        record("sweep.2.seconds", seconds[2], "s"),
+    ]

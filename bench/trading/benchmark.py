@@ -1,0 +1,23 @@
+"""The benchmark of what a user touches: tick to trade, results, backtests, tuple queues."""
+
+from __future__ import annotations
+
+from bench.report import Record
+from bench.trading.backtests import measure_backtests, measure_sweeps
+from bench.trading.fanout import measure_fanout, measure_paging
+from bench.trading.ticktotrade import measure_tick_to_trade
+from bench.trading.tuple_queues import measure_tuple_queues
+
+__all__ = ["run"]
+
+
+def run(quick: bool) -> list[Record]:
+    """All parts, one after another."""
+    return [
+        *measure_tick_to_trade(quick),
+        *measure_fanout(quick),
+        *measure_paging(quick),
+        *measure_backtests(quick),
+        *measure_sweeps(quick),
+        *measure_tuple_queues(quick),
+    ]

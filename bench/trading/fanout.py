@@ -1,0 +1,110 @@
+"""Results to many: changes of one view to its subscribers, and a view of a million rows page by page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, Final
+
+from bench.report import Record, record
+from bench.trading.results_process import SYMBOLS
+from runtime.client import connect
+
+__all__ = ["measure_fanout", "measure_paging"]
+
+_CROWDS: Final = (1, 10, 50, 200)
+_HEADLINE: Final = 50
+_PAGE_ROWS: Final = 10_000
+
+
+@contextmanager
+def _python(module: str, *options: object) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", f"bench.trading.{module}", *map(str, options)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    if not (line := stream.readline()):
+        raise RuntimeError("expected a process to say something, was its end")
+    return line
+
+
+def measure_fanout(quick: bool) -> list[Record]:
+    """``results.fanout.changes_per_s``, that of 50 subscribers, and the same of other crowds.
+
+    A change is a row that came or went, told to one subscriber; a version changes all ten rows of the view, which are
+    20 changes. What is timed: from the first version until every subscriber has the last one.
+    """
+    runs, versions = (1, 100) if quick else (5, 2_000)
+    found: list[Record] = []
+    for crowd in _CROWDS[:: 2 if quick else 1]:
+        rates, frames, summed = [], [], []
+        for _ in range(runs):
+            count = max(50, versions // max(1, crowd // 10))
+            seconds, said = _fan_out(crowd, count)
+            rates.append(said["changed"] / seconds)
+            frames.append(said["frames"] / seconds)
+            summed.append(100 * said["summed"] / max(1, said["frames"]))
+        found.append(record(f"results.fanout.{crowd}.changes_per_s", rates, "changes/s"))
+        found.append(record(f"results.fanout.{crowd}.frames_per_s", frames, "frames/s"))
+        found.append(record(f"results.fanout.{crowd}.summed_percent", summed, "% of frames"))
+        if crowd == _HEADLINE or (quick and crowd == _CROWDS[-2]):
+            found.append(record("results.fanout.changes_per_s", rates, "changes/s", f"{crowd} subscribers"))
+    return found
+
+
+def _fan_out(crowd: int, versions: int) -> tuple[float, dict[str, int]]:
+    with _python("results_process", "--rows", 1) as service:
+        port = json.loads(_line(service.stdout))["port"]
+        given = ("--port", port, "--subscribers", crowd, "--last", versions, "--rows", 2 * SYMBOLS)
+        with _python("listeners_process", *given) as listeners:
+            assert _line(listeners.stdout) == "ready\n"
+            assert service.stdin is not None
+            begun_s = time.perf_counter()
+            service.stdin.write(f"{versions}\n")
+            service.stdin.flush()
+            said: dict[str, int] = json.loads(_line(listeners.stdout))
+            return time.perf_counter() - begun_s, said
+
+
+def measure_paging(quick: bool) -> list[Record]:
+    """``results.paging.rows_per_s``: a large view through a cursor, pages of 10,000 rows, into the client's tables.
+
+    The reference is the same view in one answer.
+    """
+    rows, runs = (50_000, 1) if quick else (1_000_000, 5)
+    pages_s, whole_s, first_ms, page_ms = [], [], [], []
+    with _python("results_process", "--rows", rows) as service:
+        port = json.loads(_line(service.stdout))["port"]
+        with connect(f"127.0.0.1:{port}") as client:
+            for _ in range(runs):
+                begun_s = time.perf_counter()
+                taken = 0
+                with client.cursor("large", _PAGE_ROWS) as pages:
+                    for number, page in enumerate(pages):
+                        taken += page.num_rows
+                        if number == 0:
+                            first_ms.append((time.perf_counter() - begun_s) * 1000)
+                pages_s.append(rows / (time.perf_counter() - begun_s))
+                page_ms.append(rows / pages_s[-1] * 1000 / max(1, rows // _PAGE_ROWS))
+                begun_s = time.perf_counter()
+                table: Any = client.view("large").to_arrow()
+                whole_s.append(rows / (time.perf_counter() - begun_s))
+                if taken != rows or table.num_rows != rows:
+                    raise RuntimeError(f"expected {rows} rows, was {taken} in pages and {table.num_rows} at once")
+    return [
+        record("results.paging.rows_per_s", pages_s, "rows/s", "the same rows in one answer", whole_s),
+        record("results.paging.whole_rows_per_s", whole_s, "rows/s"),
+        record("results.paging.page_ms", page_ms, "ms", f"pages of {_PAGE_ROWS:,} of {rows:,} rows"),
+        record("results.paging.first_page_ms", first_ms, "ms", "the cursor made, in order, and its first page"),
+    ]

@@ -1,0 +1,108 @@
+"""``python -m bench.trading.listeners_process``: subscribers of ``touch``, each on a socket of its own.
+
+Prints a line once all have their snapshot, and one of JSON when each has seen the last version: frames, changed rows
+and how many of the frames stood for several versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import selectors
+import socket
+import struct
+import sys
+import time
+from typing import Final
+
+import msgspec
+
+from deltabook.wire.results import FrameDecoder, FrameHeader
+
+__all__ = ["main"]
+
+_TIMEOUT_S: Final = 300.0
+_LENGTHS: Final = struct.Struct("!II")
+_header = msgspec.json.Decoder(FrameHeader)
+
+
+class _Listener:
+    """Reads frames without looking into them, but for their header and, of a sum of several versions, its rows."""
+
+    def __init__(self, port: int, rows: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
+        # Without chunks: HTTP/1.0 ends an answer with the connection.
+        self.socket.sendall(b"GET /v1/changes?views=touch HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        self._held = bytearray()
+        self._is_open = False
+        self._rows = rows
+        self.version = -1
+        self.frames = self.changed = self.summed = 0
+
+    def read(self) -> None:
+        data = self.socket.recv(1 << 20)
+        if not data:
+            raise RuntimeError(f"expected a stream without end, was its end at version {self.version}")
+        self._held += data
+        if not self._is_open:
+            head, found, rest = bytes(self._held).partition(b"\r\n\r\n")
+            if not found:
+                return
+            if b" 200 " not in head.split(b"\r\n", 1)[0]:
+                raise RuntimeError(f"expected a stream of changes, was {head[:200]!r}")
+            self._is_open, self._held = True, bytearray(rest)
+        place = 0
+        while len(self._held) - place >= _LENGTHS.size:
+            head_bytes, body_bytes = _LENGTHS.unpack_from(self._held, place)
+            end = place + _LENGTHS.size + head_bytes + body_bytes
+            if len(self._held) < end:
+                break
+            self._frame(bytes(self._held[place:end]), head_bytes)
+            place = end
+        del self._held[:place]
+
+    def _frame(self, data: bytes, head_bytes: int) -> None:
+        header = _header.decode(data[_LENGTHS.size : _LENGTHS.size + head_bytes])
+        if header.kind == "snapshot":
+            self.version = max(self.version, header.step)
+            return
+        if header.kind != "changes":
+            return
+        self.frames += 1
+        if header.step == self.version + 1:
+            self.changed += self._rows
+        else:
+            self.summed += 1
+            (frame,) = FrameDecoder().feed(data)
+            assert frame.rows is not None
+            self.changed += frame.rows.num_rows
+        self.version = header.step
+
+
+def main() -> None:
+    """Subscribe, listen to the last version, and say what came."""
+    parser = argparse.ArgumentParser()
+    for name in ("port", "subscribers", "last", "rows"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    options = parser.parse_args()
+    listeners = [_Listener(options.port, options.rows) for _ in range(options.subscribers)]
+    selector = selectors.DefaultSelector()
+    for listener in listeners:
+        selector.register(listener.socket, selectors.EVENT_READ, listener)
+    deadline = time.monotonic() + _TIMEOUT_S
+    is_ready = False
+    while any(listener.version < options.last for listener in listeners):
+        for key, _ in selector.select(1.0):
+            key.data.read()
+        if not is_ready and all(listener.version >= 0 for listener in listeners):
+            is_ready = True
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"expected version {options.last}, was {min(each.version for each in listeners)}")
+    said = {name: sum(vars(each)[name] for each in listeners) for name in ("frames", "changed", "summed")}
+    sys.stdout.write(json.dumps(said) + "\n")
+
+
+if __name__ == "__main__":
+    main()
