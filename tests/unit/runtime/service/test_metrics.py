@@ -18,9 +18,8 @@ from runtime.engine.listeners import (
     TaskStarted,
 )
 from runtime.engine.statistics import Statistics
-from runtime.service.hub import Hub
 from runtime.service.metrics import EngineFigures, EngineMetrics, Rate, RuntimeMetrics
-from tests.unit.runtime.service.test_http import PROGRAM, Browser
+from tests.generators.results_lab import ResultsLab
 
 EVENTS: list[Event] = [
     QueryStarted("ingest", 0.0),
@@ -110,12 +109,10 @@ def test_a_monitor_that_asks_for_another_format_gets_it() -> None:
 
 def test_the_service_answers_a_monitor() -> None:
     """Without metrics there is no such path."""
-    hub = Hub(PROGRAM, lambda: 0)
-    browser = Browser(hub, metrics=RuntimeMetrics(told(*EVENTS), lambda: {"epoch": 3}))
-    status, headers, body = browser.get("/metrics")
-    assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
-    assert b"\ndeltabook_epoch 3.0\n" in body
-    assert Browser(hub).get("/metrics")[0] == 404
+    answer = ResultsLab(metrics=RuntimeMetrics(told(*EVENTS), lambda: {"epoch": 3})).ask("/metrics")
+    assert (answer.status, answer.headers["content-type"].split(";")[0]) == (200, "text/plain")
+    assert b"\ndeltabook_epoch 3.0\n" in answer.body
+    assert ResultsLab().ask("/metrics").status == 404
 
 
 def test_a_rate_is_told_between_two_looks() -> None:
