@@ -81,7 +81,7 @@ class _Side:
     def __init__(self, desk: Believed, fees: FeeSchedule | None) -> None:
         self._desk, self._fees = desk, fees
         self._ledger = Ledger()
-        self._trades: Iterator[Trade] = desk.trades()
+        self._trades: Iterator[Trade] = iter(desk.trades)
         self._heard: list[Trade] = []
         self._problems: list[str] = []
         if desk.sequence == 0:

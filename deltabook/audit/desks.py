@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from algo_engine.blotter import Blotter
@@ -20,7 +19,6 @@ class Believed:
     def __init__(self, folder: Path) -> None:
         """Raises `algo_engine.errors.JournalDamaged`."""
         self.name = folder.name
-        self._spool = folder / SPOOL
         records, _ = read_journal(folder / JOURNAL)
         first = records[0] if records else Checkpoint(0)
         assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
@@ -38,15 +36,15 @@ class Believed:
                     order = event.order
                     portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
         self.holdings: dict[str, Holding] = portfolio.holdings
+        # Behind the journal and before the exchange: of strategies that run, it holds at least what the first does, and
+        # nothing that the exchange has not said.
+        self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
+        """Its list of trades."""
 
     @property
     def sequence(self) -> int:
         """The last message of the exchange that it has heard."""
         return self.blotter.sequence
-
-    def trades(self) -> Iterator[Trade]:
-        """Its list of trades."""
-        return read_trades([self._spool])
 
 
 def find_desks(directory: Path) -> list[Believed]:
