@@ -12,7 +12,19 @@ from typing import Final, Literal
 from deltabook.demo.errors import DemoError
 from deltabook.wire.symbols import Instrument
 
-__all__ = ["EXPRESS", "FEEDS", "PEERS_FILE", "SCALES", "STRATEGIES", "VIEWS", "Feed", "Flow", "Stage", "make_stages"]
+__all__ = [
+    "EXPRESS",
+    "FEEDS",
+    "PARAMETERS",
+    "PEERS_FILE",
+    "SCALES",
+    "STRATEGIES",
+    "VIEWS",
+    "Feed",
+    "Flow",
+    "Stage",
+    "make_stages",
+]
 
 Flow = Literal["agents", "capture"]
 Feed = Literal["text", "itch"]
@@ -32,7 +44,12 @@ VIEWS: Final = (
 EXPRESS: Final = ("book_depth", "best_quote", "tape", "vwap_trades")
 """Those of the views that the express lane keeps: the touch, at which every strategy looks before it quotes, and what
 a person wants to see move."""
-STRATEGIES: Final = ("sobi", "market_maker")
+STRATEGIES: Final = ("sobi", "volatile_sobi", "timed_sobi", "market_players", "market_maker")
+PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
+    "agents": (),
+    "capture": ("sobi.depth_bps=10", "sobi.factor=1.2", "volatile_sobi.depth_bps=100"),
+}
+"""Of the strategies. A book with orders all the way down to nothing leans less than what stands near the touch."""
 SCALES: Final[dict[Flow, Instrument]] = {
     "agents": Instrument("default", tick_size="0.01", lot_size="1"),
     "capture": Instrument("BTCUSD", tick_size="0.01", lot_size="0.00000001"),
@@ -114,7 +131,8 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     def algo(ports: Ports) -> list[str]:
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
         ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo"), "--http-port", "0"]
-        return _deltabook("algo", "run", *STRATEGIES, *ends, *_COMMON)
+        parameters = [part for each in PARAMETERS[flow] for part in ("--param", each)]
+        return _deltabook("algo", "run", *STRATEGIES, *parameters, *ends, *_COMMON)
 
     def dashboard(ports: Ports) -> list[str]:
         del ports

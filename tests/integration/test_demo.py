@@ -51,7 +51,7 @@ def test_the_demo_works(tmp_path: Path, feed: str) -> None:
     assert LAST_LINE.fullmatch(said[-1]), "\n".join(said)
     assert demo.returncode == 0
     pids = process_ids(said)
-    assert len(pids) == 3
+    assert len(pids) == 4
     assert not any(is_alive(pid) for pid in pids)
 
 
@@ -81,7 +81,7 @@ def test_its_processes_end_when_it_is_killed(tmp_path: Path) -> None:
             said.append(line)
             if line.startswith("demo: first view update"):
                 demo.kill()
-    assert len(process_ids(said)) == 3
+    assert len(process_ids(said)) == 4
     for pid in process_ids(said):
         wait_for_end(pid)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from click import Context, Group
 
+from algo_engine.loader import load_strategies
 from deltabook.cli import main
 from deltabook.demo import DemoError, Feed, Flow, make_stages
-from deltabook.demo.plan import EXPRESS, VIEWS
+from deltabook.demo.plan import EXPRESS, PARAMETERS, STRATEGIES, VIEWS
 
 PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
 
@@ -69,6 +70,15 @@ def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: 
     assert "--itch-port" not in exchange
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
     assert "--feed-protocol" not in runtime
+
+
+@pytest.mark.parametrize("flow", ["agents", "capture"])
+def test_strategies_have_the_parameters_of_the_flow_and_know_them(flow: Flow) -> None:
+    algo = list(make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"))[3].command(PORTS))
+    given = tuple(value for name, value in zip(algo, algo[1:], strict=False) if name == "--param")
+    assert given == PARAMETERS[flow]
+    loaded = load_strategies(STRATEGIES, given)
+    assert [each.name for each in loaded] == list(STRATEGIES)
 
 
 def test_a_capture_is_too_fine_for_itch() -> None:
