@@ -23,7 +23,19 @@ from tests.property.test_compiler import CASES, HUGE, RELATIONS, SMALL, Case, fi
 
 Rows = dict[str, list[Row]]
 KINDS = {"int64": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR"}
-LIVE = ("best_quote", "book_depth", "broker_volume", "imbalance", "trades_1s", "vwap_book")
+LIVE = (
+    "best_quote",
+    "book_ages",
+    "book_depth",
+    "broker_levels",
+    "broker_volume",
+    "imbalance",
+    "tape",
+    "trade_moments",
+    "trades_1s",
+    "vwap_book",
+    "vwap_trades",
+)
 FINANCE = ("axf", "bsp", "bsv", "mst", "psp", "vwap")
 
 

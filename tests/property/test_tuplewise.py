@@ -157,7 +157,7 @@ def test_the_finance_queries_equal_nested_loops_after_every_order(mode: Mode, da
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_live_views_that_it_has_equal_the_kernel_for_batches(seed: int) -> None:
-    names = ("book_depth", "broker_volume", "imbalance", "vwap_book")
+    names = ("book_ages", "book_depth", "broker_levels", "broker_volume", "imbalance", "trade_moments", "vwap_book")
     program = compile_program([s for n in names for s in read_script(query_path(n)).selects], MARKET_RELATIONS)
     kernel, shards = Kernel(program), Shards(program, 1)
     assert "book_depth" in kernel.views
