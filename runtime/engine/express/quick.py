@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program
-from runtime.compiler.program import Column
+from runtime.compiler.program import Column, Joined
 from runtime.state import ARROW_TYPES
 from runtime.views.evaluate import wide_array
 from runtime.views.linear import change_schema
@@ -50,7 +50,9 @@ class QuickViews:
         for reason in self._kernel.unsupported.values():
             raise UnsupportedError(reason)
         self._columns = {relation.name: [column.name for column in relation.columns] for relation in program.relations}
-        self._views = {view.name: (view.columns, change_schema(view.columns)) for view in program.views}
+        # Views are told of in the shard's order, so that strategies see the same whichever of the two it was.
+        ordered = sorted(program.views, key=lambda view: isinstance(view.body, Joined))
+        self._views = {view.name: (view.columns, change_schema(view.columns)) for view in ordered}
         for relation, table in held.items():
             rows = table.to_batches()
             self._kernel.step([change for batch in rows for change in self._changes(relation, batch)])
@@ -66,7 +68,7 @@ class QuickViews:
         found: dict[str, list[tuple[_Row, int]]] = {}
         for view, row, number in self._kernel.step(deltas):
             found.setdefault(view, []).append((row, number))
-        return {view: self._table(view, changes) for view, changes in found.items()}
+        return {view: self._table(view, found[view]) for view in self._views if view in found}
 
     def _changes(self, relation: str, batch: pa.RecordBatch) -> list[tuple[str, _Row, int]]:
         """Rows in the order of the relation's columns; those that no view reads may be missing, and are None then."""
