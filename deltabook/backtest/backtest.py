@@ -24,6 +24,7 @@ from deltabook.backtest.deltas import Delta, DeltaEncoder
 from deltabook.backtest.errors import BacktestError, ConfigurationError
 from deltabook.backtest.flow import Flow
 from deltabook.backtest.latency import parse_latency
+from deltabook.backtest.link import RunViews
 from deltabook.backtest.recorder import Recorder
 from deltabook.backtest.result import Result, make_result
 from deltabook.backtest.session import Session
@@ -105,12 +106,10 @@ class Backtest:
             stale_s=1.0,
             on_failure=self._fail,
             on_synchronised=lambda: None,
+            view_link=RunViews(self),
         )
         self.views = BacktestViews(find_views(*self._wanted()))
-        self._columns = {
-            name: (tuple(column.name for column in columns), {c.name: c.scale for c in columns if c.scale})
-            for name, columns in self.views.columns.items()
-        }
+        self._columns = self.views.columns
         self._number = 0
         self._sessions = [
             Session(host.desk, self.simulation, latency["order"](), latency["answer"]()) for host in self.hosts
@@ -147,13 +146,18 @@ class Backtest:
         """Connect the strategies: views first, then the market."""
         self.recorder.begin(self.clock.now_ns)
         self._started = True
-        for name, (columns, scales) in self._columns.items():
-            rows, weights = self.views.snapshot(name)
-            self.engine.change(self._mirror.enter(self._header("snapshot", name), columns, rows, weights, scales))
+        for name in self._columns:
+            self.show(name)
         for session in self._sessions:
             session.open()
         self.clock.run_turn()
         self.recorder.sample()
+
+    def show(self, name: str) -> None:
+        """Tell the strategies of all rows of a view."""
+        columns, scales = self._columns[name]
+        rows, weights = self.views.snapshot(name)
+        self.engine.change(self._mirror.enter(self._header("snapshot", name), columns, rows, weights, scales))
 
     def _stop(self) -> None:
         """No strategy acts any more; what rests is cancelled."""

@@ -112,6 +112,11 @@ class DeltaEncoder(FeedEncoder):
         while len(held) > limits.rows or held[0][0] < time_ns - limits.time_ns:
             self.deltas.append((_TRADES, held.popleft(), -1))
 
+    def rows(self) -> list[Delta]:
+        """Everything that is in the relations, as deltas from nothing."""
+        rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
+        return rows + [(_TRADES, row, 1) for row in self._trades]
+
     # What has no row.
 
     def system(self, code: str) -> None:

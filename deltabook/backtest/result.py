@@ -174,7 +174,7 @@ def make_result(backtest: Backtest, sources: list[SourceFigures], elapsed_s: flo
         figures=figures,
         strategies=strategies,
         slow_views=backtest.views.slow,
-        views={view.name: view.sql for view in backtest.views.views},
+        views=dict(sorted(backtest.views.sql.items())),
         curve=samples,
         orders=recorder.orders,
         trades=sorted(recorder.trades, key=lambda trade: (trade.time_ns, trade.broker_id, trade.sequence)),

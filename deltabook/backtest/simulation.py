@@ -13,6 +13,7 @@ the answers come before the change of the views.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
@@ -47,6 +48,7 @@ class Simulation:
         self._encoder, self._feed, self._on_deltas = encoder, feed, on_deltas
         self._step_ns = step_ns
         self._held: list[Delta] = []
+        self._under_way: deque[list[Delta]] = deque()
         self._is_held = bool(step_ns)
         self._told: dict[int, Callable[[bytes], None]] = {}
         self._last_ns = 0
@@ -122,7 +124,16 @@ class Simulation:
         if self._feed.is_zero:
             self._arrived(given)
         else:
-            self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrived, given)
+            self._under_way.append(given)
+            self.clock.call_at(self._feed.arrival_ns(self.clock.now_ns), self._arrive)
+
+    @property
+    def unseen(self) -> list[Delta]:
+        """What the market has said and the views do not know yet."""
+        return [*self._held, *(delta for given in self._under_way for delta in given), *self._encoder.deltas]
+
+    def _arrive(self) -> None:
+        self._arrived(self._under_way.popleft())
 
     def _arrived(self, deltas: list[Delta]) -> None:
         if not self._is_held:

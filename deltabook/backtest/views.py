@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from queries import QUERIES_DIR
-from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, SqlError, compile_program, read_script
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, read_script
 from runtime.compiler.program import Joined, View
 from runtime.relations.orderbook import BOOK_SCHEMA, TRADES_SCHEMA
 from runtime.views import ShardState, deliveries_of
@@ -48,6 +48,37 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
     return found
 
 
+class _Group:
+    """Views that were added together: a program of their own."""
+
+    def __init__(self, selects: Sequence[NamedSelect]) -> None:
+        program = _compiled(selects)
+        tuples = TuplewiseProgram(program)
+        self.slow: dict[str, str] = dict(tuples.unsupported)
+        self.views: tuple[View, ...] = program.views
+        if self.slow:
+            program = _compiled([select for select in selects if select.name not in self.slow])
+            tuples = TuplewiseProgram(program)
+        self._tuples = tuples
+        self._batches = _BatchViews(_compiled([s for s in selects if s.name in self.slow])) if self.slow else None
+        read = frozenset(relation.name for relation in program.relations)
+        self._read = None if len(read) == len(_SCHEMAS) else read
+
+    def result(self, name: str) -> dict[Row, int]:
+        """A view's rows."""
+        if self._batches is not None and name in self.slow:
+            return self._batches.results[name]
+        return self._tuples.result(name)
+
+    def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
+        """What deltas that come together change."""
+        read = self._read
+        changes = self._tuples.step(deltas if read is None else [delta for delta in deltas if delta[0] in read])
+        if self._batches is not None:
+            changes += self._batches.step(deltas)
+        return changes
+
+
 class BacktestViews:
     """Keeps views tuple by tuple, and those that cannot be kept so batch by batch.
 
@@ -57,42 +88,46 @@ class BacktestViews:
 
     def __init__(self, selects: Sequence[NamedSelect]) -> None:
         """Raises `ConfigurationError` for SQL that cannot be used."""
-        program = _compiled(selects)
-        tuples = TuplewiseProgram(program)
-        self.slow: dict[str, str] = dict(tuples.unsupported)
+        self.slow: dict[str, str] = {}
         """View → why it is kept in batches, which takes about a millisecond a step."""
-        fast = [select for select in selects if select.name not in self.slow]
-        self.program = program if not self.slow else _compiled(fast)
-        self._tuples = tuples if not self.slow else TuplewiseProgram(self.program)
-        self._batches = _BatchViews(_compiled([s for s in selects if s.name in self.slow])) if self.slow else None
-        self.columns: dict[str, tuple[Column, ...]] = {}
-        """View → its columns."""
-        ordered = [view for view in program.views if not isinstance(view.body, Joined)]
-        ordered += [view for view in program.views if isinstance(view.body, Joined)]
-        self._place = {view.name: place for place, view in enumerate(ordered)}
-        for view in ordered:
-            self.columns[view.name] = view.columns
-        self.views: tuple[View, ...] = program.views
-        self._read = frozenset(relation.name for relation in self.program.relations)
+        self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
+        """View → names of its columns, and the digits behind the point of those that are scaled integers."""
+        self.sql: dict[str, str] = {}
+        """View → what it says."""
+        self._groups: list[_Group] = []
+        self._group_of: dict[str, _Group] = {}
+        self._place: dict[str, tuple[bool, int]] = {}
+        self.add(selects, [])
+
+    def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
+        """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""
+        group = _Group(selects)
+        if deltas:
+            group.step(deltas)
+        self._groups.append(group)
+        self.slow |= group.slow
+        for view in group.views:
+            self._group_of[view.name] = group
+            self._place[view.name] = (isinstance(view.body, Joined), len(self._place))
+            self.sql[view.name] = view.sql
+            scales = {column.name: column.scale for column in view.columns if column.scale}
+            self.columns[view.name] = tuple(column.name for column in view.columns), scales
+
+    def drop(self, name: str) -> None:
+        """Say no more of a view that was added by itself."""
+        group = self._group_of.pop(name)
+        if all(other is not group for other in self._group_of.values()):
+            self._groups.remove(group)
 
     def snapshot(self, name: str) -> tuple[list[Row], list[int]]:
         """A view's rows now, and how often each is there."""
-        if name in self.slow:
-            assert self._batches is not None
-            held = self._batches.results[name]
-        else:
-            held = self._tuples.result(name)
+        held = self._group_of[name].result(name)
         return list(held), list(held.values())
 
     def step(self, deltas: list[Delta]) -> list[Change]:
         """What deltas that come together change."""
-        if len(self._read) < len(_SCHEMAS):
-            read = self._read
-            changes = self._tuples.step([delta for delta in deltas if delta[0] in read])
-        else:
-            changes = self._tuples.step(deltas)
-        if self._batches is not None:
-            changes += self._batches.step(deltas)
+        groups = self._groups
+        changes = groups[0].step(deltas) if len(groups) == 1 else [c for group in groups for c in group.step(deltas)]
         if not changes:
             return []
         first = changes[0][0]

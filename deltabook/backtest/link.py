@@ -1,0 +1,47 @@
+"""Views that strategies add while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from algo_engine.view_link import Lane
+from deltabook.backtest.errors import ConfigurationError
+from runtime.compiler import NamedSelect
+
+if TYPE_CHECKING:
+    from deltabook.backtest.backtest import Backtest
+
+__all__ = ["RunViews"]
+
+
+class RunViews:
+    """Adds them to the views of a run, filled with what the other views have seen; whatever lane they name.
+
+    The answer comes in the next turn, as no service answers within the call.
+    """
+
+    def __init__(self, backtest: Backtest) -> None:
+        self._backtest = backtest
+
+    def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
+        """See `algo_engine.view_link.ViewLink.add`."""
+        del lane
+        self._backtest.clock.callLater(0, self._add, view, sql, done)
+
+    def drop(self, view: str) -> None:
+        """See `algo_engine.view_link.ViewLink.drop`."""
+        self._backtest.views.drop(view)
+
+    def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
+        backtest = self._backtest
+        # In one step what has not arrived goes away again: both together are what the other views know.
+        rows = backtest.encoder.rows()
+        rows += [(relation, row, -number) for relation, row, number in backtest.simulation.unseen]
+        try:
+            backtest.views.add([NamedSelect(view, sql, lane="express")], rows)
+        except ConfigurationError as error:
+            done(str(error))
+            return
+        done("")
+        backtest.show(view)
