@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "doctor": "Say what this machine has, what is missing and how to mend it.",
     "exchange": "Run the simulated exchange.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
+    "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",
     "runtime": "Keep SQL views of the feed up to date.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",

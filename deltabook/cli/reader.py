@@ -1,0 +1,183 @@
+"""``deltabook reader``: what a running runtime reads beside its feed."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from typing import Final, Literal
+
+import click
+import msgspec
+
+from deltabook.cli._addresses import address
+from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._results import LazyResults, results_options
+from deltabook.cli._tables import print_table
+from deltabook.wire.catalogue import TIMEOUT_SECONDS
+from deltabook.wire.readers import (
+    ChangedReader,
+    Connection,
+    FileConnection,
+    NewColumn,
+    NewReader,
+    Readers,
+    ReaderStatus,
+    RowsKept,
+    SocketConnection,
+)
+
+__all__ = ["command"]
+
+_COLUMN: Final = re.compile(r"(\w+)\s+(\w+)(?:\((\d+)\))?(\s+null)?")
+_COLUMNS: Final = ("name", "adaptor", "state", "source", "relations", "rows", "bytes", "malformed", "delivery", "since")
+_LEFT: Final = ("name", "adaptor", "state", "source", "relations", "delivery")
+_json = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+
+
+@click.group()
+def command() -> None:
+    """Have a running runtime read more files, streams and feeds; its views may use what they bring."""
+
+
+@command.command("add")
+@click.argument("name")
+@click.option("--file", "path", help="Read this file, below a --reader-dir of the runtime.")
+@click.option("--connect", metavar="HOST:PORT", help="Read what this server sends.")
+@click.option("--adaptor", default="rows", help="rows, orderbook for a market's feed, or one installed by its name.")
+@click.option("--format", "format_", default="", help="As in CREATE STREAM, else csv; of a feed text or itch.")
+@click.option("--column", "columns", multiple=True, metavar="'NAME TYPE[(SCALE)] [null]'", help="In order; repeatable.")
+@click.option("--option", "options", multiple=True, metavar="NAME=TEXT", help="As in CREATE STREAM; repeatable.")
+@click.option("--relation", default="", help="What SQL calls the rows; else as the reader is called.")
+@click.option("--keep-rows", type=click.IntRange(1), help="Rows that stay; else all do.")
+@click.option("--keep-time", metavar="COLUMN=SPAN", help="Rows stay so long against the newest, by an int64 column.")
+@click.option("--at-most-once", is_flag=True, help="A plain stream: what is sent while nobody reads may be lost.")
+@results_options()
+@_json
+def add(  # noqa: PLR0917 - click passes every option by name
+    name: str,
+    path: str | None,
+    connect: str | None,
+    adaptor: str,
+    format_: str,
+    columns: tuple[str, ...],
+    options: tuple[str, ...],
+    relation: str,
+    keep_rows: int | None,
+    keep_time: str | None,
+    at_most_once: bool,
+    results: LazyResults,
+    as_json: bool,
+) -> None:
+    """Add a reader; its relations can be used at once, in both lanes."""
+    wanted = NewReader(
+        name,
+        _connection(path, connect, at_most_once=at_most_once),
+        adaptor,
+        format_,
+        dict(_pair(text, "--option") for text in options),
+        relation,
+        tuple(map(_column, columns)),
+        _kept(keep_rows, keep_time),
+    )
+    body = msgspec.json.encode(wanted)
+    _print_change("added", results().ask("POST", "/v1/readers", body), as_json)
+
+
+@command.command("list")
+@results_options()
+@_json
+def list_readers(results: LazyResults, as_json: bool) -> None:
+    """What the runtime reads, its own feed first."""
+    answer = results().get("/v1/readers")
+    readers = msgspec.json.decode(answer, type=Readers).readers
+    if as_json:
+        for reader in readers:
+            click.echo(msgspec.json.encode(reader))
+        return
+    print_table("readers", _COLUMNS, map(_line, readers), left=_LEFT)
+    for reader in readers:
+        if reader.reason:
+            click.echo(f"{reader.name} failed: {reader.reason}")
+
+
+@command.command("drop")
+@click.argument("name")
+@click.option("--rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows.")
+@click.option("--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait for that.")
+@results_options()
+@_json
+def drop(name: str, rows: Literal["leave", "stay"], timeout: float, results: LazyResults, as_json: bool) -> None:
+    """Drop a reader that no view needs."""
+    query = urllib.parse.urlencode({"rows": rows, "timeout_s": timeout})
+    path = f"/v1/readers/{urllib.parse.quote(name, safe='')}?{query}"
+    _print_change("dropped", results().ask("DELETE", path, timeout=timeout), as_json)
+
+
+def _connection(path: str | None, connect: str | None, *, at_most_once: bool) -> Connection:
+    if (path is None) == (connect is None):
+        raise ConfigurationError("expected either --file or --connect, was " + ("none" if path is None else "both"))
+    if path is not None:
+        if at_most_once:
+            raise ConfigurationError("expected --at-most-once of a stream only, was --file")
+        return FileConnection(path)
+    host, port = address(connect or "", "--connect")
+    return SocketConnection(host, port, "at-most-once" if at_most_once else "")
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ConfigurationError(f"expected {option} NAME=TEXT, was {text!r}")
+    return name, value
+
+
+def _column(text: str) -> NewColumn:
+    found = _COLUMN.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(f"expected --column 'NAME TYPE[(SCALE)] [null]', was {text!r}")
+    name, type_, scale, null = found.groups()
+    try:
+        return msgspec.convert(
+            {"name": name, "type": type_, "nullable": null is not None, "scale": int(scale or 0)}, NewColumn
+        )
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"--column {text!r}: {error}") from None
+
+
+def _kept(rows: int | None, time: str | None) -> RowsKept | None:
+    if rows is None:
+        if time is not None:
+            raise ConfigurationError(
+                "expected --keep-rows with --keep-time, was none: how many rows are there at most?"
+            )
+        return None
+    if time is None:
+        return RowsKept(rows)
+    column, span = _pair(time, "--keep-time")
+    if not span.isdecimal():
+        raise ConfigurationError(f"expected --keep-time COLUMN=SPAN with a whole number, was {time!r}")
+    return RowsKept(rows, column, int(span))
+
+
+def _line(reader: ReaderStatus) -> tuple[object, ...]:
+    return (
+        reader.name,
+        reader.adaptor,
+        reader.state,
+        reader.source,
+        ", ".join(reader.relations),
+        reader.sequence,
+        reader.offset,
+        reader.malformed,
+        reader.delivery,
+        reader.since,
+    )
+
+
+def _print_change(what: str, answer: bytes, as_json: bool) -> None:
+    if as_json:
+        click.echo(answer)
+        return
+    changed = msgspec.json.decode(answer, type=ChangedReader)
+    relations = ", ".join(changed.reader.relations)
+    click.echo(f"reader {changed.reader.name} {what} at epoch {changed.epoch}: {relations}")
