@@ -23,6 +23,7 @@ from runtime.service.http.readers import ReaderControl, ReaderRoutes
 from runtime.service.http.reports import ReportRoutes
 from runtime.service.http.routes import JSON, Answer, Reply, Route, Routes
 from runtime.service.http.site import ResultsSite
+from runtime.service.http.stream import StreamRoutes
 from runtime.service.http.views import ViewRoutes
 from runtime.service.hub import Hub
 from runtime.service.metrics import RuntimeMetrics
@@ -75,6 +76,7 @@ def results_site(
             *ViewRoutes(parts.hub, parts.control, limits).routes(),
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
+            *StreamRoutes(parts.hub, reactor, now_ns).routes(),
             *([] if parts.readers is None else ReaderRoutes(parts.readers).routes()),
             Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
         ]

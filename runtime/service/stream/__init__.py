@@ -10,15 +10,18 @@ hub ──Message──▶ VersionSubscription ───────────
                      epoch and result log ── History ◀──────┘
 ```
 
-A message is encoded once in each format, however many are told.
+A message is encoded once in each format, however many are told. Listeners are HTTP answers without end, and `Page`s
+behind a `WebSocket`.
 """
 
 from runtime.service.stream.committed import CommittedViews, Epochs, Start
 from runtime.service.stream.epochsubscription import EpochSubscription
 from runtime.service.stream.history import History, Past, run_of
 from runtime.service.stream.message import Message, arrow_frame
+from runtime.service.stream.page import Page
 from runtime.service.stream.subscription import Listener, Subscription, VersionSubscription
 from runtime.service.stream.viewstream import ViewStream, queues
+from runtime.service.stream.websocket import NotUpgradedError, WebSocket, upgraded
 
 __all__ = [
     "CommittedViews",
@@ -27,12 +30,16 @@ __all__ = [
     "History",
     "Listener",
     "Message",
+    "NotUpgradedError",
+    "Page",
     "Past",
     "Start",
     "Subscription",
     "VersionSubscription",
     "ViewStream",
+    "WebSocket",
     "arrow_frame",
     "queues",
     "run_of",
+    "upgraded",
 ]

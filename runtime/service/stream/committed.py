@@ -102,6 +102,7 @@ class CommittedViews:
         self._closed_cuts: Mapping[str, Cut] = {}
         self._ending: list[tuple[int, _View, str]] = []
         self._subscriptions: dict[EpochSubscription, None] = {}
+        self._touched: dict[EpochSubscription, None] = {}
         self._failed_lanes: dict[Lane, str] = {}
         self._one_read = DeferredLock()
 
@@ -163,6 +164,7 @@ class CommittedViews:
         for one in followed:
             if one.pinned is not None and one.pinned.header.to_epoch == epoch:
                 self._begin_wanting(one, one.pinned)
+        self._flush()
 
     def published(self, footer: Footer, changes: Mapping[str, pa.Table], failed: Mapping[str, str]) -> None:
         """The Spark lane has a version."""
@@ -171,18 +173,21 @@ class CommittedViews:
             name = one.view.name
             if one.followers and (name in failed or not self._failure(name)):
                 self._tell(one, changes.get(name), failed.get(name, ""))
+        self._flush()
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
         """Nothing more will come from a lane."""
         self._failed_lanes[lane] = reason
         for one in self._of(lane):
             self._tell(one, None, reason)
+        self._flush()
 
     def heartbeat(self, message: Message) -> None:
         """Tell every subscriber that the service lives, and how far views are that have not changed."""
         for one in tuple(self._views.values()):
             if one.followers and one.view.lane not in self._failed_lanes:
                 self._settle(one)
+        self._flush()
         for subscription in tuple(self._subscriptions):
             subscription.heartbeat(message)
 
@@ -227,7 +232,9 @@ class CommittedViews:
 
     def settle(self, name: str) -> int:
         """Bring all who follow a view to the newest epoch, which it gives."""
-        return self._settle(self._find(name))
+        epoch = self._settle(self._find(name))
+        self._flush()
+        return epoch
 
     def snapshot(self, name: str) -> Message | None:
         """A view's full result at the newest epoch; None if it is not at the end of an epoch: see `want`."""
@@ -307,7 +314,7 @@ class CommittedViews:
             one.told = message.header.to_epoch
             for subscription in tuple(one.followers):
                 if subscription.changed(one.view.name, message):
-                    subscription.flush()
+                    self._touched[subscription] = None
         return one.told
 
     def _send(self, one: _View, message: Message) -> None:
@@ -315,7 +322,13 @@ class CommittedViews:
         one.told = message.header.to_epoch
         for subscription in tuple(one.followers):
             if subscription.changed(one.view.name, message):
-                subscription.flush()
+                self._touched[subscription] = None
+
+    def _flush(self) -> None:
+        """What was told together belongs together."""
+        touched, self._touched = self._touched, {}
+        for subscription in touched:
+            subscription.flush()
 
     def _message(self, one: _View, kind: Kind, rows: pa.Table | None, reason: str = "") -> Message:
         epoch, cuts = self._at[one.view.lane]
@@ -345,5 +358,6 @@ class CommittedViews:
     def _begin_wanting(self, one: _View, snapshot: Message) -> None:
         wanting, one.wanting, one.pinned = tuple(one.wanting), {}, None
         self._settle(one)
+        self._flush()
         for subscription in wanting:
             subscription.began(one.view.name, snapshot)

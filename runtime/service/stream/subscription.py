@@ -112,6 +112,12 @@ class Subscription(ABC):
             self._listener.finish()
         return not self._names
 
+    def leave(self, name: str) -> None:
+        """Follow a view no longer."""
+        if name in self._names:
+            self._forget(name)
+            self._names.remove(name)
+
     def close(self) -> None:
         """Nothing is kept for this subscriber any more."""
         for name in self._names:

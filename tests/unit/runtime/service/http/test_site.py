@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from twisted.internet.error import ConnectionLost
 from twisted.python.failure import Failure
@@ -16,7 +15,7 @@ from tests.generators.results_lab import ResultsLab, parsed
 
 PATHS = (
     "/v1/status, /v1/statistics, /v1/views, /v1/views/{view}, /v1/views/{view}/explain, /v1/views/{view}/cursor, "
-    "/v1/cursors/{cursor}, /v1/changes, /v1/openapi.json"
+    "/v1/cursors/{cursor}, /v1/changes, /v1/stream, /v1/openapi.json"
 )
 TOKEN = "0123456789abcdef"
 BEARER = f"Authorization: Bearer {TOKEN}\r\n"
@@ -262,10 +261,3 @@ def test_what_goes_wrong_inside_is_500_without_its_inside(caplog: pytest.LogCapt
     assert (answer.status, answer.text) == (500, "expected an answer, was KeyError: see the runtime's log")
     del caplog
     assert lab.ask("/v1/statistics").json(Statistics).site.failed_requests == 1
-
-
-def test_answers_that_are_on_their_way_are_bounded_and_a_client_that_takes_nothing_is_cut_off() -> None:
-    lab = ResultsLab(limits=SiteLimits(answers_bytes=0, stalled_s=5))
-    for _ in range(2):  # small answers are sent at once, and none is held
-        assert lab.arrow("/v1/views/plain").status == 200
-    assert msgspec.structs.asdict(lab.site.figures())["held_bytes"] == 0
