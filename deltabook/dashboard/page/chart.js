@@ -45,8 +45,8 @@ function drawMarks(chart) {
   context.clip();
   for (const [time, price, side] of marks) {
     const isBuy = side === "B";
-    triangle(context, chart.valToPos(time, "x", true), chart.valToPos(price, "y", true), 4 * ratio, isBuy);
-    context.lineWidth = 1.5 * ratio;
+    triangle(context, chart.valToPos(time, "x", true), chart.valToPos(price, "y", true), 3.6 * ratio, isBuy);
+    context.lineWidth = 1.2 * ratio;
     context.strokeStyle = isBuy ? color("--bid") : color("--ask");
     context.fillStyle = isBuy ? color("--bid") : color("--card");
     context.fill();
@@ -79,7 +79,12 @@ function span(least, most) {
   return [middle - half, middle + half];
 }
 
-const decimals = (step) => Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+// As many as tell two neighbours on the axis apart.
+function decimals(step) {
+  let digits = 0;
+  while (digits < 12 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
+  return digits;
+}
 
 function options(width, height) {
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1, size: 4 }, font: "12px system-ui, \"DejaVu Sans\", sans-serif" };
