@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from twisted.internet.interfaces import IPullProducer
+from twisted.internet.interfaces import IPushProducer
 from twisted.logger import Logger
 from twisted.web.http import Request
 from zope.interface import implementer
@@ -14,60 +14,64 @@ from zope.interface import implementer
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.routes import TEXT, Body, Refusal, Reply
 
-__all__ = ["Sender"]
+__all__ = ["Sender", "refused"]
+
+_PIECE_BYTES: Final = 64 * 1024
+_NO_CONTENT: Final = 204
 
 
-@implementer(IPullProducer)
+@implementer(IPushProducer)
 class _Flow:
-    """One answer that is sent piece by piece."""
+    """One answer that is sent piece by piece, as the connection has room."""
 
     _log = Logger()
 
     def __init__(self, sender: Sender, request: Request, body: Body) -> None:
         self._sender, self._request, self._body = sender, request, body
-        self._ended = False
-        self._stalled: Any = None
+        self._is_full = self._has_ended = False
         sender.held_bytes += body.held_bytes
+        self._stalled: Any = sender.reactor.callLater(sender.limits.stalled_s, self._abort)
         request.notifyFinish().addBoth(lambda _: self._end())
-        self._watch()
-        request.registerProducer(self, False)
+        request.registerProducer(self, True)
+        self._pour()
+
+    def pauseProducing(self) -> None:
+        """The connection is full."""
+        self._is_full = True
 
     def resumeProducing(self) -> None:
-        """There is room for a piece."""
-        if self._ended:
-            return
-        self._watch()
-        try:
-            piece = next(self._body.pieces, None)
-        except Exception:  # noqa: BLE001 - whatever goes wrong ends this answer and no other
-            self._log.failure("an answer to {path}", path=self._request.path)
-            self._abort()  # half an answer must not look like a whole one
-            return
-        if piece is not None:
-            self._request.write(piece)
-            return
-        self._request.unregisterProducer()
-        self._request.finish()
+        """There is room again."""
+        self._is_full = False
+        self._pour()
 
     def stopProducing(self) -> None:
         """The client is gone."""
         self._end()
 
-    def _watch(self) -> None:
-        if self._stalled is not None and self._stalled.active():
+    def _pour(self) -> None:
+        while not self._is_full and not self._has_ended:
             self._stalled.reset(self._sender.limits.stalled_s)
-        else:
-            self._stalled = self._sender.reactor.callLater(self._sender.limits.stalled_s, self._abort)
+            try:
+                piece = next(self._body.pieces, None)
+            except Exception:  # noqa: BLE001 - whatever goes wrong ends this answer and no other
+                self._log.failure("an answer to {path}", path=self._request.path)
+                self._abort()  # half an answer must not look like a whole one
+                return
+            if piece is None:
+                self._request.unregisterProducer()
+                self._request.finish()
+                return
+            self._request.write(piece)
 
     def _abort(self) -> None:
         channel: Any = self._request.channel
-        if channel is not None:
-            channel.forceAbortClient()
         self._end()
+        if channel is not None:
+            channel.transport.abortConnection()
 
     def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self._has_ended:
+            self._has_ended = True
             self._sender.held_bytes -= self._body.held_bytes
             if self._stalled.active():
                 self._stalled.cancel()
@@ -84,29 +88,35 @@ class Sender:
 
     def send(self, request: Request, reply: Reply) -> None:
         """Send a reply as the whole answer."""
-        body = reply.body
         is_wanted = request.method != b"HEAD"
+        length = len(reply.body) if isinstance(reply.body, bytes) else None
+        body = _in_pieces(reply.body)
         if isinstance(body, Body) and is_wanted and self.held_bytes + body.held_bytes > self.limits.answers_bytes:
             text = f"expected at most {self.limits.answers_bytes} bytes of answers on their way, was more: try later"
             return self.send(request, refused(Refusal(503, text, {"retry-after": "1"})))
         request.setResponseCode(reply.status)
         for name, value in reply.headers.items():
             request.setHeader(name, value)
-        if reply.status != 204:
-            request.setHeader("content-type", reply.content_type)
         request.setHeader("cache-control", "no-store")
         request.setHeader("x-content-type-options", "nosniff")
-        if isinstance(body, bytes):
-            if reply.status != 204:
-                request.setHeader("content-length", str(len(body)))
-            request.write(body if is_wanted else b"")
-            request.finish()
-        elif is_wanted:
+        if reply.status != _NO_CONTENT:
+            request.setHeader("content-type", reply.content_type)
+            if length is not None:
+                request.setHeader("content-length", str(length))
+        if isinstance(body, Body) and is_wanted:
             _Flow(self, request, body)
         else:
-            request.write(b"")
+            request.write(body if isinstance(body, bytes) and is_wanted else b"")
             request.finish()
         return None
+
+
+def _in_pieces(body: bytes | Body) -> bytes | Body:
+    """A long body piece by piece: a client that asks again and again and takes nothing gets no second one."""
+    if isinstance(body, Body) or len(body) <= _PIECE_BYTES:
+        return body
+    pieces = (body[begin : begin + _PIECE_BYTES] for begin in range(0, len(body), _PIECE_BYTES))
+    return Body(pieces, len(body))
 
 
 def refused(refusal: Refusal) -> Reply:

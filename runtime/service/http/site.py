@@ -60,7 +60,7 @@ class _Request(SiteRequest):
         self._received_bytes += len(data)
         self.is_too_long = self._received_bytes > site.limits.body_bytes
         if self._received_bytes > _HOPELESS_BODIES * site.limits.body_bytes:
-            cast(Any, self.channel).forceAbortClient()
+            cast(Any, self.channel).transport.abortConnection()
         elif self.is_too_long or self.refusal is not None or self.is_crowded:
             self._release()
         elif site.bodies_bytes + len(data) > site.limits.bodies_bytes:
@@ -100,7 +100,7 @@ class _Request(SiteRequest):
 
     def _too_late(self) -> None:
         self._late = None
-        cast(Any, self.channel).forceAbortClient()
+        cast(Any, self.channel).transport.abortConnection()
 
 
 class _Crowded(Protocol):
