@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: 
 @pytest.mark.parametrize("flow", ["agents", "capture"])
 def test_strategies_have_the_parameters_of_the_flow_and_know_them(flow: Flow) -> None:
     algo = list(make_stages(Path("/run"), flow, Path("/cache/orders.csv.gz"))[3].command(PORTS))
-    given = tuple(value for name, value in zip(algo, algo[1:], strict=False) if name == "--param")
+    given = tuple(value for name, value in pairwise(algo) if name == "--param")
     assert given == PARAMETERS[flow]
     loaded = load_strategies(STRATEGIES, given)
     assert [each.name for each in loaded] == list(STRATEGIES)
