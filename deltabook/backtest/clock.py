@@ -32,15 +32,11 @@ class _Call:
         """See `algo_engine.clocks.ScheduledCall`."""
         self.function = None
 
-    def reset(self, secondsFromNow: float) -> None:
+    def reset(self, secondsFromNow: float) -> None:  # noqa: N803 - the name that Twisted gives it
         """See `algo_engine.clocks.ScheduledCall`."""
-        function = self.function
-        if function is not None:
-            self.function = None
-            again = self._clock.callLater(secondsFromNow, function, *self.arguments)
-            assert isinstance(again, _Call)
-            self.function, self.due_ns, self.arguments = again.function, again.due_ns, again.arguments
-            again.function = None
+        if self.function is not None:
+            # Where it stood in the heap it is found with another time, and passed over.
+            self.due_ns = self._clock.now_ns + round(secondsFromNow * _SECOND_NS)
             self._clock.enter(self)
 
 
@@ -104,8 +100,9 @@ class SimulatedClock:
         soon = self.soon
         while soon:
             call = soon.popleft()
-            function, call.function = call.function, None
-            if function is not None:
+            function = call.function
+            if function is not None and call.due_ns <= self.now_ns:
+                call.function = None
                 function(*call.arguments)
 
     def advance(self, until_ns: int) -> None:
@@ -113,9 +110,10 @@ class SimulatedClock:
         calls = self._calls
         while calls and calls[0][0] <= until_ns:
             due_ns, _, call = heappop(calls)
-            function, call.function = call.function, None
-            if function is None:
+            function = call.function
+            if function is None or due_ns != call.due_ns:
                 continue
+            call.function = None
             self.now_ns = max(self.now_ns, due_ns)
             function(*call.arguments)
             if self.soon:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from twisted.internet.testing import StringTransport
 
-from algo_engine.backoff import LinkTimes
 from algo_engine.desk import Desk
 from algo_engine.engine import Engine
 from algo_engine.host import StrategyHost
@@ -34,7 +34,7 @@ from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now
 from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
-from runtime.compiler import MARKET_RELATIONS, compile_program, lane_program
+from runtime.compiler import MARKET_RELATIONS, Program, compile_program, lane_program
 from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas
 from runtime.epochs import Cut, EpochLog, SnapshotDirectory
@@ -115,9 +115,7 @@ class _Runtime:
         self.hub.publish_express(update)
 
 
-def _express(program: Any) -> Any:
-    import msgspec
-
+def _express(program: Program) -> Program:
     views = tuple(msgspec.structs.replace(view, lane="express") for view in program.views)
     return msgspec.structs.replace(program, views=views)
 
@@ -185,10 +183,11 @@ class TradingLoop:
         self._frames.deliver()
         self._feed, self._feed_wire = self.connect("1,,1")
         self._feed_wire.take()
-        self._orders: Any = OrdersConnection(self.host.desk, _Link(), self.clock, 1e6)  # type: ignore[arg-type]
+        orders: Any = OrdersConnection(self.host.desk, _Link(), self.clock, 1e6)  # type: ignore[arg-type]
+        self._orders = orders
         self._orders_wire: Any = _Wire()  # type: ignore[no-untyped-call]
         self._private, self._private_wire = self.connect()
-        self._orders.makeConnection(self._orders_wire)
+        orders.makeConnection(self._orders_wire)
         self._private.dataReceived(self._orders_wire.take())
         self.settle()
 

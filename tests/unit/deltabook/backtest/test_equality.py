@@ -18,16 +18,18 @@ UNIT_NS = 7_812_500  # 1/128 s, which a float of seconds has exactly
 BEGIN = 1_000
 BROKER = 7  # of all recorded orders: their ids end in it
 
-STRATEGIES = [
-    ("market_maker", ("interval_ms=333", "risk.max_order_touches=1000")),
-    ("sobi", ("factor=1.5", "cooldown_ms=111", "order_life_ms=777", "risk.max_order_touches=1000")),
+RUNS = [
+    ("market_maker", ("interval_ms=333", "risk.max_order_touches=1000"), 1),
+    ("sobi", ("factor=1.5", "cooldown_ms=111", "order_life_ms=777", "risk.max_order_touches=1000"), 2),
 ]
 
 
-def flow(seed: int, count: int = 400) -> list[Record]:
+def flow(seed: int, count: int = 250) -> list[Record]:
     """Orders that come, trade and go around a price that wanders."""
     rng = random.Random(seed)
-    middle, at, live, records = 10_000, BEGIN, [], []
+    middle, at = 10_000, BEGIN
+    live: list[int] = []
+    records = []
     for n in range(count):
         at += rng.choice([1, 1, 2, 3, 5])
         middle += rng.choice([-1, 0, 0, 1])
@@ -105,14 +107,13 @@ def replayed(
     return done(loop)
 
 
-@pytest.mark.parametrize(("strategy", "parameters"), STRATEGIES, ids=[name for name, _ in STRATEGIES])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("strategy", "parameters", "seed"), RUNS, ids=[name for name, _, _ in RUNS])
 def test_live_replay_and_backtest_send_the_same_orders(
     tmp_path: Path, strategy: str, parameters: tuple[str, ...], seed: int
 ) -> None:
     records = flow(seed)
     expected = in_backtest(strategy, parameters, records)
-    assert len(expected[0]) > 10
+    assert len(expected[0]) > 8
     assert expected[1]
     assert live(tmp_path / "live", strategy, parameters, records) == expected
     assert replayed(tmp_path / "replay", strategy, parameters, records) == expected

@@ -1,0 +1,59 @@
+"""Calls are made in the order of their times and of their asking, each with its turn."""
+
+from __future__ import annotations
+
+from deltabook.backtest.clock import SimulatedClock
+
+
+def test_calls_come_by_time_and_those_of_one_time_in_the_order_of_asking() -> None:
+    clock, made = SimulatedClock(100), list[str]()
+    clock.callLater(3e-9, made.append, "c")
+    clock.callLater(1e-9, made.append, "a")
+    clock.call_at(101, made.append, "b")
+    assert clock.next_ns == 101
+    clock.advance(102)
+    assert (made, clock.now_ns) == (["a", "b"], 102)
+    clock.advance(103)
+    assert made == ["a", "b", "c"]
+
+
+def test_what_a_call_asks_for_at_once_comes_before_the_next_call() -> None:
+    clock, made = SimulatedClock(), list[str]()
+
+    def first() -> None:
+        made.append("first")
+        clock.callLater(0, made.append, "its turn")
+
+    clock.call_at(5, first)
+    clock.call_at(5, made.append, "second")
+    clock.advance(5)
+    assert made == ["first", "its turn", "second"]
+
+
+def test_a_call_that_is_cancelled_or_made_is_not_active_and_not_made() -> None:
+    clock, made = SimulatedClock(), list[str]()
+    call = clock.callLater(1, made.append, "one")
+    soon = clock.callLater(0, made.append, "two")
+    call.cancel()
+    soon.cancel()
+    clock.run_turn()
+    clock.advance(2_000_000_000)
+    assert (made, call.active(), soon.active()) == ([], False, False)
+
+
+def test_a_call_that_is_put_off_comes_once_and_later() -> None:
+    clock, made = SimulatedClock(), list[str]()
+    call = clock.callLater(1, made.append, "x")
+    clock.advance(500_000_000)
+    call.reset(1)
+    clock.advance(1_400_000_000)
+    assert (made, call.active()) == ([], True)
+    clock.advance(1_500_000_000)
+    assert (made, call.active()) == (["x"], False)
+
+
+def test_seconds_count_from_the_beginning() -> None:
+    clock = SimulatedClock()
+    clock.begin(10**18)
+    clock.advance(10**18 + 1_500_000_000)
+    assert clock.seconds() == 1.5

@@ -1,0 +1,54 @@
+"""Latencies: what a text means, that draws are seeded, and that nothing overtakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deltabook.backtest.errors import ConfigurationError
+from deltabook.backtest.latency import parse_latency
+
+
+def test_a_fixed_latency_is_added_and_a_way_that_is_left_out_takes_no_time() -> None:
+    ways = parse_latency("fixed:feed=1.5ms,order=50us")
+    assert ways["feed"]().arrival_ns(10) == 1_500_010
+    assert ways["order"]().arrival_ns(10) == 50_010
+    assert ways["answer"]().is_zero
+    assert all(make().is_zero for make in parse_latency("zero").values())
+
+
+@pytest.mark.parametrize("model", ["normal:order=1us~5us", "lognormal:order=1us~3"])
+def test_draws_are_the_same_for_a_seed_and_no_message_overtakes_the_one_before(model: str) -> None:
+    def arrivals(seed: int) -> list[int]:
+        way = parse_latency(model, seed)["order"]()
+        return [way.arrival_ns(100 * n) for n in range(200)]
+
+    one = arrivals(1)
+    assert one == arrivals(1) == sorted(one)
+    assert one != arrivals(2)
+    assert all(arrival >= 100 * n for n, arrival in enumerate(one))
+
+
+def test_each_connection_has_draws_of_its_own() -> None:
+    make = parse_latency("lognormal:order=1us~3", 1)["order"]
+    one, other = make(), make()
+    assert [one.arrival_ns(0) for _ in range(9)] != [other.arrival_ns(0) for _ in range(9)]
+
+
+def test_measured_latencies_come_out_of_their_list(tmp_path: Path) -> None:
+    path = tmp_path / "latency.json"
+    path.write_text(json.dumps({"feed": [5, 7]}))
+    way = parse_latency(f"file:{path}")["feed"]()
+    assert {way.arrival_ns(1000 * n) - 1000 * n for n in range(50)} == {5, 7}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast", "fixed", "fixed:", "fixed:feed=1", "fixed:feed=1us~2us", "fixed:way=1us", "zero:feed=1us",
+             "fixed:feed=1us,feed=2us", "normal:feed=1us", "lognormal:feed=1us~0.5", "fixed:feed=2000000s",
+             "file:/nowhere"],
+)  # fmt: skip
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected"):
+        parse_latency(text)
