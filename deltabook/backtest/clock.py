@@ -32,7 +32,7 @@ class _Call:
         """See `algo_engine.clocks.ScheduledCall`."""
         self.function = None
 
-    def reset(self, secondsFromNow: float) -> None:  # noqa: N803 - the name that Twisted gives it
+    def reset(self, secondsFromNow: float) -> None:
         """See `algo_engine.clocks.ScheduledCall`."""
         if self.function is not None:
             # Where it stood in the heap it is found with another time, and passed over.

@@ -114,9 +114,9 @@ class BacktestViews:
             self.columns[view.name] = tuple(column.name for column in view.columns), scales
 
     def drop(self, name: str) -> None:
-        """Say no more of a view that was added by itself."""
-        group = self._group_of.pop(name)
-        if all(other is not group for other in self._group_of.values()):
+        """Say no more of a view that was added by itself; one that is not there is let be."""
+        group = self._group_of.pop(name, None)
+        if group is not None and all(other is not group for other in self._group_of.values()):
             self._groups.remove(group)
 
     def snapshot(self, name: str) -> tuple[list[Row], list[int]]:
