@@ -17,7 +17,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange fuzz-stream simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -43,6 +43,9 @@ fuzz-formats: setup ## format random files in random pieces, whole and broken: S
 
 fuzz-exchange: setup ## send broken messages to the exchange's sessions: SECONDS=300 START=0
 	@$(PY) -m tests.fuzz.exchange --seconds $(SECONDS) --start $(START)
+
+fuzz-stream: setup ## send broken messages to the results service's WebSocket: SECONDS=300 START=0
+	@$(PY) -m tests.fuzz.trading --seconds $(SECONDS) --start $(START)
 
 simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
@@ -73,6 +76,12 @@ bench-engine: setup ## run the benchmark of the engine, its state and the expres
 
 bench-exchange: setup ## run the benchmark of the exchange beside books from PyPI; BENCH_QUICK=1 for a short run
 	@$(PY) -m bench exchange
+
+bench-trading: setup ## run the benchmark of results, backtests and strategies; BENCH_QUICK=1 for a short run
+	@$(PY) -m bench trading
+
+bench-strategies: setup ## run the strategies on recorded markets, and write docs/strategies.md's tables and pictures anew
+	@$(PY) -m bench.strategies
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor

@@ -26,7 +26,7 @@ from runtime.engine.ingest import IngestConfig
 from runtime.service.config import LiveConfig
 from runtime.service.live import LiveRuntime
 from runtime.service.pace import quicken
-from runtime.service.subscription import Listener
+from runtime.service.stream import Listener, Message, arrow_frame
 
 __all__ = ["VIEWS", "main"]
 
@@ -42,12 +42,15 @@ class _Subscriber(Listener):
     def __init__(self) -> None:
         self.heard: list[tuple[int, int, int]] = []
 
-    def write(self, data: bytes) -> None:
+    def write(self, message: Message) -> None:
         now = time.monotonic_ns()
-        length, _ = _LENGTHS.unpack_from(data)
-        header = _header.decode(data[_LENGTHS.size : _LENGTHS.size + length])
+        message.encoded(arrow_frame)  # as every connection has it done
+        header = message.header
         if header.kind == "changes":
             self.heard.append((VIEWS.index(header.view), header.feed["feed"][1], now))
+
+    def flush(self) -> None:
+        """Nothing is gathered."""
 
     def finish(self) -> None:
         raise RuntimeError("expected views that stay, was the end of all of them")
@@ -82,7 +85,9 @@ class _Run:
         return 1 if self._reason is not None else 0
 
     def _start(self) -> None:
-        self._runtime.hub.subscribe(VIEWS, self._subscriber)
+        subscription = self._runtime.hub.subscribe(VIEWS, self._subscriber)
+        assert subscription is not None
+        subscription.catch_up()
         self._runtime.start().addCallbacks(self._started, self._failed)
 
     def _started(self, port: int) -> None:

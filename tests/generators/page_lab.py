@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, CloseConnection, Message, Ping, Pong, RejectConnection, Request
 
 from deltabook.wire import stream
@@ -55,7 +56,8 @@ class PageEnd:
                     self.closed = (int(event.code), event.reason or "")
                 elif isinstance(event, Ping):
                     self.pings += 1
-                    self.raw(self.ws.send(event.response()))
+                    if self.ws.state is ConnectionState.OPEN:
+                        self.raw(self.ws.send(event.response()))
                 elif isinstance(event, Pong):
                     self.pongs += 1
         self.events += new

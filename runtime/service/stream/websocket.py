@@ -63,6 +63,7 @@ class WebSocket:
         self._pieces: list[str] = []
         self._held = 0
         self._lost_channel = channel.connectionLost
+        self._is_leaving = False
         self._heard_s = clock.seconds()
         self._timer: Any = clock.callLater(_PING_S, self._look)
         self.transport: Any = None
@@ -119,13 +120,15 @@ class WebSocket:
 
     def pauseProducing(self) -> None:
         """The transport holds as much as it likes to."""
-        self.transport.pauseProducing()
+        if not self._is_leaving:
+            self.transport.pauseProducing()
         if self._receiver is not None:
             self._receiver.full()
 
     def resumeProducing(self) -> None:
         """It has room again."""
-        self.transport.resumeProducing()
+        if not self._is_leaving:
+            self.transport.resumeProducing()
         if self._receiver is not None:
             self._receiver.drained()
 
@@ -172,6 +175,7 @@ class WebSocket:
         self.transport.write(self._connection.send(event))
 
     def _leave(self) -> None:
+        self._is_leaving = True
         self.transport.loseConnection()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()

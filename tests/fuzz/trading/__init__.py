@@ -1,0 +1,1 @@
+"""Broken messages to the results service's WebSocket."""
