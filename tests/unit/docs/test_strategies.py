@@ -14,7 +14,10 @@ from click.testing import CliRunner
 from algo_engine.loader import BUILT_IN, load_strategies
 from bench.strategies.cases import CASES, LATENCY, SNAPSHOT_RECORDS
 from bench.strategies.tables import COLUMNS, placed
+from deltabook.backtest import Backtest, BacktestConfig
 from deltabook.cli import main
+from deltabook.wire.symbols import Instrument
+from exchange_server.replay import Record
 from queries import query_text
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -55,7 +58,7 @@ def test_a_page_has_its_parts_and_names_its_file(name: str) -> None:
     heads = re.findall(r"^## (.+)$", PAGES[name], re.MULTILINE)
     assert heads == ["Views", "Parameters", "What it does", "When it fails"]
     assert f"`{BUILT_IN[name].replace('.', '/')}.py`" in PAGES[name]
-    assert import_module(BUILT_IN[name])
+    assert import_module(BUILT_IN[name]).__doc__
 
 
 @pytest.mark.parametrize("place", ["capture", "trace"])
@@ -72,6 +75,32 @@ def test_pictures_are_those_of_cases_and_not_large() -> None:
     assert {name.removesuffix(".png") for name in shown} <= {case.name for case in CASES}
     for name in shown:
         assert (DOCS / "strategies" / name).stat().st_size < 150_000
+
+
+def test_the_strategy_that_it_shows_trades_as_it_says(tmp_path: Path) -> None:
+    """One tick inside a spread that is wide enough, again each second; not in a narrow one."""
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "buys_wide_spreads.py"
+    path.write_text(code)
+    second = 1_000_000_000
+    for ask, tried in ((104, []), (105, [101] * 4)):
+        lines = [(0, "B", 100), (0, "S", ask), (1, "B", 50), (3, "B", 49), (4, "B", 48)]
+        flow = [
+            Record(n, second * (10 + at), n, 1, side, 5, price, "ACME")
+            for n, (at, side, price) in enumerate(lines, start=1)
+        ]
+        config = BacktestConfig((str(path),))
+        result = Backtest(config, records=flow, instruments=(Instrument("ACME"),)).run()
+        assert not result.strategies[0].failure
+        assert [order.price_ticks for order in result.orders] == tried
+
+
+@pytest.mark.parametrize("command", ["algo run", "backtest"])
+def test_commands_have_the_options_that_it_shows(command: str) -> None:
+    (block,) = re.findall(rf"^```\n(deltabook {command} .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    said = CliRunner().invoke(main, [*command.split(), "--help"]).output
+    for option in re.findall(r"--[\w-]+", block):
+        assert re.search(rf"{option}\b", said), option
 
 
 def test_the_command_of_a_row_says_what_was_played(tmp_path: Path) -> None:
