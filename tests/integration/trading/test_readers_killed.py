@@ -64,7 +64,8 @@ def feed_reader(name: str, port: int) -> dict[str, Any]:
 def prices(directory: Path) -> Counter[tuple[Any, ...]]:
     """Write the file; what each symbol adds up to."""
     directory.mkdir()
-    lines, found = [], {}
+    lines: list[str] = []
+    found: dict[str, tuple[int, int]] = {}
     for n in range(ROWS):
         symbol = "ABC"[n % 3]
         lines.append(f"{n},{symbol},{n * 7 % 1009}\n")
