@@ -25,6 +25,7 @@ _OPTIONS: Final = (
     "--no-first-run",
     "--remote-debugging-pipe",
 )
+_KEYS: Final = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}
 _UNTIL: Final = """new Promise((resolve) => {
   let looks = 3000;
   const look = () => {
@@ -122,8 +123,8 @@ class Browser:
         assert not words, f"expected a page with {claim}, was {words}"
 
     def press(self, key: str) -> None:
-        """A key, such as Tab or ArrowDown."""
-        said = {"key": key, "code": key, "windowsVirtualKeyCode": {"Tab": 9, "Enter": 13, "ArrowDown": 40}[key]}
+        """A key: Tab, Enter, Escape or an arrow."""
+        said = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
         text = {"text": "\r"} if key == "Enter" else {}
         self._do("Input.dispatchKeyEvent", type="keyDown", **said, **text)
         self._do("Input.dispatchKeyEvent", type="keyUp", **said)
