@@ -2,6 +2,8 @@
 
 ```
 cli ──▶ demo ──starts──▶ exchange_server ──feed──▶ runtime ──view changes──▶ algo_engine ──orders──▶ exchange_server
+ ├────▶ dashboard: all of them in a browser
+ └────▶ backtest: recorded flow, the market, views and strategies in one process, and sweeps of it
 wire: the message types that these parts share
 ```
 

@@ -7,7 +7,8 @@
  engine: task queue, workers, barriers (drives all of the above)          views ◀── compiler (SQL → view program)
  state:  the object space that epochs commit                                │
                                                                             ▼
-                                                       service: control, results, subscriptions
+                                                       service: control, results, subscriptions ──▶ client
+ tuples: queues of items for many queries
 ```
 
 One idea carries the whole: the epoch. A barrier closes it, its deltas become one immutable segment, and its number is
