@@ -9,6 +9,7 @@ __all__ = [
     "LoginRefused",
     "ParameterError",
     "PeerUnreachable",
+    "ResultsRefused",
     "StrategiesFailed",
     "StrategyNotFound",
     "StreamGap",
@@ -42,6 +43,10 @@ class LoginRefused(AlgoError, ConnectionError):
 
 class PeerUnreachable(AlgoError, ConnectionError):
     """A peer did not answer within the time that the configuration grants."""
+
+
+class ResultsRefused(AlgoError, ConnectionError):
+    """The runtime does not let this process in."""
 
 
 class StreamGap(AlgoError, ValueError):

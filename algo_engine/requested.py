@@ -70,6 +70,7 @@ class RequestedViews:
         known = self._views.pop(view, None)
         if known is not None:
             self._mirror.forget(view)
+            self._link.drop(view)
             for host in known.hosts:
                 host.view_refused(view, reason)
 

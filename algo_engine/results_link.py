@@ -16,10 +16,14 @@ from twisted.web.http_headers import Headers
 
 from algo_engine.backoff import LinkTimes, Retry, Watchdog
 from algo_engine.clocks import Clock
-from algo_engine.errors import AlgoError, ViewNotOffered
+from algo_engine.errors import AlgoError, ResultsRefused, ViewNotOffered
 from deltabook.wire.results import Frame, FrameDecoder, FrameError
 
 __all__ = ["ResultsLink", "check_offer"]
+
+
+_NOT_LET_IN = (401, 403)
+_REASON_BYTES = 500
 
 
 class _Column(msgspec.Struct, frozen=True):
@@ -83,9 +87,17 @@ class _Frames(Protocol):
 
 
 def _body(response: Any) -> Deferred[bytes]:
+    if response.code in _NOT_LET_IN:
+        said: Deferred[bytes] = readBody(response)
+        return said.addCallback(_not_let_in, response.code)
     if response.code != 200:
         raise ConnectionError(f"HTTP {response.code}")
     return readBody(response)
+
+
+def _not_let_in(said: bytes, code: int) -> bytes:
+    lines = said[:_REASON_BYTES].decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+    raise ResultsRefused(f"expected the runtime to let us in (--results-token-file), was HTTP {code}: {lines[0]}")
 
 
 class ResultsLink:
@@ -182,5 +194,10 @@ class ResultsLink:
         response.deliverBody(self._frames)
 
     def _unreachable(self, failure: Failure) -> None:
-        if not self._is_stopped:
-            self._retry.again(self.start, failure.getErrorMessage())
+        if self._is_stopped:
+            return
+        if isinstance(failure.value, AlgoError):
+            self._is_stopped = True
+            self._on_failure(failure.value)
+            return
+        self._retry.again(self.start, failure.getErrorMessage())

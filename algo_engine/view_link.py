@@ -22,7 +22,7 @@ class ViewLink(Protocol):
         ...
 
     def drop(self, view: str) -> None:
-        """Follow it no more; it need not be kept for us."""
+        """Follow it no more, if it is followed; it need not be kept for us."""
         ...
 
 

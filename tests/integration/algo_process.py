@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -109,7 +110,10 @@ class Process:
 class FakeResults:
     """Offers ``best_quote`` with one row that never changes."""
 
-    def __init__(self, views: tuple[str, ...] = ("best_quote",)) -> None:
+    def __init__(
+        self, views: tuple[str, ...] = ("best_quote",), *, token: str = "", certificate: tuple[Path, Path] | None = None
+    ) -> None:
+        """With a ``certificate`` (its file and its key's) over TLS; a ``token`` is asked for."""
         closing = self._closing = threading.Event()
         offer = json.dumps([{"name": view, "columns": [{"name": name} for name in QUOTE]} for view in views]).encode()
         rows = pa.table({**{name: [value] for name, value in QUOTE.items()}, "weight": [1]})
@@ -118,6 +122,9 @@ class FakeResults:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                if token and self.headers.get("Authorization") != f"Bearer {token}":
+                    self.send_error(401)
+                    return
                 self.send_response(200)
                 if self.path == "/v1/views":
                     self.send_header("Content-Length", str(len(offer)))
@@ -142,6 +149,10 @@ class FakeResults:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
 
     @property

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deltabook.cli import main
+from tests.generators.certificates import make_certificate
 from tests.integration.algo_process import FakeResults, Process, private_stream, trades
 from tests.integration.test_algo_recovery import algo, check, exchange, live
 
@@ -94,3 +95,21 @@ def test_a_port_that_would_be_open_to_strangers_is_not_opened(tmp_path: Path) ->
     with FakeResults() as results, algo(tmp_path, results, 1, *strange) as engine:
         said = engine.fails()
     assert "expected a token for a port that is not on loopback" in said.splitlines()[-1]
+
+
+def test_a_runtime_that_asks_for_a_token_over_tls_is_given_it(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    token, other = "0123456789abcdef", "fedcba9876543210"
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "other").write_text(other)
+    ca = ["--results-ca", str(certificate[0])]
+    with FakeResults(token=token, certificate=certificate) as results, exchange(tmp_path) as market:
+        port = market.ready().ports["text"]
+        with algo(tmp_path, results, port, *ca, "--results-token-file", str(tmp_path / "token")) as engine:
+            engine.wait_for("orders_sent", 5)
+            engine.stop()
+        with algo(tmp_path, results, port, *ca, "--results-token-file", str(tmp_path / "other")) as engine:
+            assert (
+                "expected the runtime to let us in (--results-token-file), was HTTP 401"
+                in engine.fails().splitlines()[-1]
+            )

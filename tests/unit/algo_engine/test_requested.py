@@ -171,6 +171,7 @@ def test_a_view_that_ends_is_told_to_who_added_it_and_fails_who_brought_it_along
     rig.hosts[0].add_view("spread", "SELECT 1")
     rig.engine.frame(Frame(FrameHeader("error", "spread", reason="dropped"), None))
     assert adder.heard[-1] == "spread: dropped"
+    assert rig.link.dropped == ["spread"], "or it would be asked for again and again"
     assert rig.hosts[1].failure == "view spread: dropped"
     assert rig.hosts[0].views == {"best_quote"}
 
