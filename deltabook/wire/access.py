@@ -149,8 +149,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             Path(self.tls_cert).read_bytes()  # of a file that is not there OpenSSL says less
             private: Any = load_pem_private_key(Path(self.tls_key).read_bytes(), None)
             context.use_certificate_chain_file(self.tls_cert)
-            context.use_privatekey(private)
-            context.check_privatekey()
+            context.use_privatekey(private)  # which has to be that of the certificate
         except OSError as error:
             raise AccessError(f"expected a readable file, was {error.filename}: {error.strerror}") from None
         except (SSL.Error, ValueError, TypeError) as error:  # TypeError: the key has a password
