@@ -17,6 +17,7 @@ from algo_engine.strategies._distances import (
     NearBooks,
     whole_sums,
 )
+from algo_engine.strategies._sizing import AtLeastZero
 from algo_engine.strategies._taking import Taker, TakerParameters
 from algo_engine.strategy import Context
 
@@ -26,7 +27,7 @@ __all__ = ["ShapeParameters", "ShapeTaker"]
 class ShapeParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
     """What can be set of every strategy that leans against the shape of the book."""
 
-    depth_bps: int = 0
+    depth_bps: AtLeastZero = 0
     """Orders farther from the last price than so many hundredths of a percent are left out; 0 counts all."""
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
 
 from algo_engine.order import Side
 from algo_engine.quotes import Quote
 
-__all__ = ["order_lots", "room_lots", "wants"]
+__all__ = ["AtLeastOne", "AtLeastZero", "order_lots", "room_lots", "wants"]
+
+AtLeastOne = Annotated[int, Meta(ge=1, le=2**62)]
+AtLeastZero = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 def wants(symbols: tuple[str, ...], symbol: str) -> bool:
@@ -24,7 +30,7 @@ def order_lots(given: Mapping[str, int], percent: int, quote: Quote) -> int:
     50
     """
     fixed = given.get(quote.symbol, given.get("*", 0))
-    return fixed if fixed > 0 else max(1, quote.typical_lots * percent // 100)
+    return fixed or max(1, quote.typical_lots * percent // 100)
 
 
 def room_lots(side: Side, position_lots: int, size_lots: int, position_orders: int) -> int:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import Quote
-from algo_engine.strategies._sizing import order_lots, room_lots, wants
+from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Strategy
 
-__all__ = ["Taker", "TakerParameters", "thousandths"]
+__all__ = ["Factor", "Taker", "TakerParameters", "thousandths"]
+
+Factor = Annotated[float, msgspec.Meta(ge=1, le=1_000_000)]
+"""So many times as much; read as thousandths."""
 
 
 class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,15 +24,15 @@ class TakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
-    size_lots: dict[str, int] = {}
+    size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
-    size_touch_percent: int = 25
+    size_touch_percent: AtLeastOne = 25
     """Where not given: part of the typical size at the touch."""
-    position_orders: int = 10
+    position_orders: AtLeastOne = 10
     """Position limit, in orders."""
-    cooldown_ms: int = 500
+    cooldown_ms: AtLeastZero = 500
     """Between two orders of a symbol."""
-    order_life_ms: int = 2_000
+    order_life_ms: AtLeastOne = 2_000
     """After which the rest of an order is cancelled."""
 
 

@@ -14,7 +14,7 @@ from algo_engine.order import OrderEvent, Side
 from algo_engine.quotes import QUOTE_VIEW, Quote
 from algo_engine.strategies._pace import Pace
 from algo_engine.strategies._resting import RestingOrders, Target
-from algo_engine.strategies._sizing import order_lots, room_lots, wants
+from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
 from algo_engine.strategy import Context, Strategy
 
 __all__ = ["MarketMaker", "MarketMakerParameters"]
@@ -25,19 +25,19 @@ class MarketMakerParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
     symbols: tuple[str, ...] = ()
     """Symbols to quote, empty for all."""
-    size_lots: dict[str, int] = {}
+    size_lots: dict[str, AtLeastOne] = {}
     """Size of a quote by symbol, ``*`` for all others."""
-    size_touch_percent: int = 50
+    size_touch_percent: AtLeastOne = 50
     """Where not given: part of the typical size at the touch."""
-    position_orders: int = 10
+    position_orders: AtLeastOne = 10
     """Position limit, in quotes."""
-    half_spread_percent: int = 100
+    half_spread_percent: AtLeastZero = 100
     """Distance of a quote from the middle, in hundredths of half the visible spread; 100 joins the touch."""
-    skew_percent: int = 200
+    skew_percent: AtLeastZero = 200
     """With the position at its limit, quotes move by so many hundredths of half the visible spread."""
-    replace_ticks: int = 1
+    replace_ticks: AtLeastOne = 1
     """Quotes are replaced when their best price differs by at least so many ticks."""
-    interval_ms: int = 200
+    interval_ms: AtLeastOne = 200
     """Between two replacements of a symbol's quotes."""
 
 

@@ -20,8 +20,8 @@ from algo_engine.quotes import Quote
 from algo_engine.strategies._ladders import Ladders
 from algo_engine.strategies._pace import Pace
 from algo_engine.strategies._resting import RestingOrders, Target
-from algo_engine.strategies._sizing import order_lots, room_lots, wants
-from algo_engine.strategies._taking import thousandths
+from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero, order_lots, room_lots, wants
+from algo_engine.strategies._taking import Factor, thousandths
 from algo_engine.strategy import Context, Strategy
 from deltabook.wire.options import OrderOptions
 from queries import query_text
@@ -37,21 +37,21 @@ class MarketPlayersParameters(msgspec.Struct, frozen=True, forbid_unknown_fields
 
     symbols: tuple[str, ...] = ()
     """Symbols to trade, empty for all."""
-    near_bps: int = 10
+    near_bps: AtLeastZero = 10
     """What he shows stands at most so many hundredths of a percent behind the touch."""
-    far_bps: int = 100
+    far_bps: AtLeastOne = 100
     """What stands farther behind the touch than this is not looked at."""
-    factor: float = 5.0
+    factor: Factor = 5.0
     """He wants so many times as much as he shows on the other side; read as thousandths."""
-    least_touches: int = 3
+    least_touches: AtLeastZero = 3
     """He wants so many times the typical size at the touch."""
-    size_lots: dict[str, int] = {}
+    size_lots: dict[str, AtLeastOne] = {}
     """Size of an order by symbol, ``*`` for all others."""
-    size_touch_percent: int = 25
+    size_touch_percent: AtLeastOne = 25
     """Where not given: part of the typical size at the touch."""
-    position_orders: int = 4
+    position_orders: AtLeastOne = 4
     """Position limit, in orders."""
-    interval_ms: int = 200
+    interval_ms: AtLeastOne = 200
     """Between two looks at a symbol."""
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from algo_engine.order import Side
 from algo_engine.strategies._distances import Distances
 from algo_engine.strategies._shape import ShapeParameters, ShapeTaker
-from algo_engine.strategies._taking import thousandths
+from algo_engine.strategies._taking import Factor, thousandths
 
 __all__ = ["SimpleSobi", "SobiParameters"]
 
@@ -21,7 +21,7 @@ __all__ = ["SimpleSobi", "SobiParameters"]
 class SobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
     """What can be set with ``--param sobi.NAME=value``."""
 
-    factor: float = 4.0
+    factor: Factor = 4.0
     """So many times farther must one side stand; read as thousandths."""
 
 

@@ -18,7 +18,8 @@ from typing import Final
 from algo_engine.contents import ViewChange
 from algo_engine.order import Side
 from algo_engine.strategies._ladders import Ladders
-from algo_engine.strategies._taking import Taker, TakerParameters, thousandths
+from algo_engine.strategies._sizing import AtLeastOne, AtLeastZero
+from algo_engine.strategies._taking import Factor, Taker, TakerParameters, thousandths
 from algo_engine.strategy import Context
 from queries import query_text
 
@@ -30,11 +31,11 @@ AGES_VIEW: Final = "book_ages"
 class TimedSobiParameters(TakerParameters, frozen=True, forbid_unknown_fields=True):
     """What can be set with ``--param timed_sobi.NAME=value``."""
 
-    factor: float = 4.0
+    factor: Factor = 4.0
     """So many times older must one side be; read as thousandths."""
-    top_orders: int = 10
+    top_orders: AtLeastOne = 10
     """The best so many orders of a side count, and those that share a price with the last of them."""
-    least_age_ms: int = 100
+    least_age_ms: AtLeastZero = 100
     """The older side must be this old on average."""
 
 

@@ -12,7 +12,9 @@ Exact, by squares: with distances b/s and a/s, n trades, and sums Σp and Σp² 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta
 
 from algo_engine.order import Side
 from algo_engine.strategies._distances import Distances
@@ -28,9 +30,9 @@ MOMENTS_VIEW: Final = "trade_moments"
 class VolatileSobiParameters(ShapeParameters, frozen=True, forbid_unknown_fields=True):
     """What can be set with ``--param volatile_sobi.NAME=value``."""
 
-    deviations: float = 1.0
+    deviations: Annotated[float, Meta(ge=0, le=1_000_000)] = 1.0
     """By so many standard deviations must one side stand farther away; read as thousandths."""
-    least_trades: int = 20
+    least_trades: Annotated[int, Meta(ge=2)] = 20
     """With fewer trades nothing is known of the deviation, and nothing is done."""
 
 
