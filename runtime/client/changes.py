@@ -110,7 +110,7 @@ class ChangeStream:
         return dict(self._told)
 
     def close(self) -> None:
-        """End the connection and the iteration."""
+        """End the connection and the iteration; also from another thread, which may take as long as a heartbeat."""
         self._is_closed = True
         self._disconnect()
 
@@ -155,11 +155,12 @@ class ChangeStream:
         """Wait for more frames, connecting first where that must be; no longer than until ``end_s``."""
         if self._answer is None:
             self._connect(end_s)
-            if self._answer is None:
-                return
+        answer = self._answer
+        if answer is None:
+            return
         try:
-            data = self._answer.read1(_READ_BYTES)
-        except (OSError, http.client.HTTPException):  # also when nothing came for too long
+            data = answer.read1(_READ_BYTES)
+        except (OSError, ValueError, http.client.HTTPException):  # also when nothing came for too long, or it is closed
             data = b""
         if not data:
             self._disconnect()

@@ -1,0 +1,279 @@
+"""The client over real sockets to a server that a test scripts: it goes on where it was, and gives up in time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from deltabook.wire.results import FrameHeader, encode_frame
+from deltabook.wire.service import ColumnLine, Cursor, ViewLine
+from runtime.client import (
+    ClientError,
+    ConnectionFailedError,
+    GoneError,
+    NotFoundError,
+    Patience,
+    ProtocolError,
+    RefusedError,
+    connect,
+)
+
+LINE = ViewLine("v", "linear", "express", "why", (ColumnLine("a", "int64"),), 2, 7, 1, 1, None)
+QUICK = Patience(silence_s=20, reconnect_s=1, first_s=0.001, most_s=0.002)
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server:
+    """Gives one answer after another, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+        self.asked: list[str] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[bytes] = []
+        server = self
+
+        class Asked(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                server.asked.append(f"{self.command} {self.path}")
+                server.headers.append(dict(self.headers))
+                server.bodies.append(self.rfile.read(int(self.headers.get("content-length", 0))))
+                server.answers.pop(0)(self)
+
+            do_GET = do_POST = do_DELETE = answer
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Asked)
+        self._http.daemon_threads = True
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+        self.address = f"127.0.0.1:{self._http.server_address[1]}"
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    yield found
+    found.close()
+
+
+def says(body: bytes, status: int = 200, **headers: str) -> Answer:
+    """A whole answer."""
+
+    def answer(asked: BaseHTTPRequestHandler) -> None:
+        asked.send_response(status)
+        for name, value in headers.items():
+            asked.send_header(name.replace("_", "-"), value)
+        asked.send_header("content-length", str(len(body)))
+        asked.end_headers()
+        asked.wfile.write(body)
+
+    return answer
+
+
+def streams(*frames: bytes, run: str = "r1") -> Answer:
+    """Some frames, and then the connection is lost."""
+
+    def answer(asked: BaseHTTPRequestHandler) -> None:
+        asked.send_response(200)
+        asked.send_header("deltabook-run", run)
+        asked.send_header("transfer-encoding", "chunked")
+        asked.end_headers()
+        for frame in frames:
+            asked.wfile.write(f"{len(frame):x}\r\n".encode() + frame + b"\r\n")
+        asked.close_connection = True
+
+    return answer
+
+
+def frame(kind: Any, begin: int, to: int, *rows: tuple[int, int], view: str = "v", reason: str = "") -> bytes:
+    """A frame with a column ``a``."""
+    table = pa.table({"a": pa.array([a for a, _ in rows], pa.int64()), "weight": [w for _, w in rows]})
+    body = table if kind in {"snapshot", "changes"} else None
+    return encode_frame(FrameHeader(kind, view, begin, to, {"feed": ("s", to)}, 5, reason), body)
+
+
+def arrow(*values: int) -> bytes:
+    """An Arrow stream with a column ``a``."""
+    sink = pa.BufferOutputStream()
+    table = pa.table({"a": pa.array(values, pa.int64())})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def test_a_stream_goes_on_where_it_was_over_lost_connections(server: Server) -> None:
+    server.answers = [
+        streams(frame("snapshot", 0, 3, (1, 1)), frame("heartbeat", 0, 3, view=""), frame("changes", 3, 4, (2, 1))),
+        says(b"busy\n", 503),
+        streams(frame("progress", 4, 6), frame("changes", 6, 7, (2, -1))),
+        streams(frame("error", 7, 8, reason="dropped at epoch 8")),
+    ]
+    with connect(server.address, patience=QUICK).changes(["v"]) as stream:
+        told = list(stream)
+    assert [(c.kind, c.from_epoch, c.to_epoch) for c in told] == [
+        ("snapshot", 0, 3), ("changes", 3, 4), ("changes", 4, 7), ("ended", 7, 8),
+    ]  # fmt: skip
+    assert told[1].rows.to_pylist() == [{"a": 2, "weight": 1}]
+    assert told[1].feed == {"feed": ("s", 4)}
+    assert told[-1].reason == "dropped at epoch 8"
+    assert stream.positions == {"v": 7}
+    assert stream.run == "r1"
+    assert server.asked == [
+        "GET /v1/changes?views=v&by=epoch",
+        "GET /v1/changes?views=v&by=epoch&from=v:4&run=r1",
+        "GET /v1/changes?views=v&by=epoch&from=v:4&run=r1",
+        "GET /v1/changes?views=v&by=epoch&from=v:7&run=r1",
+    ]
+
+
+def test_a_stream_of_another_day_begins_where_the_last_one_was_left(server: Server) -> None:
+    server.answers = [streams(frame("changes", 5, 9, (1, 1))), streams(frame("snapshot", 0, 2, reason="another run"))]
+    with connect(server.address, patience=QUICK).changes(["v", "w"], {"v": 5}, run="r0") as stream:
+        assert next(stream).from_epoch == 5
+        assert next(stream).reason == "another run"
+        assert stream.positions == {"v": 2}
+    assert server.asked[0] == "GET /v1/changes?views=v,w&by=epoch&from=v:5&run=r0"
+    assert next(stream, None) is None, "it is closed"
+
+
+def test_spans_that_do_not_follow_each_other_are_an_error(server: Server) -> None:
+    server.answers = [streams(frame("snapshot", 0, 3), frame("changes", 4, 5, (1, 1)))]
+    with connect(server.address, patience=QUICK).changes(["v"]) as stream:
+        next(stream)
+        with pytest.raises(ProtocolError, match="expected changes of v from epoch 3 on, was 4"):
+            next(stream)
+
+
+def test_by_version_nothing_is_resumed(server: Server) -> None:
+    server.answers = [streams(frame("snapshot", 0, 3), frame("changes", 3, 3, (1, 1)))] * 2
+    with connect(server.address, patience=QUICK).changes(["v"], by="version") as stream:
+        assert [next(stream).kind for _ in range(3)] == ["snapshot", "changes", "snapshot"]
+    assert server.asked == ["GET /v1/changes?views=v"] * 2
+    with pytest.raises(ValueError, match="versions cannot be resumed"):
+        connect(server.address).changes(["v"], 3, by="version")
+
+
+def test_a_stream_that_is_refused_says_why_at_once(server: Server) -> None:
+    server.answers = [says(b"expected ?views= with names out of a, was v\n", 404)]
+    with pytest.raises(NotFoundError, match="names out of a, was v") as found:
+        next(connect(server.address, patience=QUICK).changes(["v"]))
+    assert found.value.status == 404
+
+
+def test_a_stream_gives_up_when_nobody_answers_for_too_long(server: Server) -> None:
+    server.close()
+    times = iter(range(100))
+    stream = connect(server.address, patience=QUICK).changes(["v"])
+    stream._now_s, stream._sleep = lambda: float(next(times)), lambda _: None
+    with pytest.raises(ConnectionFailedError, match="expected a runtime's results service at 127"):
+        next(stream)
+    assert stream.next(0.0) is None
+
+
+def test_the_next_change_may_be_waited_for(server: Server) -> None:
+    server.answers = [streams(frame("snapshot", 0, 3), frame("heartbeat", 0, 3, view="")), says(b"", 503)]
+    with connect(server.address, patience=QUICK).changes(["v"]) as stream:
+        change = stream.next(20)
+        assert change is not None
+        assert change.kind == "snapshot"
+
+
+def test_decimals_are_exact(server: Server) -> None:
+    field = pa.field("h", pa.decimal128(38, 0), metadata={"scale": "2"})
+    ticks = pa.array([Decimal(12345678901234567890123), Decimal(-5), None], pa.decimal128(38, 0))
+    table = pa.table([ticks, pa.array([1, 1, 1])], pa.schema([field, pa.field("weight", pa.int64())]))
+    server.answers = [streams(encode_frame(FrameHeader("snapshot", "v", 0, 1), table))]
+    with connect(server.address, patience=QUICK).changes(["v"]) as stream:
+        values = next(stream).rows["h"].to_pylist()
+    assert [str(value) for value in values] == ["123456789012345678901.23", "-0.05", "None"]
+
+
+def test_rows_come_page_by_page_and_the_cursor_is_closed(server: Server) -> None:
+    cursor = Cursor("c1", "v", 7, 1, LINE.columns, 3, 2, 2, 60.0)
+    server.answers = [
+        says(msgspec.json.encode([LINE])), says(msgspec.json.encode(cursor), 201), says(arrow(1, 2)), says(arrow(3)),
+        says(b"", 204),
+    ]  # fmt: skip
+    with connect(server.address, token="0123456789abcdef") as client:
+        assert list(client.view("v").rows(2)) == [(1,), (2,), (3,)]
+    assert server.asked == [
+        "GET /v1/views", "POST /v1/views/v/cursor", "GET /v1/cursors/c1?page=0", "GET /v1/cursors/c1?page=1",
+        "DELETE /v1/cursors/c1",
+    ]  # fmt: skip
+    assert server.headers[1]["Authorization"] == "Bearer 0123456789abcdef"
+    assert msgspec.json.decode(server.bodies[1]) == {"rows": 2, "is_sorted": True}
+
+
+def test_a_result_that_is_too_large_for_one_answer_is_paged(server: Server) -> None:
+    cursor = Cursor("c1", "v", 7, 1, LINE.columns, 3, 100_000, 1, 60.0)
+    server.answers = [
+        says(msgspec.json.encode([LINE])), says(b"expected at most 5 bytes, was 9\n", 413),
+        says(msgspec.json.encode(cursor), 201), says(arrow(1, 2, 3)), says(b"closed already\n", 410),
+    ]  # fmt: skip
+    assert connect(server.address).view("v").to_arrow().to_pydict() == {"a": [1, 2, 3]}
+
+
+def test_a_table_may_be_a_data_frame(server: Server) -> None:
+    pytest.importorskip("pandas")
+    server.answers = [says(msgspec.json.encode([LINE])), says(arrow(4, 5))]
+    assert connect(server.address).view("v").to_pandas()["a"].tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, NotFoundError), (410, GoneError), (409, RefusedError), (401, RefusedError)]
+)
+def test_refusals_say_what_the_runtime_says(server: Server, status: int, kind: type[RefusedError]) -> None:
+    server.answers = [says(b"expected something else\n", status)]
+    with pytest.raises(kind, match=r"^expected something else$"):
+        connect(server.address).drop_view("v")
+
+
+def test_an_answer_that_is_none_is_an_error_of_the_client(server: Server) -> None:
+    server.answers = [says(b"<html>")]
+    with pytest.raises(ProtocolError, match="/v1/views, was b'<html>'"):
+        connect(server.address).views()
+    server.answers = [says(msgspec.json.encode([LINE]))]
+    with pytest.raises(NotFoundError, match="expected one of the views v, was 'w'"):
+        connect(server.address).view("w")
+
+
+def test_a_question_is_asked_again_when_the_kept_connection_was_closed_and_a_change_is_not(server: Server) -> None:
+    def closes(asked: BaseHTTPRequestHandler) -> None:
+        says(b"[]")(asked)
+        asked.close_connection = True
+
+    def cuts(asked: BaseHTTPRequestHandler) -> None:
+        asked.close_connection = True
+
+    server.answers = [closes, says(b"[]"), closes, cuts]
+    client = connect(server.address)
+    assert client.views() == client.views() == ()
+    assert client.views() == ()
+    with pytest.raises(ConnectionFailedError):
+        client.add_view("v", "SELECT 1")
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":80", "ftp://a:1", "a:99999", "a:b"])
+def test_an_address_is_checked_before_anything_is_sent(address: str) -> None:
+    with pytest.raises(ValueError, match="expected the address of a runtime as HOST:PORT"):
+        connect(address)
+
+
+def test_every_error_is_one_of_the_client() -> None:
+    for error in (ConnectionFailedError, GoneError, NotFoundError, ProtocolError, RefusedError):
+        assert issubclass(error, ClientError)
