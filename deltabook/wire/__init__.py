@@ -8,7 +8,8 @@ exchange_server ──ITCH messages──────────▶ runtime    
 exchange_server ──ITCH in datagrams──────▶ programs                   mold.py
 an exchange's operator ◀──JSON──────────▶ exchange_server            admin.py
 runtime ──────────view frames────────────▶ algo_engine, programs     results.py
-who may use a port of any of them                    access.py
+runtime ◀─────────JSON and Arrow──────────▶ programs                  service.py, catalogue.py, readers.py
+who may use a port, and how many of them                             access.py, bounded.py
 every process ────ready, status, stopped─▶ its supervisor            status.py, process.py
 instruments and their scale, the same for all                        symbols.py
 ```
