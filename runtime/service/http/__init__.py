@@ -14,20 +14,7 @@ it cannot do it raises: a `Refusal` with its status, or an error of the service 
 """
 
 from runtime.service.http.limits import SiteLimits
-from runtime.service.http.routes import Answer, Call, Parameter, Refusal, Reply, Route, Routes
 from runtime.service.http.site import ResultsSite
 from runtime.service.http.table import ServiceParts, results_site
 
-__all__ = [
-    "Answer",
-    "Call",
-    "Parameter",
-    "Refusal",
-    "Reply",
-    "ResultsSite",
-    "Route",
-    "Routes",
-    "ServiceParts",
-    "SiteLimits",
-    "results_site",
-]
+__all__ = ["ResultsSite", "ServiceParts", "SiteLimits", "results_site"]
