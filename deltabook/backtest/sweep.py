@@ -194,11 +194,13 @@ def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int,
 
     thread: threading.Thread = InheritableThread(target=collect, daemon=True)
     thread.start()
-    tracker = context.statusTracker()
+    tracker, done = context.statusTracker(), 0
     while thread.is_alive():
         thread.join(_POLL_S)
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        on_progress(sum(stage.numCompletedTasks for stage in stages if stage is not None), number)
+        # A stage that is over is not there any more before the thread knows of it.
+        done = max(done, sum(stage.numCompletedTasks for stage in stages if stage is not None))
+        on_progress(done, number)
     if failures:
         raise SweepError(f"expected Spark to run {number} points, was {str(failures[0]).splitlines()[0]}")
     on_progress(number, number)

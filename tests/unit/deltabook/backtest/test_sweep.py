@@ -1,0 +1,90 @@
+"""Grids, their points, and what each point gives."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, SweepError
+from deltabook.backtest.grid import parse_axis, points_of
+from deltabook.backtest.sweep import Point, Sweep, SweepResult, run_point
+from queries import QUERIES_DIR
+
+CONFIG = BacktestConfig(("market_maker",), (DataFile(QUERIES_DIR / "trace-5000.csv"),), limit_records=1500)
+
+
+def test_axes_and_points() -> None:
+    axes = [parse_axis("a=1,2"), parse_axis("b=5..9..2")]
+    assert axes == [("a", ("1", "2")), ("b", ("5", "7", "9"))]
+    assert points_of(axes) == [("1", "5"), ("1", "7"), ("1", "9"), ("2", "5"), ("2", "7"), ("2", "9")]
+
+
+@pytest.mark.parametrize("text", ["a", "a=", "=1", "a=1,1", "a=1..9..0", "a=0..1000000"])
+def test_what_is_no_axis_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected"):
+        parse_axis(text)
+
+
+def test_a_grid_has_a_limit_and_different_parameters() -> None:
+    with pytest.raises(ConfigurationError, match="at most 10000 points"):
+        points_of([parse_axis("a=1..200"), parse_axis("b=1..200")])
+    with pytest.raises(ConfigurationError, match="one grid or more"):
+        points_of([parse_axis("a=1"), parse_axis("a=2")])
+    with pytest.raises(ConfigurationError, match="one grid or more"):
+        points_of([])
+
+
+def test_a_point_is_the_backtest_with_its_parameters_byte_for_byte(tmp_path: Path) -> None:
+    sweep = Sweep(CONFIG, [parse_axis("replace_ticks=1,3")])
+    point = run_point(sweep.config_of(("3",)), 2, ("3",), str(tmp_path))
+    alone = msgspec.structs.replace(CONFIG, parameters=("replace_ticks=3",))
+    data = Backtest(alone).run().to_json()
+    assert (tmp_path / "00002.json").read_bytes() == data
+    assert point.sha256 == hashlib.sha256(data).hexdigest()
+    assert point.orders > 0
+    assert point.error == ""
+
+
+def test_a_point_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+    strategy = tmp_path / "breaks.py"
+    strategy.write_text(
+        "from algo_engine import Strategy\nclass Breaks(Strategy):\n    def on_start(self, context):\n        1 / 0\n"
+    )
+    assert "many" in run_point(msgspec.structs.replace(CONFIG, parameters=("replace_ticks=many",)), 1, ("many",)).error
+    assert "ZeroDivisionError" in run_point(msgspec.structs.replace(CONFIG, strategies=(str(strategy),)), 1, ()).error
+
+
+def test_the_best_points_come_first_and_the_page_shows_all(tmp_path: Path) -> None:
+    points = [Point(1, ("1",), profit=5), Point(2, ("<2>",), error="no <figure>"), Point(3, ("3",), profit=9)]
+    result = SweepResult(CONFIG, (("a", ("1", "<2>", "3")),), points, elapsed_s=3.0)
+    assert [point.number for point in result.best] == [3, 1]
+    json_path, page = result.write(tmp_path)
+    decoded = msgspec.json.decode(json_path.read_bytes())
+    assert decoded["best"] == [3, 1]
+    assert "elapsed_s" not in decoded
+    text = page.read_text()
+    assert "no &lt;figure&gt;" in text
+    assert "no <figure>" not in text
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails() -> None:
+    config = msgspec.structs.replace(CONFIG, limit_records=300)
+    sweep = Sweep(config, [parse_axis("replace_ticks=1,x,4")])
+    seen: list[tuple[int, int]] = []
+    result = sweep.run("local[2]", lambda done, of: seen.append((done, of)))
+    alone = [run_point(sweep.config_of(values), n, values) for n, values in enumerate(sweep.points, 1)]
+    assert result.points == alone
+    assert [bool(point.error) for point in result.points] == [False, True, False]
+    assert seen[-1] == (3, 3)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_a_sweep_without_a_point_that_can_be_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: [Point(1, ("1",), error="no such parameter")])
+    with pytest.raises(SweepError, match="expected a point that can be run, was none: no such parameter"):
+        Sweep(CONFIG, [parse_axis("no_such_parameter=1")]).run()
