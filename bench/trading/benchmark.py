@@ -1,9 +1,10 @@
-"""The benchmark of what a user touches: tick to trade, results, backtests, tuple queues."""
+"""The benchmark of what a user touches: tick to trade, results, pages, backtests, tuple queues."""
 
 from __future__ import annotations
 
 from bench.report import Record
 from bench.trading.backtests import measure_backtests, measure_sweeps
+from bench.trading.dashboard import measure_dashboard
 from bench.trading.fanout import measure_fanout, measure_paging
 from bench.trading.ticktotrade import measure_tick_to_trade
 from bench.trading.tuple_queues import measure_tuple_queues
@@ -17,6 +18,7 @@ def run(quick: bool) -> list[Record]:
         *measure_tick_to_trade(quick),
         *measure_fanout(quick),
         *measure_paging(quick),
+        *measure_dashboard(quick),
         *measure_backtests(quick),
         *measure_sweeps(quick),
         *measure_tuple_queues(quick),

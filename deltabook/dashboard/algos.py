@@ -27,7 +27,7 @@ _RECENT_S: Final = 600.0
 
 _strategies: Final = msgspec.json.Decoder(Strategies)
 _fills: Final = msgspec.json.Decoder(Fills)
-_orders: Final = msgspec.json.Decoder(Orders, strict=False)
+_orders: Final = msgspec.json.Decoder(Orders)
 
 
 class Algos:

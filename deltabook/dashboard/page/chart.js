@@ -4,6 +4,7 @@
 import { at, make, write } from "./dom.js";
 
 const SPAN_S = 600;
+const LEAST_S = 60; // that are shown
 const MARK_PX = 12; // near enough to be told of
 const LINES = [
   { name: "Mid", field: "mid", color: "--text", dash: [], width: 1.75, shown: true },
@@ -71,6 +72,13 @@ function tellMark(chart) {
   write(at("mark-words"), words);
 }
 
+// At least a minute, also of a single point.
+function window_(times) {
+  const last = times.at(-1) ?? LEAST_S;
+  const first = Math.min(times[0] ?? 0, last - LEAST_S);
+  return [first, last + (last - first) * 0.01];
+}
+
 // With room above and below for marks; what hardly moves is not blown up to fill the chart.
 function span(least, most) {
   if (least === null || most === null) return [0, 1];
@@ -97,7 +105,7 @@ function options(width, height) {
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
       y: { range: (_, least, most) => span(least, most) },
-      x: { time: true, range: (_, from, to) => [Math.min(from, to - 60), to + (to - from) * 0.01] },
+      x: { time: true, range: (chart) => window_(chart.data[0]) },
     },
     axes: [
       { ...axis, space: 70, size: 26, values: [[1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
