@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def extra(number: int, chance: random.Random, start: Position | None = None) -> 
 class Turning:
     """A feed that does not end, and extras that come and go at any step; what there is is kept with each cut."""
 
-    def __init__(self, directory: Path, seed: int, *, ends: bool) -> None:
+    def __init__(self, directory: Path, seed: int, *, ends: bool, epoch_messages: int | None = None) -> None:
         self.chance = random.Random(seed)
         self.source = ListSource(0, FEED, sorted(self.chance.sample(range(1, 900), 8)), at=at_sequence(FEED), ends=ends)
         self.stepper = Stepper(seed)
@@ -62,7 +63,7 @@ class Turning:
             [(self.source, feed_adaptor)],
             crew=self.stepper,
             workers=self.chance.randint(1, 3),
-            epoch_messages=self.chance.choice([0, 5, 30]),
+            epoch_messages=self.chance.choice([0, 5, 30]) if epoch_messages is None else epoch_messages,
             in_flight=self.chance.choice([2, 64]),
         )
         self.kept = self.lab.writer.space.get_or_create(PersistedDictionary, "extras", KEPT)
@@ -154,6 +155,24 @@ def test_an_extra_that_goes_is_in_no_cut_and_nothing_of_it_follows(tmp_path: Pat
     count = sum(relations(tmp_path / "run").get("extra_1", Counter()).values())
     assert last <= count <= ROWS
     assert relations(tmp_path / "run")["extra_2"] == Counter({(2000 + n,): 1 for n in range(ROWS)})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_change_is_made_once_at_an_epoch_of_its_own(tmp_path: Path, seed: int) -> None:
+    """Also one that is asked for while a count of messages is about to end the epoch."""
+    turning = Turning(tmp_path, seed, ends=False, epoch_messages=3)
+    made: list[int] = []
+    turning.lab.ingest.start()
+    wanted = 0
+    while turning.stepper.step():
+        if turning.source.opened.is_set() and wanted < 12 and turning.chance.random() < 0.3:
+            turning.lab.ingest.at_cut(turning.at_cut(partial(made.append, wanted)), turning.told(str(wanted)))
+            wanted += 1
+    turning.finish()
+    assert made == list(range(wanted))
+    assert [int(what) for what, _ in turning.sealed] == made
+    epochs = [epoch for _, epoch in turning.sealed]
+    assert epochs == sorted(set(epochs))
 
 
 @pytest.mark.parametrize("seed", range(25))
