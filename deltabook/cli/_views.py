@@ -145,6 +145,7 @@ def watch_views(results: ResultsPort, names: Sequence[str], as_json: bool, versi
     views = _known(results, names)
     wanted = ",".join(urllib.parse.quote(view["name"], safe="") for view in views)
     frames = _frames(results, f"/v1/changes?views={wanted}")
+    frames = _until_all_end(frames, [view["name"] for view in views], results.where)
     console = Console()
     if as_json or not console.is_terminal:
         _follow(frames, versions, partial(_print_frame, as_json=as_json))
@@ -162,6 +163,20 @@ def _follow(frames: Iterator[Frame], versions: int, take: Callable[[Frame], None
         seen += frame.header.kind not in _WITHOUT_ROWS
         if versions and seen >= versions:
             return
+
+
+def _until_all_end(frames: Iterator[Frame], names: Sequence[str], where: str) -> Iterator[Frame]:
+    """The frames until every view has ended; raises `ConfigurationError` if the runtime ends before."""
+    left = set(names)
+    for frame in frames:
+        yield frame
+        if frame.header.kind == "error":
+            left.discard(frame.header.view)
+            if not left:
+                return
+    raise ConfigurationError(
+        f"expected changes of {', '.join(sorted(left))}, was the end: the runtime at {where} is gone"
+    )
 
 
 def _frames(results: ResultsPort, path: str) -> Iterator[Frame]:

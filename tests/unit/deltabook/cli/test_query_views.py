@@ -119,6 +119,15 @@ def test_changes_are_printed_as_they_come(service: Service) -> None:
     assert out.splitlines() == ["v: changes (6, 7] step 31", "  +1  s=x  a=1", "  -1  s=y  a=2"]
 
 
+def test_a_runtime_that_goes_away_is_an_error_and_the_end_of_all_views_is_none(service: Service) -> None:
+    service.pages["/v1/changes?views=v,w"] = ended = encode_frame(FrameHeader("error", "v", reason="dropped"))
+    code, out, error = run("watch", "v", "w", "--results", service.address)
+    assert (code, out) == (1, "v: error (0, 0] dropped\n")
+    assert error == f"deltabook: error: expected changes of w, was the end: the runtime at {service.address} is gone\n"
+    service.pages["/v1/changes?views=v,w"] = ended + encode_frame(FrameHeader("error", "w", reason="dropped"))
+    assert run("watch", "v", "w", "--results", service.address)[0] == 0
+
+
 def test_decimals_are_printed_as_such(service: Service) -> None:
     rows = pa.table({"a": pa.array([-1234]), "weight": pa.array([1])})
     rows = rows.cast(pa.schema([pa.field("a", pa.int64(), metadata={"scale": "2"}), pa.field("weight", pa.int64())]))
