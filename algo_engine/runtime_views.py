@@ -155,7 +155,8 @@ class RuntimeViews:
                 offers = {offer.name: offer.sql for offer in msgspec.json.decode(answer[1], type=list[_Offer])}
             except msgspec.DecodeError:
                 offers = {}
-            finish("" if view in offers and same_sql(offers[view], sql) else refusal)
+            is_same = view in self._owned or same_sql(offers.get(view, ""), sql)
+            finish("" if view in offers and is_same else refusal)
 
         sent = self._request(b"GET", "/v1/views")
         sent.addCallback(self._said, most_bytes=None).addCallbacks(listed, lambda _: finish(refusal))

@@ -83,6 +83,8 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """Its first epoch."""
     failed: str | None
     """Why it ended; null if it did not."""
+    sql: str = ""
+    """Its SELECT, as it was given."""
 
 
 class Result(msgspec.Struct, frozen=True):

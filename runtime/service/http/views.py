@@ -114,6 +114,7 @@ class ViewRoutes:
                     step=hub.step(view.lane),
                     since=hub.since[view.name],
                     failed=hub.failed.get(view.name),
+                    sql=view.sql,
                 )
                 for view in hub.views
             ]
