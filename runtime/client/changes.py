@@ -95,8 +95,8 @@ class ChangeStream:
         self._told = dict(at)
         self.run = run
         """Whose epochs these are; the runtime says it at the first connection."""
-        self.reconnected = 0
-        """How often a connection was lost and found again."""
+        self.connected = 0
+        """How often it has connected."""
         self._left = set(self._names)
         self._connection: http.client.HTTPConnection | None = None
         self._answer: http.client.HTTPResponse | None = None
@@ -192,6 +192,7 @@ class ChangeStream:
                 wait_s = min(2 * wait_s, self._patience.most_s)
                 continue
             break
+        self.connected += 1
         self.run = self._answer.headers.get("deltabook-run", "") or self.run
         self._decoder, self._frames = FrameDecoder(), iter(())
 
@@ -207,7 +208,6 @@ class ChangeStream:
         connection, self._connection, self._answer = self._connection, None, None
         self._frames = iter(())
         if connection is not None:
-            self.reconnected += 1
             connection.close()
 
     def _change(self, frame: Frame) -> Change | None:

@@ -187,11 +187,13 @@ class ExpressLab:
         """Close the epoch; with a program, it is the catalogue from this epoch on."""
         record = b"" if program is None else encode_program(program)
         self.program = program or self.program
+        begun = len(self.updates)
         self._execute([self._deltas((), closes=self.epoch + 1)])
         context = _Context()
         before = len(self.updates)
         self.pipeline.start_drain(Barrier(self.epoch + 1, record or None), context)
         self._show(self.updates[before:])
+        assert all(update.closes and update.epoch == self.epoch + 1 for update in self.updates[begun:])
         (sections,) = context.emitted
         self._seal(self._batches(self._open), cast(Sections, sections), record)
 

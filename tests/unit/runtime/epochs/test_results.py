@@ -86,3 +86,21 @@ def test_a_result_that_cannot_be_written_leaves_nothing(operation: str, monkeypa
     with pytest.raises(OSError, match="No space left"):
         publish(results, 0, 1)
     assert disk.names(Path("/results")) == []
+
+
+def test_what_lies_behind_a_version_is_known_as_long_as_it_is_there(tmp_path: Path) -> None:
+    log = ResultLog(tmp_path)
+    assert log.behind(0) == []
+    for span in ((0, 2), (2, 3), (3, 7)):
+        publish(log, *span)
+    assert log.behind(0) == [(0, 2), (2, 3), (3, 7)]
+    assert log.behind(3) == [(3, 7)]
+    assert log.behind(7) == []
+    assert (log.behind(5), log.behind(8)) == (None, None), "no version"
+    assert log.read((2, 3)).footer.to_epoch == 3
+    log.put_full({}, Footer(0, 3))
+    log.put_full({}, Footer(0, 7))
+    log.retire(7)
+    assert (log.behind(2), log.behind(3)) == (None, [(3, 7)])
+    with pytest.raises(FileNotFoundError):
+        log.read((0, 2))

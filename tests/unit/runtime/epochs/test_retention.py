@@ -104,6 +104,17 @@ def test_control_records_that_matter_stay(tmp_path: Path) -> None:
         assert [reader.control(epoch) for epoch in kept] == [b"%d" % epoch for epoch in kept]
     assert reader.control(12) == b"", "nobody needs it"
     assert reader.controls(20, 27) == []
+    assert [reader.control_before(epoch) for epoch in (0, 19, 27, 28, 29)] == [b"0", b"19", b"19", b"28", b"28"]
+
+
+def test_a_log_keeps_the_time_of_its_beginning(tmp_path: Path) -> None:
+    log = EpochLog(tmp_path / "epochs")
+    assert log.begun_ns() == 0
+    for epoch in range(8):
+        log.publish(log.prepare(Footer(max(0, epoch - 1), epoch, time_ns=70 + epoch, control=b"0"), {}))
+    assert log.begun_ns() == 70
+    retire_epochs(log, 5)
+    assert EpochLogReader(tmp_path / "epochs").begun_ns() == 70
 
 
 def test_a_control_record_of_a_call_that_was_interrupted_drives_out_no_other(tmp_path: Path) -> None:
