@@ -14,7 +14,8 @@ import pytest
 
 from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import Ingest, IngestConfig, Origin
-from runtime.formats import RawBuffer
+from runtime.engine.ingest.formatting import Formatting
+from runtime.formats import InputFormatter, RawBuffer
 from runtime.relations import RowAdaptor, row_schema
 from runtime.sources import Position
 from runtime.state import PersistedDictionary, Schema
@@ -275,3 +276,17 @@ def test_what_comes_of_one_that_has_gone_is_not_taken(tmp_path: Path) -> None:
     ingest.end_of_stream(1)
     turning.finish()
     assert [reason for _, reason in turning.lab.listener.failed_origins] == []
+
+
+def test_rows_that_wait_for_the_next_epoch_are_forgotten_with_their_origin() -> None:
+    _, origin = extra(1, random.Random(1))
+    formatter = InputFormatter(origin.adaptor.schema)
+    origin.attach(Formatting(formatter, 1))
+    formatter.open(1, offset=0)
+    origin.take(origin.in_order(formatter.format([RawBuffer(1, 1, lines_of(1), 0)]).batches))
+    part = origin.next_part(5)
+    assert part is not None
+    assert part.rows.num_rows == 5
+    origin.forget()
+    assert origin.next_part(5) is None
+    assert origin.ended
