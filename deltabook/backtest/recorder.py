@@ -78,7 +78,7 @@ class OrderStatistics(msgspec.Struct):
     replaced: int = 0
     """Replacements that were carried out."""
     submitted_lots: int = 0
-    """Of all that were not refused."""
+    """Of all that were not refused, with what replacements added."""
     filled_lots: int = 0
     """Executed."""
     fills: int = 0
@@ -187,6 +187,7 @@ class Recorder:
             life.accepted_ns = event.time_ns
         elif event.kind is EventKind.REPLACED:
             s.replaced += 1
+            s.submitted_lots += max(0, order.volume_lots - life.volume_lots)
             life.volume_lots = order.volume_lots
         elif event.is_fill:
             self._filled(life, broker_id, s, event)
