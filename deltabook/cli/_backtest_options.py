@@ -24,7 +24,7 @@ _OPTIONS: Final = (
     click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
     click.option("--symbol", default="REPLAY", help="Of files without one of their own; ITCH: stocks A,B."),
     click.option("--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Whose midnight times count."),
-    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Of a strategy; repeatable."),
+    click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable."),
     click.option(
         "--latency",
         default="zero",
