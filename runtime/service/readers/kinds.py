@@ -17,7 +17,7 @@ from runtime.engine.ingest import Origin
 from runtime.epochs import Cut
 from runtime.formats import FormatError, InputFormatter, Pushdown
 from runtime.formats.codecs import Codec
-from runtime.relations import Adaptor, AdaptorError, RecentRows, Retention, RowAdaptor
+from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
 from runtime.service.errors import CatalogueError, ServiceError
 from runtime.service.feeds import FeedProtocol, make_adaptor, make_source
 from runtime.service.options import Options, stream_codec, stream_schema
@@ -31,6 +31,7 @@ __all__ = ["Surroundings", "check_name", "make_origin", "try_out"]
 
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _FEED_OPTIONS: Final = ("midnight_ns", "tick_units")
+_LARGEST: Final = 1 << 62
 _PATIENCE: Final = Backoff(longest_s=5.0, attempts=1 << 30)
 """The server of a reader may come long after it."""
 
@@ -117,7 +118,7 @@ def _adaptor(
             raise CatalogueError(f"expected nothing to keep of adaptor {wanted.adaptor}, was {wanted.keep.rows} rows")
         request = AdaptorRequest(relation, wanted.format, wanted.options)
         return foreign_adaptor(wanted.adaptor, request), None
-    except (FormatError, AdaptorError) as error:
+    except (ValueError, OverflowError) as error:  # of formats, of adaptors, of what options say
         raise CatalogueError(f"reader {wanted.name}: {error}") from None
 
 
@@ -140,9 +141,15 @@ def _protocol(wanted: NewReader) -> FeedProtocol:
         raise CatalogueError(f"expected a feed in text or itch with {', '.join(_FEED_OPTIONS)}, was {was}")
     try:
         numbers = {name: int(text) for name, text in wanted.options.items()}
-        return msgspec.convert({"name": wanted.format or "text", **numbers}, FeedProtocol)
+        protocol = msgspec.convert({"name": wanted.format or "text", **numbers}, FeedProtocol)
     except ValueError as error:
         raise CatalogueError(f"expected whole numbers as options of feed {wanted.name}: {error}") from None
+    if not 0 <= protocol.midnight_ns < _LARGEST or not 0 < protocol.tick_units < _LARGEST:
+        raise CatalogueError(
+            f"expected a midnight_ns of at least 0 and tick_units of at least 1 of feed {wanted.name}, "
+            f"was {protocol.midnight_ns} and {protocol.tick_units}"
+        )
+    return protocol
 
 
 def _rows(

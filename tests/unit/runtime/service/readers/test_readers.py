@@ -212,11 +212,12 @@ def test_one_that_fails_says_why_and_others_go_on(begin: Begin, files: Path) -> 
         (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", "csv"), "format csv"),
         (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", columns=COLUMNS), "the market's"),
         (NewReader("x", SocketConnection("127.0.0.1", 1), "orderbook", options={"tick_units": "a"}), "whole numbers"),
+        (NewReader("x", SocketConnection("h", 1), "orderbook", options={"tick_units": "0"}), "at least 1"),
     ],
     ids=[
         "capital", "newline", "feed", "market", "none", "twice", "blank", "above", "outside", "link", "missing",
         "directory", "nul", "format", "option", "adaptor", "time", "both", "plain", "feed-format", "feed-columns",
-        "feed-option",
+        "feed-option", "tick",
     ],
 )  # fmt: skip
 def test_what_is_refused_changes_nothing(begin: Begin, files: Path, tmp_path: Path, wanted: Any, said: str) -> None:
