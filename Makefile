@@ -17,7 +17,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange fuzz-stream simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
+.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -46,6 +46,9 @@ fuzz-exchange: setup ## send broken messages to the exchange's sessions: SECONDS
 
 fuzz-stream: setup ## send broken messages to the results service's WebSocket: SECONDS=300 START=0
 	@$(PY) -m tests.fuzz.trading --seconds $(SECONDS) --start $(START)
+
+fuzz-service: setup ## ask the results service for all that its description allows, and more: about 5 minutes
+	@$(PY) -m pytest -q -n0 -m slow tests/integration/trading/test_service_description.py $(PYTEST_ARGS)
 
 simulate: setup ## drive the runtime through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation --seeds $(SEEDS) --start $(START)
