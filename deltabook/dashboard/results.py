@@ -11,7 +11,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from deltabook.dashboard.asking import Asker
+from deltabook.dashboard.asking import Asker, Refused
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.market import VIEWS, Market
 from deltabook.dashboard.rounds import Rounds
@@ -91,7 +91,7 @@ class Results:
         self.clock, self.market = clock, market
         self.link = link
         self.figures: Mapping[str, Any] = {}
-        """Of ``/v1/status``."""
+        """Of ``/v1/status``, and of ``/v1/statistics`` what is not there."""
         self.views: tuple[ViewLine, ...] = ()
         """In the runtime's order."""
         self.missing: dict[str, str] = {}
@@ -123,13 +123,21 @@ class Results:
                 del self._changes[lane]
 
     async def _round(self) -> None:
-        self.figures = msgspec.json.decode(await self._asker.ask("/v1/status"), type=dict[str, Any])
+        status = msgspec.json.decode(await self._asker.ask("/v1/status"), type=dict[str, Any])
+        self.figures = {**await self._statistics(), **status}
         self.views = _views.decode(await self._asker.ask("/v1/views"))
         wanted = self._wanted()
         for lane in LANES:
             await self._subscribe(lane, wanted.get(lane, ()))
         self._say(wanted)
         self._on_round()
+
+    async def _statistics(self) -> dict[str, Any]:
+        """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
+        try:
+            return msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
+        except Refused:
+            return {}
 
     def _wanted(self) -> dict[str, tuple[str, ...]]:
         """Lane → the views to subscribe to."""

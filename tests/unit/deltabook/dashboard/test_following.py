@@ -93,7 +93,9 @@ def test_each_lane_is_one_subscription_so_that_one_may_be_held_without_the_other
     paths = [path for path, _ in rig.peer.listening]
     assert paths == ["/v1/changes?views=best_quote", "/v1/changes?views=tape"]
     assert (rig.link.state, rig.results.figures) == ("live", {"epoch": 3})
+    rig.peer.answers["/v1/statistics"] = {"epoch": 1, "memory_bytes": 5}
     rig.run(3)
+    assert rig.results.figures == {"epoch": 3, "memory_bytes": 5}
     assert len(rig.peer.listening) == 2, "once is enough"
     rig.say(0, quote(10)[:7])
     rig.say(0, quote(10)[7:])
