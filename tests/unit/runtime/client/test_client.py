@@ -260,7 +260,7 @@ def test_a_question_is_asked_again_when_the_kept_connection_was_closed_and_a_cha
     def cuts(asked: BaseHTTPRequestHandler) -> None:
         asked.close_connection = True
 
-    server.answers = [closes, says(b"[]"), closes, cuts]
+    server.answers = [closes, says(b"[]"), closes, cuts, says(b"{}")]
     client = connect(server.address)
     assert client.views() == client.views() == ()
     assert client.views() == ()

@@ -33,7 +33,9 @@ def update(step: int, sequence: int, **changes: pa.Table) -> Update:
 
 def subscribed(hub: Hub, *names: str) -> Connection:
     connection = Connection()
-    hub.subscribe(names, connection)
+    subscription = hub.subscribe(names, connection)
+    assert subscription is not None
+    subscription.catch_up()
     return connection
 
 
@@ -73,7 +75,7 @@ def test_a_lane_is_held_by_itself() -> None:
     assert [kind for kind, *_ in fast.seen()] == ["changes", "heartbeat"]
     assert slow.seen() == []
     hub.release()
-    assert slow.seen() == [("snapshot", "slow", 0, 1)]
+    assert slow.seen() == [("changes", "slow", 0, 1)]
 
 
 def test_a_view_may_come_back_in_the_other_lane_before_its_old_one_knows() -> None:
