@@ -70,6 +70,13 @@ class TuplewiseProgram:
         if not self._flows:
             return out
         rows: dict[str, list[tuple[Row, int]]] = {}
+        if len(deltas) == 1 and deltas[0][2] and deltas[0][0] in self._flows_of:  # most steps: nothing to put in order
+            relation, row, weight = deltas[0]
+            rows[relation] = [(row, weight)]
+            for name, flow in self._flows_of[relation]:
+                for changed, number in flow.step(rows):
+                    out.append((name, changed, number))
+            return out
         for relation, row, weight in deltas:
             if not weight:
                 self._function_of(relation)
