@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from algo_engine.desk import Desk
@@ -40,6 +42,8 @@ from runtime.relations.retention import Retention
 __all__ = ["Backtest"]
 
 _SECOND_NS: Final = 1_000_000_000
+_COLLECT_AFTER: Final = 100_000
+"""Objects more than there were at the last collection."""
 _END_NS: Final = 60 * _SECOND_NS
 """So long in market time resting orders may take to be cancelled at the end."""
 
@@ -127,6 +131,10 @@ class Backtest:
 
     def run(self) -> Result:
         """Play everything and say what came of it; raises `BacktestError`."""
+        with _few_collections():
+            return self._run()
+
+    def _run(self) -> Result:
         begin_s = time.perf_counter()
         records = iter(self._records)
         first = next(records, None)
@@ -210,6 +218,18 @@ class Backtest:
             raise error
         self.failure = self.failure or str(error)
         self.simulation.is_stopped = True
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """What a backtest makes lives short, or to its end: looked for cycles as often as Python does, that is a fifth of
+    its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AFTER, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _chained(first: Record, rest: Iterable[Record]) -> Iterable[Record]:

@@ -73,7 +73,10 @@ class _Group:
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
         """What deltas that come together change."""
         read = self._read
-        changes = self._tuples.step(deltas if read is None else [delta for delta in deltas if delta[0] in read])
+        if read is None or (len(deltas) == 1 and deltas[0][0] in read):
+            changes = self._tuples.step(deltas)
+        else:
+            changes = self._tuples.step([delta for delta in deltas if delta[0] in read])
         if self._batches is not None:
             changes += self._batches.step(deltas)
         return changes
