@@ -97,6 +97,4 @@ def test_a_refused_order_does_not_use_up_the_rate() -> None:
     for _ in range(3):
         assert gate.objection(new(9), quote=QUOTE, position_lots=0, open_orders=())
     assert not gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=())
-    assert gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=()).startswith(
-        "order rate"
-    )
+    assert gate.objection(new(5), quote=QUOTE, position_lots=0, open_orders=()).startswith("order rate")

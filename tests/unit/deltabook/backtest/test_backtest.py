@@ -179,7 +179,7 @@ def test_the_curve_stays_within_its_points() -> None:
 
 
 def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
-    command = ["-m", "deltabook", "backtest", "market_maker", "sobi", "--data", str(TRACE), "--limit", "2500"]
+    command = ["-m", "deltabook", "backtest", "market_maker", "sobi", "--data", str(TRACE), "--limit", "1000"]
     command += ["--latency", "lognormal:feed=1ms~2,order=1ms~2", "--out"]
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -191,7 +191,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
     result = msgspec.json.decode((tmp_path / "1" / "result.json").read_bytes())
     assert "elapsed_s" not in result
-    assert result["figures"]["records"] == 2500
+    assert result["figures"]["records"] == 1000
     lines = (tmp_path / "1" / "trades.csv").read_text().splitlines()
     assert len(lines) == 1 + len(result["trades"]) > 10
 

@@ -72,6 +72,7 @@ def test_the_best_points_come_first_and_the_page_shows_all(tmp_path: Path) -> No
 
 @pytest.mark.spark
 @pytest.mark.process
+@pytest.mark.slow
 def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails() -> None:
     config = msgspec.structs.replace(CONFIG, limit_records=300)
     sweep = Sweep(config, [parse_axis("replace_ticks=1,x,4")])

@@ -101,6 +101,25 @@ def test_with_more_credit_frames_come_by_themselves() -> None:
     assert page.hear()[0].changes[0].to_epoch == 8
 
 
+@pytest.mark.parametrize(("credit", "frames"), [(1, [["plain"]]), (2, [["plain"], ["m"]]), (5, [["plain"], ["m"]])])
+def test_what_is_too_much_for_a_frame_is_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, credit: int, frames: list[list[str]]
+) -> None:
+    """Where that may be sent already nobody has to ask for it: a page that has credit left does not."""
+    monkeypatch.setattr("runtime.service.stream.page._FRAME_BYTES", 1)
+    lab = ResultsLab()
+    page = PageEnd(lab)
+    _, *heard = page.ask(Subscribe("a", ("plain", "m"), credit=credit))
+    assert [[change.view for change in frame.changes] for frame in heard] == frames
+    change(lab, (1, 1))
+    events = page.ask(Next("a", 5)) if credit < 3 else page.hear()
+    assert [(one.view, one.kind) for frame in events for one in frame.changes] == [
+        ("m", "snapshot" if credit == 1 else "changes")
+    ]
+    change(lab, (2, 1))
+    assert len(page.hear()) == 1
+
+
 def test_a_stuck_page_changes_nothing_for_another_one() -> None:
     lab = ResultsLab()
     stuck = [PageEnd(lab) for _ in range(10)]
@@ -207,6 +226,7 @@ def test_what_is_no_request_is_told_and_ends_the_connection(text: str) -> None:
     (failed,) = page.ask(text)
     assert failed.reason.startswith("expected a request as JSON, was ")
     assert page.closed == (1007, "no request")
+    assert (page.transport.disconnecting, page.transport.producer) == (True, None), "TLS would wait for the producer"
 
 
 def test_a_message_that_is_too_long_or_binary_ends_the_connection() -> None:
@@ -220,6 +240,11 @@ def test_a_message_that_is_too_long_or_binary_ends_the_connection() -> None:
         page.say(Message(data=" " * 1000, message_finished=False))
     assert str(page.closed).startswith("(1009, ")
     page = PageEnd(ResultsLab())
+    for _ in range(LONGEST_REQUEST_BYTES + 1):
+        page.raw(page.ws.send(Message(data="", message_finished=False)))
+    page.hear()
+    assert str(page.closed).startswith("(1009, "), "nothing after nothing is a message that grows as well"
+    page = PageEnd(ResultsLab())
     page.say(BytesMessage(data=b"x"))
     assert page.closed == (1003, "expected text")
 
@@ -232,7 +257,7 @@ def test_too_many_requests_end_the_connection_and_enough_time_lets_more_in() -> 
     lab.clock.advance(0.1)
     for _ in range(20):
         page.ask(Ping())
-    assert page.closed is None
+    assert (page.closed, type(page.events[-1])) == (None, Pong)
     page.ask(Ping())
     assert page.closed == (1008, "too many requests")
     assert page.events[-1] == Failed("expected at most 200 requests a second, was more")
