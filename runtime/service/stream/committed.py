@@ -103,6 +103,7 @@ class CommittedViews:
         self._ending: list[tuple[int, _View, str]] = []
         self._subscriptions: dict[EpochSubscription, None] = {}
         self._touched: dict[EpochSubscription, None] = {}
+        self._beginning: dict[EpochSubscription, None] = {}
         self._failed_lanes: dict[Lane, str] = {}
         self._one_read = DeferredLock()
 
@@ -304,7 +305,7 @@ class CommittedViews:
         elif is_anew:
             for subscription in tuple(one.followers):
                 subscription.begin_again(one.view.name, f"the view was filled anew at epoch {self._epoch(one)}")
-                subscription.catch_up()
+                self._beginning[subscription] = None
         elif rows is not None and rows.num_rows:
             self._send(one, self._message(one, "changes", rows))
 
@@ -329,6 +330,9 @@ class CommittedViews:
         touched, self._touched = self._touched, {}
         for subscription in touched:
             subscription.flush()
+        beginning, self._beginning = self._beginning, {}
+        for subscription in beginning:  # only now: what the epoch changed in other views must not be in its snapshots
+            subscription.catch_up()
 
     def _message(self, one: _View, kind: Kind, rows: pa.Table | None, reason: str = "") -> Message:
         epoch, cuts = self._at[one.view.lane]

@@ -73,6 +73,7 @@ class _Followed(Listener):
         self._name = name
         self._parts: list[bytes] = []
         self._bytes = 0
+        self._is_cut = False
 
     def write(self, message: Message) -> None:
         if message.header.kind == "heartbeat":
@@ -82,6 +83,7 @@ class _Followed(Listener):
         self._parts.append(part)
         self._bytes += len(part)
         if self._bytes >= _FRAME_BYTES and self.subscription is not None:
+            self._is_cut = True
             self.subscription.pause()  # the other views have to wait for the next frame
         if message.rows is not None and message.rows.num_rows > _MOST_ROWS and self.subscription is not None:
             self.subscription.leave(message.header.view)
@@ -90,11 +92,14 @@ class _Followed(Listener):
         if not self._parts:
             return
         parts, self._parts, self._bytes = self._parts, [], 0
+        is_cut, self._is_cut = self._is_cut, False
         self.credit -= 1
         if self.credit <= 0 and self.subscription is not None:
             self.subscription.pause()
         name = _events.encode(self._name)
         self._page.send(b'{"type":"frame","id":' + name + b',"changes":[' + b",".join(parts) + b"]}")
+        if is_cut:
+            self.go_on(is_full=self._page.is_full)
 
     def finish(self) -> None:
         self._page.ended(self._name)
@@ -119,7 +124,8 @@ class Page:
         self._seconds = seconds
         self._now_ns = now_ns
         self._followed: dict[str, _Followed] = {}
-        self._is_full = False
+        self.is_full = False
+        """Whether the page takes nothing now."""
         self._allowed, self._allowed_s = _BURST, seconds()
         committed = views.committed
         self.tell(Hello(committed.run if committed is not None else "", now_ns()))
@@ -158,15 +164,15 @@ class Page:
 
     def full(self) -> None:
         """See `Receiver`."""
-        self._is_full = True
+        self.is_full = True
         for followed in tuple(self._followed.values()):
             followed.go_on(is_full=True)
 
     def drained(self) -> None:
         """See `Receiver`."""
-        self._is_full = False
+        self.is_full = False
         for followed in tuple(self._followed.values()):
-            followed.go_on(is_full=self._is_full)
+            followed.go_on(is_full=self.is_full)
 
     def lost(self) -> None:
         """See `Receiver`."""
@@ -194,7 +200,7 @@ class Page:
         self._followed[request.id] = followed
         columns = {n: tuple(ColumnLine(c.name, c.type, c.nullable, c.scale) for c in known[n].columns) for n in names}
         self.tell(Subscribed(request.id, tuple(StreamView(name, columns[name]) for name in names)))
-        followed.go_on(is_full=self._is_full)
+        followed.go_on(is_full=self.is_full)
 
     def _objection(self, request: Subscribe, names: list[str], known: dict[str, View]) -> str:
         if len(self._followed) >= MOST_SUBSCRIPTIONS:
@@ -215,7 +221,7 @@ class Page:
             self._unknown(request.id)
             return
         followed.credit = min(MOST_CREDIT, followed.credit + request.credit)
-        followed.go_on(is_full=self._is_full)
+        followed.go_on(is_full=self.is_full)
 
     def _unknown(self, name: str) -> None:
         self.tell(Failed(f"expected a subscription that was begun, was {name!r}", name))

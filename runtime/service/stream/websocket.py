@@ -137,7 +137,7 @@ class WebSocket:
 
     def _happened(self, event: Any) -> None:
         if isinstance(event, TextMessage):
-            self._held += len(event.data.encode("utf-8", "surrogatepass"))
+            self._held += max(1, len(event.data.encode("utf-8", "surrogatepass")))  # a piece without text costs too
             if self._held > self._longest_bytes:
                 self._pieces.clear()
                 self.close(TOO_LARGE, f"expected a message of at most {self._longest_bytes} bytes")
@@ -176,7 +176,7 @@ class WebSocket:
 
     def _leave(self) -> None:
         self._is_leaving = True
-        self.transport.loseConnection()
+        self._channel.loseConnection()  # which is no producer any more then: TLS would wait for that
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = self._clock.callLater(_LINGER_S, self._cut)
