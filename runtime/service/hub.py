@@ -210,7 +210,7 @@ class Hub:
         """Take a new version of the express lane and tell the subscribers."""
         before = self.epoch("express")
         dropped = self._adopt("express", update.program, update.epoch) if update.program is not None else ()
-        self._apply("express", update.changes, update.failed, update.epoch)
+        self._apply("express", update.changes, update.failed, update.epoch, update.views)
         self._move("express", update.epoch, update.cuts, update.step, update.views)
         self._tell("express", before, update.changes, update.failed, dropped)
         if self.committed is not None:
@@ -222,7 +222,11 @@ class Hub:
             self.committed.committed(footer)
 
     def fail_lane(self, lane: Lane, reason: str) -> None:
-        """Nothing more will come of a lane: who follows its epochs must not believe that nothing changes."""
+        """Nothing more will come of a lane: who follows its views must not believe that nothing changes."""
+        part = self._programs.get(lane)
+        failed = {view.name: reason for view in part.views if view.name not in self._failed} if part else {}
+        self._failed |= failed
+        self._tell(lane, self.epoch(lane), {}, failed, ())
         if self.committed is not None:
             self.committed.fail_lane(lane, reason)
 
@@ -304,10 +308,18 @@ class Hub:
             self._views[name] = view
         return tuple(gone)
 
-    def _apply(self, lane: Lane, changes: Mapping[str, pa.Table], failed: Mapping[str, str], version: int) -> None:
+    def _apply(
+        self,
+        lane: Lane,
+        changes: Mapping[str, pa.Table],
+        failed: Mapping[str, str],
+        version: int,
+        views: Collection[str] | None = None,
+    ) -> None:
+        """``views`` as in `_move`."""
         self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
         for name, result in self._results.items():
-            if self._views[name].lane != lane:
+            if self._views[name].lane != lane or (views is not None and name not in views):
                 continue
             # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
             found = None if name in self._failed else changes.get(name)

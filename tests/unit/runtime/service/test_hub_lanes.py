@@ -60,7 +60,9 @@ def test_a_view_that_follows_is_not_said_to_be_where_the_first_ones_are() -> Non
     seen = {f.header.view: f.header for f in subscribed(hub, "fast", "late").frames()}
     assert (seen["fast"].feed, seen["late"].feed) == ({"feed": ("s", 50)}, {"feed": ("s", 40)})
     assert hub.cuts_of("express") == {"feed": Cut("s", 40, 0)}
-    hub.publish_express(update(2, 50, late=rows(7)))
+    hub.publish_express(Update(2, 5, first.cuts, {"fast": rows(8)}, {}, views=["fast"], closes=True))
+    assert (hub.result("fast").version, hub.result("late").version) == (5, 4)
+    hub.publish_express(update(3, 50, late=rows(7)))
     assert hub.cuts_of("express") == {"feed": Cut("s", 50, 0)}
 
 
@@ -76,6 +78,17 @@ def test_a_lane_is_held_by_itself() -> None:
     assert slow.seen() == []
     hub.release()
     assert slow.seen() == [("changes", "slow", 0, 1)]
+
+
+def test_a_lane_that_has_failed_ends_its_views_for_all_who_follow_them() -> None:
+    """A heartbeat would say that they are fresh."""
+    hub = new_hub()
+    fast, slow = subscribed(hub, "fast"), subscribed(hub, "slow")
+    fast.frames(), slow.frames()
+    hub.fail_lane("express", "too bad")
+    assert [(f.header.kind, f.header.reason) for f in fast.frames()] == [("error", "too bad")]
+    assert (slow.seen(), hub.failed) == ([], {"fast": "too bad", "late": "too bad"})
+    assert subscribed(hub, "late").frames()[0].header.kind == "error"
 
 
 def test_a_view_may_come_back_in_the_other_lane_before_its_old_one_knows() -> None:
