@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+import msgspec
 import pyarrow as pa
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -65,7 +66,6 @@ class ReaderService:
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
         self._origins: dict[str, tuple[Origin, Gate]] = {}
-        self._emptying: dict[str, Deferred[int]] = {}
         self._is_paused = False
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
@@ -124,12 +124,11 @@ class ReaderService:
         self, name: str, timeout_s: float, rows: Literal["leave", "stay"] = "leave"
     ) -> tuple[int, ChangedReader]:
         """Drop one; that its rows have left is waited for so long."""
-        changed = await self._parts()[1].exclusively(lambda: self._drop(name, rows))
-        emptying = self._emptying.get(name)
-        if emptying is None:
+        changed, emptied = await self._parts()[1].exclusively(lambda: self._drop(name, rows))
+        if emptied is None:
             return _DONE, changed
-        is_done = await in_time(self._reactor, emptying, timeout_s)
-        return (_DONE if is_done else _LATER), changed
+        epoch = await in_time(self._reactor, emptied, timeout_s)
+        return (_LATER, changed) if epoch is None else (_DONE, msgspec.structs.replace(changed, epoch=epoch))
 
     # Changes; while one is made, there is no other of readers or views
 
@@ -157,7 +156,10 @@ class ReaderService:
         self._log.info("reader {name} reads from epoch {epoch} on", name=wanted.name, epoch=since)
         return _ADDED, ChangedReader(since, reader_status(reader, *self._known(reader)))
 
-    async def _drop(self, name: str, rows: Literal["leave", "stay"]) -> ChangedReader:
+    async def _drop(
+        self, name: str, rows: Literal["leave", "stay"]
+    ) -> tuple[ChangedReader, Deferred[int | None] | None]:
+        """What became of it, and what `_empty` gives if its rows have yet to leave."""
         ingest, _ = self._parts()
         reader = self._droppable(name)
         own = own_relation(reader.wanted)
@@ -182,26 +184,21 @@ class ReaderService:
             leave,
         )
         del self._origins[name]
-        if leaves_later:
-            self._empty(reader, epoch)
+        emptied = self._empty(reader, epoch) if leaves_later else None
         self._log.info("reader {name} is dropped at epoch {epoch}, its rows {rows}", name=name, epoch=epoch, rows=rows)
-        return ChangedReader(epoch, status)
+        return ChangedReader(epoch, status), emptied
 
-    def _empty(self, reader: KeptReader, epoch: int) -> None:
-        """Have the rows of a reader's relation leave, which nobody has filled since this epoch."""
-        name = reader.wanted.name
+    def _empty(self, reader: KeptReader, epoch: int) -> Deferred[int | None]:
+        """Have the rows of a reader's relation leave, which nobody has filled since this epoch.
 
-        def over(result: int | Failure) -> int:
-            self._emptying.pop(name, None)
-            if isinstance(result, Failure):
-                self._log.failure("the rows of reader {name} stay until the next start", failure=result, name=name)
-                return -1
-            return result
+        Fires with the first epoch without them, or with None if they cannot be read.
+        """
 
-        emptied = Deferred.fromCoroutine(self._emptied(reader, epoch))
-        if not emptied.called:
-            self._emptying[name] = emptied
-        emptied.addBoth(over)
+        def failed(failure: Failure) -> None:
+            name = reader.wanted.name
+            self._log.failure("the rows of reader {name} stay until the next start", failure=failure, name=name)
+
+        return Deferred.fromCoroutine(self._emptied(reader, epoch)).addErrback(failed)
 
     async def _emptied(self, reader: KeptReader, epoch: int) -> int:
         ingest, _ = self._parts()

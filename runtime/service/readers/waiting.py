@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
 __all__ = ["in_time", "told"]
+
+T = TypeVar("T")
 
 
 def told(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferred[int]:
@@ -17,22 +19,22 @@ def told(reactor: Any, begin: Callable[[Callable[[int], None]], None]) -> Deferr
     return heard
 
 
-def in_time(reactor: Any, waited_for: Deferred[Any], timeout_s: float) -> Deferred[bool]:
-    """Fires with True once that has fired, whatever with, or with False when the time is over; it goes on then."""
-    first: Deferred[bool] = Deferred()
+def in_time(reactor: Any, waited_for: Deferred[T | None], timeout_s: float) -> Deferred[T | None]:
+    """Fires with what that fires with, or with None when the time is over; it goes on then, and must not fail."""
+    first: Deferred[T | None] = Deferred()
 
     def give_up() -> None:
         if not first.called:
-            first.callback(False)
+            first.callback(None)
 
     timer = reactor.callLater(timeout_s, give_up)
 
-    def done(result: Any) -> Any:
+    def done(result: T | None) -> T | None:
         if timer.active():
             timer.cancel()
         if not first.called:
-            first.callback(True)
+            first.callback(result)
         return result
 
-    waited_for.addBoth(done)
+    waited_for.addCallback(done)
     return first
