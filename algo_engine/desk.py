@@ -19,7 +19,8 @@ What a crash leaves behind, by the point at which it strikes:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import index
 
 import msgspec
 
@@ -45,7 +46,8 @@ COMPACT_BYTES = 4 * 1024 * 1024
 class Desk:
     """Own orders of one broker; all its state is its journal.
 
-    ``listener`` gets every event and must not call the desk; ``on_failure`` gets what the desk cannot go on after.
+    ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
+    cannot go on after.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Desk:
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
+        self._is_broken = False
         self.kill_reason = ""
         """Why the kill switch was thrown, empty while it was not."""
         self._recover()
@@ -97,7 +100,13 @@ class Desk:
         return self._is_synchronised
 
     def submit(self, side: Side, symbol: str, volume_lots: int, price_ticks: int, options: OrderOptions = PLAIN) -> int:
-        """Send an order (price 0 is a market order); returns our number of it. What becomes of it comes as events."""
+        """Send an order (price 0 is a market order); returns our number of it. What becomes of it comes as events.
+
+        Raises `TypeError` for lots or ticks that are not whole numbers, `WireError` for options that nobody can read.
+        """
+        volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
+        words = encode_options(options)
+        options = parse_options(words, words.encode())
         order = Order(self._blotter.last_client_id + 1, symbol, side, volume_lots, price_ticks, options=options)
         reason = self._objection(order)
         if reason:
@@ -105,7 +114,6 @@ class Desk:
             self._blotter.refuse(order)
             self._listener(OrderEvent(EventKind.REFUSED, order, reason=reason))
         else:
-            words = "" if options is PLAIN else encode_options(options)
             self._request(
                 Intent(
                     order.client_id,
@@ -120,7 +128,8 @@ class Desk:
         return order.client_id
 
     def replace(self, client_id: int, volume_lots: int, price_ticks: int) -> None:
-        """Ask for so many open lots at this price in place of what an order still has open."""
+        """Ask for so many open lots at this price in place of what an order still has open; raises `TypeError`."""
+        volume_lots, price_ticks = _whole("lots", volume_lots), _whole("ticks", price_ticks)
         order = self._blotter.order(client_id)
         if order is None:
             return
@@ -147,7 +156,9 @@ class Desk:
             self._send_cancellations()
 
     def reduce(self, client_id: int, volume_lots: int) -> None:
-        """Take lots away from an order; without a number at the exchange it is refused, as an event."""
+        """Take lots away from an order; without a number at the exchange it is refused, as an event; raises
+        `TypeError`."""
+        volume_lots = _whole("lots", volume_lots)
         order = self._blotter.order(client_id)
         if order is None:
             return
@@ -156,6 +167,7 @@ class Desk:
             self._listener(OrderEvent(EventKind.REDUCE_REFUSED, order, reason=reason))
             return
         intent_id = self._blotter.last_client_id + 1
+        volume_lots = min(volume_lots, order.remaining_lots)
         self._request(Intent(intent_id, "X", volume_lots, 0, order.symbol, order.order_id, client_id))
 
     def cancel_all(self, symbol: str | None = None) -> None:
@@ -210,6 +222,8 @@ class Desk:
         self._enter(message)
         if self._fence_id and r.action == "R" and r.client_id == self._fence_id:
             self._synchronised()
+        if self.is_killed and message.action == "A":
+            self.cancel_all()  # Also what another connection of this broker has brought in.
         self._send_cancellations()
         self._compact_if_large()
 
@@ -232,7 +246,7 @@ class Desk:
         if not records:
             self._journal.compact(Checkpoint(self.broker_id))
         for record in records:
-            self._fold(record)
+            self._keep_fills(self._fold(record))
         self._blotter.lost()
 
     def _fold(self, record: Record) -> list[OrderEvent]:
@@ -247,7 +261,6 @@ class Desk:
             if event.is_fill:
                 order = event.order
                 self.portfolio.fill(order.symbol, order.side, event.volume_lots, event.price_ticks, event.fee)
-                self._spool.add(event)
         return events
 
     def _enter(self, record: Record) -> None:
@@ -256,9 +269,30 @@ class Desk:
         events = self._fold(record)
         if isinstance(record, Told) and record.sequence and self._blotter.sequence == before:
             return
-        self._journal.append(record)
+        self._write(record, events)
         for event in events:
             self._listener(event)
+
+    def _write(self, record: Record, events: Iterable[OrderEvent]) -> None:
+        """After a failure nothing more is written: the exchange is asked again for all that follows the last message on
+        disk, so that there must be none missing before it."""
+        if self._is_broken:
+            return
+        try:
+            self._keep_fills(events)
+            self._journal.append(record)
+        except OSError as error:
+            self._break(error)
+
+    def _break(self, error: OSError) -> None:
+        if not self._is_broken:
+            self._is_broken = True
+            self._on_failure(error)
+
+    def _keep_fills(self, events: Iterable[OrderEvent]) -> None:
+        for event in events:
+            if event.is_fill:
+                self._spool.add(event)
 
     def _objection(self, order: Order, *, is_new: bool = True) -> str:
         if self.is_killed:
@@ -294,9 +328,11 @@ class Desk:
         try:
             self._journal.sync()
         except OSError as error:
-            self._on_failure(error)
-            return
-        if self._send is not None:
+            self._break(error)
+        if self._is_broken:
+            # What is not on disk is not sent, but for cancellations: whether they were sent need not be known later.
+            intents = [intent for intent in intents if intent.action == "D"]
+        if intents and self._send is not None:
             self._send(b"".join(map(self._encoded, intents)))
 
     def _encoded(self, intent: Intent) -> bytes:
@@ -339,7 +375,7 @@ class Desk:
         self.on_synchronised()
 
     def _compact_if_large(self) -> None:
-        if self._journal.size_bytes < self._compact_at_bytes:
+        if self._journal.size_bytes < self._compact_at_bytes or self._is_broken:
             return
         state = msgspec.structs.replace(self._blotter.checkpoint(), holdings=self.portfolio.holdings)
         try:
@@ -349,3 +385,11 @@ class Desk:
             self._on_failure(error)
         # A state that is large itself is not written again for every message.
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._journal.size_bytes)
+
+
+def _whole(what: str, number: int) -> int:
+    """A number as the wire and the journal have it; a float would be read by neither."""
+    try:
+        return index(number)
+    except TypeError:
+        raise TypeError(f"expected a whole number of {what}, was {number!r}") from None

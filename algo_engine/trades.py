@@ -7,6 +7,7 @@ or from the exchange, because the journal only forgets a fill (by compaction) af
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from heapq import merge
@@ -74,7 +75,7 @@ class TradeSpool(Protocol):
     """Where fills go."""
 
     def add(self, event: OrderEvent) -> None:
-        """Enter one fill; one that is held already is ignored."""
+        """Enter one fill; one that is held already is ignored. Raises `OSError`."""
         ...
 
     def sync(self) -> None:
@@ -121,7 +122,10 @@ class FileSpool:
         """See `TradeSpool.add`."""
         if event.sequence <= self._last:
             return
-        self._file.write(_line(trade_of(event, self._strategy, self._broker_id)).encode())
+        line = _line(trade_of(event, self._strategy, self._broker_id)).encode()
+        written = self._file.write(line)
+        if written != len(line):
+            raise OSError(errno.ENOSPC, f"expected {len(line)} bytes of a trade to be written, was {written}")
         self._last = event.sequence
 
     def sync(self) -> None:

@@ -175,6 +175,10 @@ def test_the_kill_switch_cancels_everything_and_refuses_new_orders(lab: OrderLab
     assert not lab.exchange.resting
     lab.desk.submit(Side.BUY, "ACME", 10, 100)
     assert (lab.events[-1].kind, lab.events[-1].reason) == (EventKind.REFUSED, "kill switch: enough")
+    lab.exchange.request(Request(500, 0, BROKER, "B", 10, 100, "ACME"))  # by another connection of the broker
+    lab.told()
+    lab.settle()
+    assert not lab.exchange.resting
     lab.check_settled()
 
 
