@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -74,10 +75,12 @@ def _find(specification: str) -> tuple[str, type[Strategy[Any]]]:
     spec = importlib.util.spec_from_file_location(f"_deltabook_strategy_{name}", path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    # Where types are looked up that a file names in texts: `from __future__ import annotations` makes texts of all.
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[spec.name]
         raise StrategyNotFound(f"expected a strategy in {path}, was {type(error).__name__}: {error}") from error
     return name, _only_strategy(module, specification)
 

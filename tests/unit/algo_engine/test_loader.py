@@ -43,6 +43,17 @@ def test_a_file_is_a_strategy_under_its_own_name(tmp_path: Path) -> None:
     assert (loaded.name, loaded.strategy.views, loaded.strategy.parameters.level) == ("my_own", ("book_depth",), 4)
 
 
+def test_a_file_may_name_its_types_in_texts(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    own = MINE.replace("level: int = 3", "level: int = 3\n    sizes: Sizes = {}").replace(
+        "\nclass P", "\nSizes = dict[str, int]\n\nclass P", 1
+    )
+    memo = "\nimport dataclasses\n\n@dataclasses.dataclass\nclass Memo:\n    seen: int = 0\n"
+    path.write_text(f"from __future__ import annotations\n{own}{memo}")
+    loaded = load_strategies([str(path)], ["level=4", "sizes=ACME:5"])[0]
+    assert loaded.strategy.parameters.sizes == {"ACME": 5}
+
+
 def test_one_strategy_needs_no_prefix() -> None:
     assert load_strategies(["sobi"], ["cooldown_ms=7"])[0].strategy.parameters.cooldown_ms == 7
     assert load_strategies(["sobi"], ["risk.max_loss=9"])[0].limits.max_loss == 9
