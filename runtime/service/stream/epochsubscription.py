@@ -59,6 +59,8 @@ class EpochSubscription(Subscription):
         """Why a view begins with a snapshot."""
         self._busy: dict[str, object] = {}
         """Views of which something is on its way, from the logs or from the end of the open epoch."""
+        self._is_reading = False
+        """Whether the logs are read for it: for one view at a time, so that no more than that waits for room."""
         self._ready: dict[str, Message] = {}
         """What was read of a view, until there is room for it."""
 
@@ -116,7 +118,10 @@ class EpochSubscription(Subscription):
             self._forget(name)
             self._why[name] = f"expected an epoch of this run, the newest is {goal}, was {position}"
             return self._begin(name)
+        if position < goal and self._is_reading:
+            return []
         if position < goal:
+            self._is_reading = True
             token = self._busy[name] = object()
             self._source.read(name, position, goal, lambda past: self._was_read(name, token, past))
             return []
@@ -135,13 +140,14 @@ class EpochSubscription(Subscription):
         return found
 
     def _was_read(self, name: str, token: object, past: Past) -> None:
-        if self._busy.get(name) is not token:
-            return
-        del self._busy[name]
-        if past.gone:
+        self._is_reading = False
+        is_awaited = self._busy.get(name) is token
+        if is_awaited:
+            del self._busy[name]
+        if is_awaited and past.gone:
             self._forget(name)
             self._why[name] = past.gone
-        else:
+        elif is_awaited:
             kind = "progress" if past.rows is None else "changes"
             header = self._source.header(name, kind, self._at[name], past.reached, past.cuts)
             self._ready[name] = Message(header, past.rows)

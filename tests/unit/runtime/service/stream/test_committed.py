@@ -278,6 +278,37 @@ def test_a_slow_follower_of_two_views_is_told_one_after_the_other(tmp_path: Path
         assert all(before[1] == after[0] for before, after in pairwise(told))
 
 
+def test_a_follower_has_one_piece_of_the_past_at_a_time(tmp_path: Path) -> None:
+    """However many views it follows: what is read for a connection that is full is kept until it has room."""
+    lab = EpochsLab(tmp_path, [select("one"), select("two")])
+    lab.epoch_of("one", 1)
+    lab.epoch_of("two", 2)
+    lab.reads_at_once = False
+    follower = lab.follow("one", "two", start={"one": 0, "two": 0})
+    assert follower.subscription is not None
+    follower.subscription.pause()
+    (first,) = lab.reads
+    lab.reads.clear()
+    first[1].callback(first[0]())
+    assert lab.reads == []
+    follower.subscription.resume()
+    assert held(follower) == [("changes", 0, 2, [(1, 1)])]
+    lab.read()
+    assert held(follower) == [("changes", 0, 2, [(2, 1)])]
+
+
+def test_a_view_that_leaves_while_it_is_read_leaves_the_past_to_the_others(tmp_path: Path) -> None:
+    lab = EpochsLab(tmp_path, [select("one"), select("two")])
+    lab.epoch_of("one", 1)
+    lab.epoch_of("two", 2)
+    lab.reads_at_once = False
+    follower = lab.follow("one", "two", start={"one": 0, "two": 0})
+    assert follower.subscription is not None
+    follower.subscription.leave("one")
+    lab.read()
+    assert held(follower) == [("changes", 0, 2, [(2, 1)])]
+
+
 def test_who_leaves_leaves_nothing_behind(lab: EpochsLab) -> None:
     lab.change("one", 1)
     follower = lab.follow("one")
