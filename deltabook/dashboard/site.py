@@ -18,10 +18,11 @@ from twisted.web.websocket import WebSocketResource, WebSocketTransport
 from wsproto.utilities import LocalProtocolError
 from zope.interface import implementer
 
-from deltabook.dashboard.files import PAGE_HEADERS, page_files
 from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
+from deltabook.vendored import UPLOT
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import BoundedSite
+from deltabook.wire.pages import PAGE_HEADERS, page_files, read_file
 
 __all__ = ["dashboard_site"]
 
@@ -144,7 +145,8 @@ class _Root(Resource):
 
     def __init__(self, pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> None:
         super().__init__()
-        self._access, self._status, self._files = access, status, page_files()
+        self._access, self._status, self._files = access, status, page_files("deltabook.dashboard")
+        self._files |= {f"/{name}": read_file(UPLOT / name) for name in ("uPlot.iife.min.js", "uPlot.min.css")}
         self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
 
     def render(self, request: Request) -> bytes | int:

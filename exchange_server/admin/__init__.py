@@ -5,7 +5,7 @@
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
                             ├──▶ metrics.py   /metrics (durations.py: of fsyncs)
                             ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
-                            └──▶ pages.py     the page's files, in page/
+                            └──▶ page/        the page (deltabook.wire.pages)
 ```
 
 Every change of the market is a request in its journal, with a time of its own; looking changes nothing, and costs no

@@ -17,10 +17,10 @@ from twisted.web.server import Site
 from deltabook.wire import admin, live
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
+from deltabook.wire.pages import PAGE_HEADERS, page_files
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
 from exchange_server.admin.metrics import ExchangeMetrics
-from exchange_server.admin.pages import PAGE_HEADERS, page_files
 from exchange_server.admin.reports import Reports
 from exchange_server.errors import OperationError, UnknownNameError
 
@@ -42,7 +42,7 @@ class _Root(Resource):
     def __init__(self, reports: Reports, changes: Changes, metrics: ExchangeMetrics, access: Access) -> None:
         super().__init__()
         self._reports, self._changes, self._metrics, self._access = reports, changes, metrics, access
-        self._live, self._page = LiveFrames(reports), page_files()
+        self._live, self._page = LiveFrames(reports), page_files("exchange_server.admin")
         self._answers: Final[dict[str, Callable[[Request], object]]] = {
             admin.STATUS_PATH: lambda _: reports.status(),
             admin.STATISTICS_PATH: lambda request: reports.statistics(_argument(request, b"after", "")),

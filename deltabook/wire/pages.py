@@ -1,4 +1,4 @@
-"""The files of the page, and what a browser is told of them."""
+"""The files of a page that a part serves of itself, and what a browser is told of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.vendored import UPLOT
-
-__all__ = ["PAGE_HEADERS", "PageFile", "page_files"]
+__all__ = ["PAGE_HEADERS", "PageFile", "page_files", "read_file"]
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -37,15 +35,14 @@ class PageFile(msgspec.Struct, frozen=True):
     content_type: str
 
 
-def page_files() -> dict[str, PageFile]:
-    """Path → file: all of the folder ``page``, and uPlot."""
-    folder = files("deltabook.dashboard") / "page"
-    found = {f"/{file.name}": _read(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
+def page_files(package: str) -> dict[str, PageFile]:
+    """Path → file: what lies in a package's folder ``page``; ``page.html`` is ``/``."""
+    folder = files(package) / "page"
+    found = {f"/{file.name}": read_file(file) for file in folder.iterdir() if file.name.partition(".")[2] in _TYPES}
     found["/"] = found.pop("/page.html")
-    for name in ("uPlot.iife.min.js", "uPlot.min.css"):
-        found[f"/{name}"] = _read(UPLOT / name)
     return found
 
 
-def _read(file: Traversable) -> PageFile:
+def read_file(file: Traversable) -> PageFile:
+    """A file with the type that its name says."""
     return PageFile(file.read_bytes(), _TYPES[file.name.rpartition(".")[2]])
