@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from algo_engine.trades import Trade, trade_of
 __all__ = ["OrderLife", "OrderStatistics", "Recorder", "Sample"]
 
 _FIRST_STEP_NS: Final = 1_000_000
+_NUMBER: Final = re.compile(r"-?\d+")
 _OWN: Final = frozenset({EventKind.SUBMITTED, EventKind.REFUSED})
 
 
@@ -110,9 +112,10 @@ class Recorder:
         self, quotes: Quotes, now_ns: Callable[[], int], symbols: Sequence[str], points: int, kept: int
     ) -> None:
         self._quotes, self._now_ns, self._symbols = quotes, now_ns, tuple(symbols)
-        self._points, self._kept = max(4, points), kept
+        # An odd number, so that of every second one the newest stays too.
+        self._points, self._kept = (max(4, points) - 1) | 1, kept
         self._hosts: list[StrategyHost] = []
-        self._open: dict[tuple[str, int], OrderLife] = {}
+        self._open: dict[str, dict[int, OrderLife]] = {}
         self._step_ns = _FIRST_STEP_NS
         self.next_ns = 0
         """When the next sample is due."""
@@ -138,6 +141,7 @@ class Recorder:
     ) -> Callable[[OrderEvent], None]:
         """Hears a strategy's order events before it does itself."""
         statistics = self.statistics[strategy] = OrderStatistics()
+        self._open[strategy] = {}
 
         def hear(event: OrderEvent) -> None:
             self._hear(strategy, broker_id, statistics, event)
@@ -166,8 +170,8 @@ class Recorder:
 
     def _hear(self, strategy: str, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
         order, s = event.order, statistics
-        key = (strategy, order.client_id)
-        life = self._open.get(key)
+        alive = self._open[strategy]
+        life = alive.get(order.client_id)
         if life is None:
             if event.kind not in _OWN:
                 return
@@ -175,12 +179,13 @@ class Recorder:
                 strategy, order.client_id, order.symbol, str(order.side), order.volume_lots, order.price_ticks,
                 self._now_ns(),
             )  # fmt: skip
-            self._open[key] = life
+            alive[order.client_id] = life
             if len(self.orders) < self._kept:
                 self.orders.append(life)
             s.submitted += 1
-            s.submitted_lots += 0 if event.kind is EventKind.REFUSED else order.volume_lots
-            s.most_open = max(s.most_open, len(self._open))
+            if order.is_open:
+                s.submitted_lots += order.volume_lots
+                s.most_open = max(s.most_open, len(alive))
         life.status, life.order_id, life.price_ticks = str(order.status), order.order_id, order.price_ticks
         if event.kind is EventKind.ACCEPTED:
             s.accepted += 1
@@ -193,7 +198,7 @@ class Recorder:
             self._filled(life, broker_id, s, event)
         if not order.is_open:
             self._ended(life, s, event)
-            del self._open[key]
+            del alive[order.client_id]
 
     def _filled(self, life: OrderLife, broker_id: int, statistics: OrderStatistics, event: OrderEvent) -> None:
         order, s = event.order, statistics
@@ -224,7 +229,7 @@ class Recorder:
         name = counters.get(str(status))
         if name is not None:
             setattr(s, name, getattr(s, name) + 1)
-        word = event.reason.partition(":")[0][:60] or str(status)
+        word = _NUMBER.sub("…", event.reason.partition(":")[0])[:60] or str(status)
         s.reasons[word] = s.reasons.get(word, 0) + 1
 
     def order_rows(self) -> list[dict[str, Any]]:

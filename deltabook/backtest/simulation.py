@@ -96,11 +96,11 @@ class Simulation:
                 clock.run_turn()
 
     def finish(self, is_done: Callable[[], bool], longest_ns: int) -> None:
-        """Let time pass until all is done, for so long at most."""
+        """Let time pass until all is done and the views know of it, for so long at most."""
         clock = self.clock
         clock.run_turn()
         end_ns = clock.now_ns + longest_ns
-        while not is_done() and clock.next_ns <= end_ns:
+        while (self._under_way or not is_done()) and clock.next_ns <= end_ns:
             clock.advance(clock.next_ns)
         self._step()
         clock.run_turn()
