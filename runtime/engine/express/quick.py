@@ -36,6 +36,8 @@ class Quickness(msgspec.Struct, frozen=True):
     """So many epochs of few rows, and the kernel is begun again after there were many."""
     most_epochs: int = 200
     """Of the log that are read for that, on the worker that makes versions."""
+    crowded_epochs: int = 3_000
+    """So many epochs pass before it is read again, where it held too many rows."""
 
 
 class QuickViews:

@@ -21,6 +21,7 @@ from runtime.compiler import Program
 from runtime.engine.express.filling import Filling, with_open_epoch
 from runtime.engine.express.quick import Quickness, QuickViews
 from runtime.engine.express.state import ExpressState
+from runtime.epochs import EpochLogError
 from runtime.views import Step, deliveries_of
 from runtime.views.linear import change_schema, consolidate
 from runtime.views.tuplewise import UnsupportedError
@@ -32,6 +33,8 @@ Tell = Callable[[Step, "Collection[str] | None"], None]
 """What has changed, and in which views if not all of them are at the version yet."""
 
 _NOTHING: Final = Program((), (), ())
+_MOST_TABLES: Final = 256
+"""So many changes of a view that were told are added up, so that an epoch holds few of them whatever its length."""
 
 
 class Stepping:
@@ -45,6 +48,10 @@ class Stepping:
         self._is_possible = True
         self._calm = 0
         self._busiest = 0
+        self._crowded = 0
+        """Epochs until it is looked at again whether relations hold too many rows."""
+        self._held_rows = 0
+        """That the kernel has taken and that have not left."""
         self._behind: dict[str, list[pa.RecordBatch]] = {}
         self._told: dict[str, list[pa.Table]] = {}
 
@@ -56,12 +63,13 @@ class Stepping:
     def begin(self, held: Mapping[str, pa.Table]) -> None:
         """The shard is another one, at the version at which relations hold this."""
         self._behind, self._told = {}, {}
-        self._is_possible, self._calm = True, 0
+        self._is_possible, self._calm, self._crowded = True, 0, 0
         self._begin_quick(held)
 
     def changed(self) -> None:
         """The shard has other views, and is not behind."""
-        self._quick, self._is_possible, self._calm = None, True, self._quickness.calm_epochs
+        self._quick, self._is_possible = None, True
+        self._calm, self._crowded = self._quickness.calm_epochs, 0
 
     def take(self, tables: Tables, tell: Tell) -> None:
         """Make a version of deltas."""
@@ -112,7 +120,13 @@ class Stepping:
             return None
         self._add_behind(tables)
         for name, table in changes.items():
-            self._told.setdefault(name, []).append(table)
+            told = self._told.setdefault(name, [])
+            told.append(table)
+            if len(told) >= _MOST_TABLES:
+                told[:] = [consolidate(pa.concat_tables(told), table.schema)]
+        self._held_rows += sum(_weights(batch) for batches in tables.values() for batch in batches)
+        if self._held_rows > self._quickness.most_held_rows:
+            self._quick = None
         return Step(changes, {})
 
     def _add_behind(self, tables: Tables) -> None:
@@ -146,28 +160,40 @@ class Stepping:
         if self._quick is not None or not self._is_possible or self._state.failed or not self._state.program.views:
             return
         self._calm = self._calm + 1 if busiest * 4 <= self._quickness.most_rows else 0
-        if self._calm < self._quickness.calm_epochs:
+        self._crowded = max(0, self._crowded - 1)
+        if self._calm < self._quickness.calm_epochs or self._crowded:
             return
         self._calm = 0
-        if self._filling.epochs_since_snapshot(epoch) <= self._quickness.most_epochs:
+        if self._filling.epochs_since_snapshot(epoch) > self._quickness.most_epochs:
+            return
+        try:
             filled = self._filling.read(_NOTHING, self._state.program, epoch - 1)
-            self._begin_quick(with_open_epoch(filled, deltas))
+        except (EpochLogError, OSError) as error:  # the shard needs nothing of it
+            self._crowded = self._quickness.crowded_epochs
+            self._log.warn("rows are not taken one by one: {error}", error=error)
+            return
+        self._begin_quick(with_open_epoch(filled, deltas))
 
     def _begin_quick(self, held: Mapping[str, pa.Table]) -> None:
         self._quick = None
-        program, most_rows = self._state.program, self._quickness.most_held_rows
+        program = self._state.program
         wide = any(column.type == "int128" for relation in program.relations for column in relation.columns)
-        if (
-            wide
-            or not self._quickness.most_rows
-            or not program.views
-            or sum(table.num_rows for table in held.values()) > most_rows
-        ):
+        if wide or not self._quickness.most_rows or not program.views:
+            self._is_possible = False
+            return
+        self._held_rows = sum(table.num_rows for table in held.values())
+        if self._held_rows > self._quickness.most_held_rows:
+            self._crowded = self._quickness.crowded_epochs
             return
         try:
             self._quick = QuickViews(program, held)
         except UnsupportedError:
             self._is_possible = False
+
+
+def _weights(batch: pa.RecordBatch) -> int:
+    """Rows that have come, less those that have gone."""
+    return int(pa.compute.sum(batch.column(batch.num_columns - 1)).as_py() or 0)
 
 
 def _negated(table: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pytest
 
 from runtime.compiler import MARKET_RELATIONS, NamedSelect
 from runtime.engine.express import Quickness
+from runtime.engine.express.filling import Filling
 from runtime.engine.express.quick import QuickViews
 from tests.generators.express_lab import Change, ExpressLab
 
@@ -67,13 +68,65 @@ def test_a_new_view_is_taken_row_by_row_from_the_next_epoch_on(tmp_path: Path) -
 
 
 def test_more_rows_than_may_be_held_are_the_shards(tmp_path: Path) -> None:
-    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=Quickness(most_rows=4, calm_epochs=1, most_held_rows=5))
+    few = Quickness(most_rows=4, calm_epochs=1, most_held_rows=5, crowded_epochs=0)
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=few)
     lab.change(bids(1, 7), [], [])
     lab.barrier()
     for epoch in range(3):
         lab.change([("bids", (1 + epoch, 1 + epoch, 1, 10 + 10 * epoch, 100, "A"), -1)], [], [])
         lab.barrier()
         assert is_quick(lab) == (epoch > 0)
+
+
+def test_relations_that_hold_too_much_are_not_read_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading them takes the time of the worker that makes versions."""
+    few = Quickness(most_rows=4, calm_epochs=1, most_held_rows=5, crowded_epochs=3)
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL], quickness=few)
+    reads: list[int] = []
+    read = Filling.read
+
+    def counted(*given: Any) -> Any:
+        reads.append(len(reads))
+        return read(*given)
+
+    monkeypatch.setattr(Filling, "read", counted)
+    lab.change(bids(1, 7), [], [])
+    lab.barrier()
+    counts = []
+    for place in range(6):
+        lab.change(bids(10 + place, 1), [], [])
+        lab.barrier()
+        counts.append(len(reads))
+    assert counts == [1, 1, 1, 2, 2, 2]
+
+
+def test_what_is_held_row_by_row_grows_no_further_than_it_may(tmp_path: Path) -> None:
+    few = Quickness(most_rows=4, calm_epochs=1, most_held_rows=5, crowded_epochs=0)
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, LARGEST], quickness=few)
+    lab.change(bids(1, 3), [], [])
+    lab.change(bids(4, 2), [], [])
+    lab.change([("bids", (1, 1, 1, 10, 100, "A"), -1), ("asks", (1, 1, 1, 1, 7, "A"), 1)], [], [])
+    assert is_quick(lab)
+    lab.change(bids(6, 1), [], [])
+    assert not is_quick(lab)
+    lab.change(bids(7, 1), [], [])
+    lab.barrier()
+    for place in (2, 3):
+        lab.change([("bids", (place, place, 1, 10 * place, 100, "A"), -1)], [], [])
+        lab.barrier()
+    assert is_quick(lab), "there is room again"
+
+
+def test_many_versions_of_an_epoch_are_added_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.engine.express.stepping._MOST_TABLES", 3)
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, LARGEST], quickness=BRIEF)
+    for place in range(1, 11):
+        lab.change(bids(place, 1), [], [])
+        assert len(lab.views._stepping._told["total"]) < 3
+    lab.barrier()
+    assert is_quick(lab), "the shard has said the same"
 
 
 def test_a_view_without_code_for_rows_leaves_all_to_the_shard(tmp_path: Path) -> None:
