@@ -98,6 +98,8 @@ def parse_fees(text: str) -> FeeSchedule:
             word, _, value = pair.partition("=")
             if word not in _WORDS or not value.removeprefix("-").isdecimal():
                 raise ParameterError(f"expected fees such as maker=-20,taker=50 ({', '.join(_WORDS)}), was {pair!r}")
+            if _WORDS[word] in table or (symbol or _OTHERS) in tables:
+                raise ParameterError(f"expected each symbol once, with each fee once, was {text!r}")
             table[_WORDS[word]] = int(value)
         tables[symbol or _OTHERS] = table
     return _schedule(tables, text)

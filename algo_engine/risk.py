@@ -143,14 +143,15 @@ class RiskGate:
     def _band(self, order: Order, quote: Quote) -> str:
         price_ticks = order.price_ticks
         if price_ticks == 0:
-            touch = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks
-            return "" if touch is not None else "price band: expected a price to trade at, was an empty side"
+            lots = quote.ask_volume_lots if order.side is Side.BUY else quote.bid_volume_lots
+            return "" if lots else "price band: expected a price to trade at, was an empty side"
         middle = quote.double_mid_ticks
         if middle is None:
             return "price band: expected a quote, was an empty book"
         if abs(2 * price_ticks - middle) * 10_000 <= self.limits.price_band_bps * middle:
             return ""
-        return f"price band: expected within {self.limits.price_band_bps} bps of {middle / 2:g}, was {price_ticks}"
+        exact = f"{middle // 2}{'.5' if middle % 2 else ''}"
+        return f"price band: expected within {self.limits.price_band_bps} bps of {exact}, was {price_ticks}"
 
     def _notional(self, order: Order, quote: Quote, orders: Sequence[Order]) -> str:
         symbol, limits = order.symbol, self.limits
@@ -167,9 +168,12 @@ class RiskGate:
 
 
 def _worth_ticks(order: Order, quote: Quote) -> int:
-    """What a lot of it may cost: its limit, or of a market order its stop or the price that it would find."""
-    touch = quote.ask_price_ticks if order.side is Side.BUY else quote.bid_price_ticks
-    return order.price_ticks or order.options.stop_ticks or touch or 0
+    """What a lot of it may be worth: its limit, or of a market order its stop or the price that it would find; a sale
+    finds the best bid, however low its limit is."""
+    limit_ticks = order.price_ticks or order.options.stop_ticks or 0
+    if order.side is Side.BUY:
+        return limit_ticks or quote.ask_price_ticks or 0
+    return max(limit_ticks, quote.bid_price_ticks or 0)
 
 
 def _limit(given: dict[str, int], symbol: str, otherwise: int) -> int:

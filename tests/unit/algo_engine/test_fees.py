@@ -52,6 +52,14 @@ def test_what_is_no_fee_is_named(text: str) -> None:
         parse_fees(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["maker=1,maker=2", "maker=1;taker=2", "ACME:maker=1;maker=2;ACME:taker=3", "*:maker=1;maker=1"]
+)
+def test_what_is_said_twice_is_named(text: str) -> None:
+    with pytest.raises(ParameterError, match="expected each symbol once, with each fee once, was"):
+        parse_fees(text)
+
+
 @pytest.mark.parametrize("content", ["x", "x = 1", "[ACME]\nmaker = 1", "[ACME]\nmaker_millionths = 1.5"])
 def test_a_file_that_holds_no_fees_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "fees.toml"

@@ -33,6 +33,8 @@ def test_a_symbol_that_has_gone_keeps_its_prices_without_sizes() -> None:
     quote = quotes.get("ACME")
     assert quote is not None
     assert (quote.bid_price_ticks, quote.bid_volume_lots) == (99, 0)
+    assert quote.mark_ticks(5) == 99
+    assert not quote.is_two_sided
 
 
 def test_the_typical_size_reaches_a_constant_size_from_both_sides() -> None:

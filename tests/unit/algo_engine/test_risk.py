@@ -75,9 +75,27 @@ def test_a_price_must_be_within_the_band(price: int, passes: bool) -> None:
 
 def test_without_a_quote_nothing_is_sent() -> None:
     assert objection(RiskLimits(), quote=None).startswith("price band: expected a quote of ACME")
-    one_sided = msgspec.structs.replace(QUOTE, ask_price_ticks=None)
+    one_sided = msgspec.structs.replace(QUOTE, ask_price_ticks=None, ask_volume_lots=0)
     assert objection(RiskLimits(), price=0, quote=one_sided).endswith("was an empty side")
     assert not objection(RiskLimits(), price=0, quote=one_sided, side=Side.SELL)
+
+
+def test_a_market_order_needs_more_than_a_price_that_is_remembered() -> None:
+    gone = msgspec.structs.replace(QUOTE, bid_volume_lots=0, ask_volume_lots=0)
+    for side in Side:
+        assert objection(RiskLimits(), price=0, quote=gone, side=side).endswith("was an empty side")
+
+
+def test_a_sale_is_worth_the_bid_that_it_finds() -> None:
+    limits = RiskLimits(max_order_notional={"*": 989})
+    assert objection(limits, price=95, side=Side.SELL) == "notional: expected at most 989 ticks × lots, was 990"
+    assert not objection(limits, price=95)
+    assert objection(RiskLimits(max_open_notional={"*": 989}), price=95, side=Side.SELL).startswith("open notional")
+
+
+def test_the_middle_of_the_band_is_said_exactly() -> None:
+    quote = Quote("BTCUSD", 68_000_001, 1, 68_000_002, 1, 100)
+    assert "within 1000 bps of 68000001.5, was 5" in objection(RiskLimits(), price=5, quote=quote)
 
 
 def test_the_rate_is_limited_and_comes_back_with_time() -> None:
