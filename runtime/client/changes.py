@@ -21,6 +21,7 @@ __all__ = ["By", "Change", "ChangeStream", "Patience"]
 
 By = Literal["epoch", "version"]
 _READ_BYTES: Final = 1 << 16
+_MOST_DOUBLED: Final = 30
 _TRY_LATER: Final = frozenset({429, 502, 503, 504})
 
 
@@ -103,6 +104,10 @@ class ChangeStream:
         self._frames: Iterator[Frame] = iter(())
         self._decoder = FrameDecoder()
         self._is_closed = False
+        self._has_heard = False
+        """Whether anything came on this connection."""
+        self._fruitless = 0
+        """Connections in a row on which nothing came."""
 
     @property
     def positions(self) -> dict[str, int]:
@@ -164,8 +169,20 @@ class ChangeStream:
             data = b""
         if not data:
             self._disconnect()
+            if not self._has_heard:
+                self._rest(end_s)
             return
+        self._has_heard, self._fruitless = True, 0
         self._frames = self._decoded(data)
+
+    def _rest(self, end_s: float | None) -> None:
+        """The runtime answers and says nothing: do not ask again at once, and later each time."""
+        patience, self._fruitless = self._patience, self._fruitless + 1
+        wait_s = min(patience.first_s * 2.0 ** min(self._fruitless - 1, _MOST_DOUBLED), patience.most_s)
+        if end_s is not None:
+            wait_s = max(0.0, min(wait_s, end_s - self._now_s()))
+        if not self._is_closed:
+            self._sleep(wait_s * random.uniform(0.5, 1.0))
 
     def _decoded(self, data: bytes) -> Iterator[Frame]:
         try:
@@ -193,6 +210,7 @@ class ChangeStream:
                 continue
             break
         self.connected += 1
+        self._has_heard = False
         self.run = self._answer.headers.get("deltabook-run", "") or self.run
         self._decoder, self._frames = FrameDecoder(), iter(())
 

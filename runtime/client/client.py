@@ -34,7 +34,8 @@ def connect(
 
     ``token`` is what the runtime was started with by ``--token-file``, ``ca`` a PEM file with who signed its
     certificate: then TLS is spoken, as to an address ``https://HOST:PORT``. No request waits longer than ``timeout_s``.
-    Nothing is sent before the first question. Raises `ValueError` for an address that is none.
+    Nothing is sent before the first question. Raises `ValueError` for an address that is none, and for a token that
+    would go to another machine without TLS.
     """
     return Client(Port(address, token, ca, timeout_s), patience or Patience())
 

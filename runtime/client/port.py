@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import selectors
 import ssl
 import threading
 from email.message import Message
@@ -11,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from deltabook.wire.access import is_loopback
 from runtime.client.errors import ConnectionFailedError, GoneError, NotFoundError, ProtocolError, RefusedError
 
 __all__ = ["ARROW", "Port"]
@@ -30,7 +32,8 @@ class Port:
     def __init__(self, address: str, token: str, ca: str | Path | None, timeout_s: float) -> None:
         """``address`` is HOST:PORT, ``https://HOST:PORT`` for TLS; with ``ca``, a PEM file, TLS in any case.
 
-        Raises `ValueError` for another address, `OSError` for files that cannot be read.
+        Raises `ValueError` for another address, and for a token that would be sent to another machine without TLS;
+        `OSError` for files that cannot be read.
         """
         scheme, _, where = address.rpartition("://")
         host, _, port = where.rpartition(":")
@@ -39,6 +42,10 @@ class Port:
         self.where = where
         self._host, self._port = host.strip("[]"), int(port)
         is_secure = scheme == "https" or ca is not None
+        if token and not is_secure and not is_loopback(self._host):
+            raise ValueError(
+                f"expected TLS for a token to another machine, was none to {where}: everybody could read it"
+            )
         self._context = ssl.create_default_context(cafile=str(ca) if ca else None) if is_secure else None
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.timeout_s = timeout_s
@@ -70,6 +77,8 @@ class Port:
         if body is not None:
             headers["Content-Type"] = "application/json"
         with self._lock:
+            if self._kept is not None and _is_over(self._kept):
+                self._drop()
             is_fresh = self._kept is None
             while True:
                 connection = self._kept or self.opened(self.timeout_s)
@@ -138,6 +147,15 @@ class Port:
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+
+
+def _is_over(connection: http.client.HTTPConnection) -> bool:
+    """Whether the runtime has closed a connection on which nothing is under way: then there is an end to be read."""
+    if connection.sock is None:
+        return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def refusal(status: int, body: bytes) -> RefusedError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -12,6 +13,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from deltabook.wire.catalogue import Changed
 from deltabook.wire.results import FrameHeader, encode_frame
 from deltabook.wire.service import ColumnLine, Cursor, ViewLine
 from runtime.client import (
@@ -24,6 +26,8 @@ from runtime.client import (
     RefusedError,
     connect,
 )
+from runtime.client.changes import ChangeStream
+from runtime.client.port import Port
 
 LINE = ViewLine("v", "linear", "express", "why", (ColumnLine("a", "int64"),), 2, 7, 1, 1, None)
 QUICK = Patience(silence_s=20, reconnect_s=1, first_s=0.001, most_s=0.002)
@@ -257,12 +261,49 @@ def test_a_question_is_asked_again_when_the_kept_connection_was_closed_and_a_cha
         says(b"[]")(asked)
         asked.close_connection = True
 
-    server.answers = [closes, says(b"[]"), closes, says(b"{}")]
+    def hangs_up(asked: BaseHTTPRequestHandler) -> None:
+        asked.close_connection = True
+
+    server.answers = [closes, says(b"[]"), hangs_up, says(b"{}")]
     client = connect(server.address)
     assert client.views() == client.views() == ()
-    assert client.views() == ()
     with pytest.raises(ConnectionFailedError):
         client.add_view("v", "SELECT 1")
+    assert server.asked[2:] == ["POST /v1/views"]
+
+
+def test_a_change_is_not_sent_where_the_runtime_has_hung_up_long_ago(server: Server) -> None:
+    """As it does on whoever asks nothing for a minute."""
+
+    def closes(asked: BaseHTTPRequestHandler) -> None:
+        says(b"[]")(asked)
+        asked.close_connection = True
+
+    server.answers = [closes, says(msgspec.json.encode(Changed(1, 1, ())))]
+    client = connect(server.address)
+    assert client.views() == ()
+    kept = client._port._kept
+    assert kept is not None
+    select.select([kept.sock], [], [], 20)
+    assert client.add_view("v", "SELECT 1").epoch == 1
+
+
+def test_a_stream_that_is_ended_at_once_each_time_rests_before_it_connects_again(server: Server) -> None:
+    rests: list[float] = []
+    server.answers = [*[streams()] * 5, streams(frame("snapshot", 0, 3, (1, 1)), frame("error", 3, 4))]
+    port = Port(server.address, "", None, 20)
+    patience = Patience(silence_s=20, first_s=1, most_s=4)
+    told = list(ChangeStream(port, ["v"], None, "epoch", patience=patience, sleep=rests.append))
+    assert [change.kind for change in told] == ["snapshot", "ended"]
+    assert [most / 2 <= rest <= most for rest, most in zip(rests, [1, 2, 4, 4, 4], strict=True)] == [True] * 5
+
+
+@pytest.mark.parametrize("address", ["results.example:8080", "http://10.0.0.1:1"])
+def test_a_token_is_not_shown_to_everybody_on_the_way(address: str) -> None:
+    with pytest.raises(ValueError, match="expected TLS for a token to another machine, was none to "):
+        connect(address, token="0123456789abcdef")
+    for safe in ("localhost:1", "[::1]:1", f"https://{address.rpartition('//')[2]}"):
+        connect(safe, token="0123456789abcdef")
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "ftp://a:1", "a:99999", "a:b"])
