@@ -30,6 +30,8 @@ from deltabook.wire.catalogue import AddViews, NewView
 __all__ = ["RuntimeViews"]
 
 _REASON_BYTES: Final = 1_000
+_TOO_MANY: Final = 429
+"""The runtime's answer to who asks too often: later it may say something else."""
 _MOST_SECONDS: Final = 60.0
 """How long the runtime may take for the first version of a view before it answers."""
 
@@ -102,8 +104,12 @@ class RuntimeViews:
         def answered(answer: tuple[int, str]) -> None:
             code, said = answer
             if view not in self._retries:
+                if code < 400:
+                    # Nobody wants it any more: it was dropped while it was being added.
+                    self._owned[view] = sql
+                    self.drop(view)
                 return
-            if code >= 500:
+            if code >= 500 or code == _TOO_MANY:
                 retry.again(ask, said)
             elif code >= 400 and not same_sql(self._owned.get(view, sql), sql):
                 # Of a run before this one, which was killed.

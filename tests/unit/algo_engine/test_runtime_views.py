@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ class Runtime:
     def __init__(self, **views: str) -> None:
         self.views = views
         self.is_there = True
+        self.is_slow = False
+        self.too_many = 0
         self.asked: list[str] = []
+        self._late: list[Callable[[], None]] = []
 
     def request(self, method: bytes, uri: bytes, headers: Any, body: Any) -> Deferred[Any]:
         path = uri.decode().removeprefix("http://here:1")
@@ -56,10 +60,22 @@ class Runtime:
             body.startProducing(type("Consumer", (), {"write": lambda _, data: said.append(data)})())
             assert headers.getRawHeaders("content-type") == ["application/json"]
             (view,) = json.loads(b"".join(said))["views"]
-            answer.callback(self._added(view["name"], view["sql"], view["lane"]))
+            response = self._added(view["name"], view["sql"], view["lane"])
+            if self.is_slow:
+                self._late.append(lambda: answer.callback(response))
+            else:
+                answer.callback(response)
         return answer
 
+    def answer_late(self) -> None:
+        """Give the answers that are missing."""
+        for answer in self._late:
+            answer()
+
     def _added(self, name: str, sql: str, lane: str) -> Response:
+        if self.too_many:
+            self.too_many -= 1
+            return Response(429, "expected at most 5 requests/s, was more")
         if lane != "express" or "FROM" not in sql:
             return Response(422, "expected a view of the express lane, was another")
         if name in self.views:
@@ -163,6 +179,26 @@ def test_a_runtime_that_is_not_there_is_asked_again_and_given_up_after_a_while(t
     for _ in range(6):
         gone.clock.advance(1)
     assert "expected the runtime's catalogue to answer within 5 s" in str(gone.failures[0])
+
+
+def test_a_view_that_is_dropped_while_it_is_being_added_does_not_stay(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.is_slow = True
+    lab.add()
+    lab.views.drop("mine")
+    assert lab.runtime.views == {"mine": "SELECT 1 FROM t"}
+    lab.runtime.answer_late()
+    assert (lab.outcomes, lab.links, lab.runtime.views) == ([], {}, {})
+    assert json.loads(lab.file.read_bytes()) == {}
+
+
+def test_a_runtime_that_has_heard_too_much_is_asked_again(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, Runtime())
+    lab.runtime.too_many = 1
+    lab.add()
+    assert lab.outcomes == []
+    lab.clock.advance(1)
+    assert lab.outcomes == [""]
 
 
 def test_nothing_is_asked_after_a_stop(tmp_path: Path) -> None:
