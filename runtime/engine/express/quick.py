@@ -8,28 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program
-from runtime.compiler.program import Column, Joined
+from runtime.compiler.program import Column, Flow, Joined, Linear, Selected
 from runtime.state import ARROW_TYPES
 from runtime.views.evaluate import wide_array
 from runtime.views.linear import change_schema
 from runtime.views.tuplewise import TuplewiseProgram, UnsupportedError
 
-__all__ = ["QuickViews", "Quickness"]
+__all__ = ["QuickViews", "Quickness", "rows_worth"]
 
 _Row = tuple[Any, ...]
+_COSTS: Final[dict[type, tuple[int, int]]] = {
+    Linear: (2_500, 2_000_000),
+    Flow: (2_000, 4_000_000),
+    Joined: (8_000, 500_000),
+    Selected: (8_000, 500_000),
+}
+"""Body of a view → nanoseconds that the kernel takes for a row, and the shard for a step of few rows, whatever their
+number. As measured on one machine; what counts is about where the two are equal."""
 
 
 class Quickness(msgspec.Struct, frozen=True):
     """When rows are taken one by one."""
 
     most_rows: int = 4_000
-    """Rows of one version; from about here on the shard is as fast. 0: never."""
+    """Rows of one version, where `rows_worth` does not say fewer; 0: never."""
     most_held_rows: int = 200_000
     """Rows of all relations: what the kernel keeps are Python's objects, some hundred bytes a row and view."""
     calm_epochs: int = 10
@@ -38,6 +46,14 @@ class Quickness(msgspec.Struct, frozen=True):
     """Of the log that are read for that, on the worker that makes versions."""
     crowded_epochs: int = 3_000
     """So many epochs pass before it is read again, where it held too many rows."""
+
+
+def rows_worth(program: Program) -> int:
+    """Rows of one version up to which the kernel is quicker than the shard, about; 0 if it does not keep all views."""
+    costs = [_COSTS.get(type(view.body), (1, 0)) for view in program.views]
+    return min((step for _, step in costs), default=0) and sum(step for _, step in costs) // sum(
+        row for row, _ in costs
+    )
 
 
 class QuickViews:

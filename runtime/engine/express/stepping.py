@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from runtime.compiler import Program
 from runtime.engine.express.filling import Filling, with_open_epoch
-from runtime.engine.express.quick import Quickness, QuickViews
+from runtime.engine.express.quick import Quickness, QuickViews, rows_worth
 from runtime.engine.express.state import ExpressState
 from runtime.epochs import EpochLogError
 from runtime.views import Step, deliveries_of
@@ -46,6 +46,8 @@ class Stepping:
         self._state, self._filling, self._quickness = state, filling, quickness
         self._quick: QuickViews | None = None
         self._is_possible = True
+        self._most_rows = self._worth()
+        """Rows of a version that are taken one by one."""
         self._calm = 0
         self._busiest = 0
         self._crowded = 0
@@ -64,18 +66,19 @@ class Stepping:
         """The shard is another one, at the version at which relations hold this."""
         self._behind, self._told = {}, {}
         self._is_possible, self._calm, self._crowded = True, 0, 0
+        self._most_rows = self._worth()
         self._begin_quick(held)
 
     def changed(self) -> None:
         """The shard has other views, and is not behind."""
-        self._quick, self._is_possible = None, True
+        self._quick, self._is_possible, self._most_rows = None, True, self._worth()
         self._calm, self._crowded = self._quickness.calm_epochs, 0
 
     def take(self, tables: Tables, tell: Tell) -> None:
         """Make a version of deltas."""
         rows = sum(batch.num_rows for batches in tables.values() for batch in batches)
         self._busiest = max(self._busiest, rows)
-        if self._quick is not None and rows <= self._quickness.most_rows:
+        if self._quick is not None and rows <= self._most_rows:
             step = self._quickly(self._quick, tables)
             if step is not None:
                 tell(step, None)
@@ -159,7 +162,7 @@ class Stepping:
         busiest, self._busiest = self._busiest, 0
         if self._quick is not None or not self._is_possible or self._state.failed or not self._state.program.views:
             return
-        self._calm = self._calm + 1 if busiest * 4 <= self._quickness.most_rows else 0
+        self._calm = self._calm + 1 if busiest * 4 <= self._most_rows else 0
         self._crowded = max(0, self._crowded - 1)
         if self._calm < self._quickness.calm_epochs or self._crowded:
             return
@@ -174,11 +177,14 @@ class Stepping:
             return
         self._begin_quick(with_open_epoch(filled, deltas))
 
+    def _worth(self) -> int:
+        return min(self._quickness.most_rows, rows_worth(self._state.program))
+
     def _begin_quick(self, held: Mapping[str, pa.Table]) -> None:
         self._quick = None
         program = self._state.program
         wide = any(column.type == "int128" for relation in program.relations for column in relation.columns)
-        if wide or not self._quickness.most_rows or not program.views:
+        if wide or not self._most_rows:
             self._is_possible = False
             return
         self._held_rows = sum(table.num_rows for table in held.values())

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, compile_program
 from runtime.engine.express import Quickness
 from runtime.engine.express.filling import Filling
-from runtime.engine.express.quick import QuickViews
+from runtime.engine.express.quick import QuickViews, rows_worth
 from tests.generators.express_lab import Change, ExpressLab
 
 BOOK = MARKET_RELATIONS[:2]
@@ -65,6 +65,17 @@ def test_a_new_view_is_taken_row_by_row_from_the_next_epoch_on(tmp_path: Path) -
         lab.change([("asks", (1, 1, 1, 1, 7, "A"), 1)], [], [])
         lab.barrier()
     assert is_quick(lab)
+
+
+def test_a_new_process_takes_rows_one_by_one_once_it_is_calm(tmp_path: Path) -> None:
+    lab = ExpressLab(tmp_path, BOOK, [TOTAL, LARGEST], quickness=BRIEF)
+    lab.change(bids(1, 3), [], [])
+    lab.barrier()
+    lab.crash()
+    for epoch in range(3):
+        lab.change(bids(10 + epoch, 1), [], [])
+        assert is_quick(lab) == (epoch == 2)
+        lab.barrier()
 
 
 def test_more_rows_than_may_be_held_are_the_shards(tmp_path: Path) -> None:
@@ -127,6 +138,18 @@ def test_many_versions_of_an_epoch_are_added_up(tmp_path: Path, monkeypatch: pyt
         assert len(lab.views._stepping._told["total"]) < 3
     lab.barrier()
     assert is_quick(lab), "the shard has said the same"
+
+
+def test_the_shard_takes_over_sooner_where_rows_cost_more() -> None:
+    def worth(*selects: NamedSelect) -> int:
+        return rows_worth(compile_program(selects, BOOK))
+
+    joined = NamedSelect("j", "SELECT SUM(b.volume * a.volume) AS v FROM bids b, asks a WHERE b.id = a.id")
+    touch = NamedSelect(
+        "t", "SELECT symbol, COUNT(*) AS n FROM (SELECT DISTINCT symbol, price FROM bids) GROUP BY symbol"
+    )
+    assert worth(touch) > worth(TOTAL) > worth(TOTAL, joined) > worth(joined) > 0
+    assert worth() == worth(ROOT) == worth(ROOT, TOTAL) == 0
 
 
 def test_a_view_without_code_for_rows_leaves_all_to_the_shard(tmp_path: Path) -> None:
