@@ -31,6 +31,8 @@ __all__ = ["ResultsSite"]
 
 _HOPELESS_BODIES: Final = 4
 """Whoever sends so many times the most that a body may have is not waiting for an answer."""
+_SHOWN_TO_PAGES: Final = "location, retry-after, deltabook-epoch, deltabook-step, deltabook-run"
+"""Headers that a browser would keep from a page of another port."""
 
 
 class _Request(SiteRequest):
@@ -216,6 +218,7 @@ class _Root(Resource):
         origin = request.getHeader("origin")
         if self._site.access.is_page(origin):
             request.setHeader("access-control-allow-origin", str(origin))
+            request.setHeader("access-control-expose-headers", _SHOWN_TO_PAGES)
             request.setHeader("vary", "origin")
         limits, arriving = self._site.limits, cast(_Request, request)
         if request.method == b"OPTIONS" and self._site.access.is_page(origin):

@@ -148,6 +148,8 @@ def test_a_page_that_is_known_may_ask_and_is_told_so() -> None:
     assert (before.status, before.headers["access-control-allow-headers"]) == (204, "authorization, content-type")
     answer = lab.ask("/v1/views", headers="Origin: http://localhost:1\r\n" + BEARER)
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "http://localhost:1")
+    shown = answer.headers["access-control-expose-headers"].split(", ")
+    assert {"deltabook-run", "deltabook-epoch", "deltabook-step", "location", "retry-after"} == set(shown)
     other = lab.ask("/v1/views", "OPTIONS", headers="Origin: http://localhost:2\r\n" + BEARER)
     assert (other.status, "access-control-allow-origin" in other.headers) == (403, False)
 
