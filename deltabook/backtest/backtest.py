@@ -154,6 +154,7 @@ class Backtest:
         """Connect the strategies: views first, then the market."""
         self.recorder.begin(self.clock.now_ns)
         self._started = True
+        self.engine.start()
         for name in self._columns:
             self.show(name)
         for session in self._sessions:

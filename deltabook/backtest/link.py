@@ -18,20 +18,27 @@ __all__ = ["RunViews"]
 class RunViews:
     """Adds them to the views of a run, filled with what the other views have seen; whatever lane they name.
 
-    The answer comes in the next turn, as no service answers within the call.
+    What strategies bring along is there from the beginning, and stays. The answer comes in the next turn, as no service
+    answers within the call.
     """
 
     def __init__(self, backtest: Backtest) -> None:
         self._backtest = backtest
+        self._added: set[str] = set()
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `algo_engine.view_link.ViewLink.add`."""
         del lane
-        self._backtest.clock.callLater(0, self._add, view, sql, done)
+        if view in self._backtest.views:
+            self._backtest.clock.callLater(0, done, "")
+        else:
+            self._backtest.clock.callLater(0, self._add, view, sql, done)
 
     def drop(self, view: str) -> None:
         """See `algo_engine.view_link.ViewLink.drop`."""
-        self._backtest.views.drop(view)
+        if view in self._added:
+            self._added.remove(view)
+            self._backtest.views.drop(view)
 
     def _add(self, view: str, sql: str, done: Callable[[str], None]) -> None:
         backtest = self._backtest
@@ -43,5 +50,6 @@ class RunViews:
         except ConfigurationError as error:
             done(str(error))
             return
+        self._added.add(view)
         done("")
         backtest.show(view)

@@ -102,6 +102,9 @@ class BacktestViews:
         self._place: dict[str, tuple[bool, int]] = {}
         self.add(selects, [])
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._group_of
+
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
         """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""
         group = _Group(selects)

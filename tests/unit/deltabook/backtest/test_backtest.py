@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -138,6 +139,31 @@ def test_a_view_that_is_added_holds_what_the_other_views_have_seen() -> None:
     strategy = ran(run)
     assert [row["orders"] for row in strategy.rows] == [1, 2, 3]
     assert strategy.refused.startswith("bad: ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "refused"), [("SELECT COUNT(*) AS orders FROM bids ;", ""), ("SELECT 1", "was another")]
+)
+def test_a_view_that_is_there_already_is_shared_or_refused(sql: str, refused: str) -> None:
+    class Asks(Strategy[NoParameters]):
+        queries = MappingProxyType({"mine": "SELECT COUNT(*) AS orders FROM bids"})
+        refused = ""
+        counts: tuple[int, ...] = ()
+
+        def on_start(self, context: Context) -> None:
+            context.add_view("mine", sql)
+
+        def on_view_change(self, change: ViewChange) -> None:
+            if change.view == "mine":
+                self.counts = (*self.counts, *(row["orders"] for row in self.context.view("mine").rows()))
+
+        def on_view_error(self, view: str, reason: str) -> None:
+            self.refused = reason
+
+    run = backtest(Asks, adds((1, "B", 10, 99), (2, "B", 10, 98), (3, "B", 10, 97)))
+    result = run.run()
+    assert refused in (result.strategies[0].failure or "none")
+    assert ran(run).counts[-1:] == (() if refused else (3,))
 
 
 def test_a_strategy_that_fails_ends_the_run_and_is_named() -> None:
