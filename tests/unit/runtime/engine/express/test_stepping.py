@@ -152,6 +152,18 @@ def test_the_shard_takes_over_sooner_where_rows_cost_more() -> None:
     assert worth() == worth(ROOT) == worth(ROOT, TOTAL) == 0
 
 
+def test_fewer_rows_than_may_be_taken_one_by_one_are_the_shards_where_it_is_quicker(tmp_path: Path) -> None:
+    pairs = NamedSelect(
+        "pairs", "SELECT SUM(b.volume * a.volume) AS v FROM bids b, asks a WHERE b.id = a.id", lane="express"
+    )
+    lab = ExpressLab(tmp_path, BOOK, [pairs])
+    lab.change(bids(1, 20), [], [])
+    assert is_quick(lab)
+    lab.change(bids(21, 100), [], [])
+    assert not is_quick(lab)
+    lab.barrier()
+
+
 def test_a_view_without_code_for_rows_leaves_all_to_the_shard(tmp_path: Path) -> None:
     lab = ExpressLab(tmp_path, BOOK, [TOTAL, ROOT], {"root": ROOT.sql})
     assert not is_quick(lab)
