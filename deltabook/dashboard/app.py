@@ -151,7 +151,7 @@ class Dashboard:
         """Bring the sections of everybody and of some scopes up to date."""
         if self._scale_version != self.scales.version:
             self._scale_version = self.scales.version
-            self._history.forget()
+            self._history.forget(self._frames.number)
             self._shown.clear()
         are_lists_old, self._are_lists_old = self._are_lists_old, False
         self._put_links()

@@ -97,7 +97,8 @@ class Frames:
         have, symbol_have = self._known(ask.have), self._known(ask.symbol_have)
         parts = [b'"number":%d,"now_ms":%d' % (self.number, self._now_ms), *self._news(_ALL, have)]
         if ask.symbol:
-            history = (b'"after":%d' % symbol_have, *self._history.after(ask.symbol, symbol_have))
+            after = symbol_have if symbol_have >= self._history.begun else 0
+            history = (b'"after":%d' % after, *self._history.after(ask.symbol, after))
             parts.append(self._part("symbol", ask.symbol, symbol_have, history))
         if ask.view:
             parts.append(self._part("view", ask.view, self._known(ask.view_have)))

@@ -54,6 +54,8 @@ class History:
     """All symbols."""
 
     def __init__(self) -> None:
+        self.begun = 0
+        """Number of the first frame without what was forgotten: a page with an older one begins anew."""
         self._symbols: dict[str, _Charted] = {}
         self._encoder = msgspec.json.Encoder()
 
@@ -78,8 +80,9 @@ class History:
         found = [(name, _later(held, number)) for name, held in lists.items()]
         return [b'"%b":[%b]' % (name, b",".join(news)) for name, news in found if news]
 
-    def forget(self) -> None:
-        """Begin anew: what a price is worth has changed."""
+    def forget(self, number: int) -> None:
+        """Begin anew with a frame: what a price is worth has changed."""
+        self.begun = number
         self._symbols.clear()
 
     def _charted(self, symbol: str) -> _Charted | None:

@@ -100,7 +100,7 @@ function options(width, height) {
     width,
     height,
     legend: { show: false },
-    padding: [8, 6, 0, 0],
+    padding: [8, 28, 0, 0], // half a label of the time axis
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
@@ -152,7 +152,7 @@ function makeLegend() {
     buttons.set(name, button);
   }
   for (const [words, points_, isBuy] of [["Bought", "5,0 1,9 9,9", true], ["Sold", "5,9 1,0 9,0", false]]) {
-    const key = at("legend").appendChild(make("span", "key mark"));
+    const key = at("marks").appendChild(make("span", "key"));
     const sample = key.appendChild(svg("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }));
     const variable = isBuy ? "var(--bid)" : "var(--ask)";
     sample.append(svg("polygon", { points: points_, stroke: variable, "stroke-width": 1.2, fill: isBuy ? variable : "none" }));

@@ -53,10 +53,16 @@ export function drawTable(body, lines, classes = [], none = "") {
   });
 }
 
+const signOf = (text) => (!text || /^-?[0.,]+$/.test(text) ? 0 : text.startsWith("-") ? -1 : 1);
+
+export function signed(text) {
+  return signOf(text) > 0 ? `+${text}` : text.replace("-", "−");
+}
+
 // Money with its sign in words, shape and colour: "+12.30", "−4.10".
 export function drawMoney(element, text) {
-  const sign = !text || /^-?[0.,]+$/.test(text) ? 0 : text.startsWith("-") ? -1 : 1;
-  write(element, !text ? "–" : sign > 0 ? `+${text}` : text.replace("-", "−"));
+  const sign = signOf(text);
+  write(element, text ? signed(text) : "–");
   element.classList.toggle("gain", sign > 0);
   element.classList.toggle("loss", sign < 0);
 }

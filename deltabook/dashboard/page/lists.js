@@ -1,6 +1,6 @@
 // What everybody sees whatever the symbol: the engine, the views, the strategies, and both in full when one is chosen.
 
-import { at, drawMoney, drawTable, grouped, make, makeTabs, rowsFor, write } from "./dom.js";
+import { at, drawMoney, drawTable, grouped, make, makeTabs, rowsFor, signed, write } from "./dom.js";
 
 const STATES = {
   waiting: "○ waiting",
@@ -33,14 +33,19 @@ function bytes(id, value) {
   figure(id, value === null ? null : Number(size.toFixed(digits)), units[place]);
 }
 
+// Digits that nobody reads are left out: tenths matter below a tenth of a second.
+function delay(id, value) {
+  figure(id, value === null || value === undefined || value < 100 ? value : Math.round(value), "ms");
+}
+
 export function drawEngine(engine) {
   for (const name of ["epoch", "step", "live_orders"]) figure(name, engine[name]);
   figure("messages_per_s", engine.messages_per_s === null ? null : Math.round(engine.messages_per_s));
-  figure("express_lag_ms", engine.express_lag_ms, "ms");
-  figure("lag_ms", engine.lag_ms, "ms");
+  delay("express_lag_ms", engine.express_lag_ms);
+  delay("lag_ms", engine.lag_ms);
   const barrier = engine.barrier_p50_us;
   write(at("batch-name"), engine.batch_ms === null ? "Barrier, median" : "Batch, Spark");
-  figure("batch", engine.batch_ms ?? (barrier === null ? null : Math.round(barrier / 100) / 10), "ms");
+  delay("batch", engine.batch_ms ?? (barrier === null ? null : Math.round(barrier / 100) / 10));
   bytes("memory_bytes", engine.memory_bytes);
   bytes("waiting_bytes", engine.waiting_bytes);
 }
@@ -119,7 +124,7 @@ export function drawView(about) {
   const version = look && (look.step ? `step ${grouped.format(look.step)}` : `epoch ${grouped.format(look.epoch)}`);
   const shown = look && look.rows.length < look.total ? `, the first ${grouped.format(look.rows.length)} are shown` : "";
   const count = look ? `${grouped.format(look.total)} row${look.total === 1 ? "" : "s"} at ${version}${shown}` : "Asking the runtime";
-  write(at("view-about"), about ? `${about.class}, because: ${about.reason}. Kept by the ${about.lane} lane.` : "");
+  write(at("view-about"), about ? `Class ${about.class}, because: ${about.reason}. Kept by the ${about.lane} lane.` : "");
   write(at("view-count"), look?.problem ? `✕ The runtime says: ${look.problem}` : count);
   write(at("view-sql"), about ? about.sql || "This runtime does not tell the SQL of its views." : "");
   write(at("view-explain"), look?.explain ?? "");
@@ -140,16 +145,19 @@ export function openStrategy(name) {
 
 export function drawStrategy(line, orders, fills) {
   if (!line) {
-    write(at("strategy-about"), "This strategy runs no more.");
+    write(at("strategy-state"), "This strategy runs no more.");
+    write(at("strategy-link"), "");
     return;
   }
   const link = line.is_connected ? "logged in to the exchange" : "not logged in to the exchange";
   const reason = line.reason ? `: ${line.reason}` : "";
-  write(at("strategy-about"), `${STATES[line.state] ?? line.state}${reason}. Broker ${line.broker_id}, ${link}. Reads ${line.views.join(", ") || "no view"}.`);
+  at("strategy-state").dataset.state = line.state;
+  write(at("strategy-state"), `${STATES[line.state] ?? line.state}${reason}`);
+  write(at("strategy-link"), `. Broker ${line.broker_id}, ${link}. Reads ${line.views.join(", ") || "no view"}.`);
   const figures = [
     ["P&L", line.profit, true], ["Realised", line.realised, true], ["Unrealised", line.unrealised, true], ["Fees", line.fees],
     ["Orders sent", line.orders_sent], ["Filled", line.orders_filled], ["Open", line.orders_open],
-    ["Rejected", line.orders_rejected], ["Refused by limits", line.orders_refused], ["Fills", line.fills],
+    ["Rejected", line.orders_rejected], ["Over limits", line.orders_refused], ["Fills", line.fills],
   ];
   const list = at("strategy-figures");
   while (list.children.length < figures.length) list.appendChild(make("div")).append(make("dt"), make("dd"));
@@ -159,10 +167,15 @@ export function drawStrategy(line, orders, fills) {
     if (isMoney) drawMoney(said, value);
     else write(said, typeof value === "number" ? grouped.format(value) : value);
   });
-  drawTable(at("positions"), line.positions, [], "It has not traded yet.");
+  drawTable(
+    at("positions"),
+    line.positions.map(([symbol, amount, mark, realised, unrealised, fees]) => [symbol, amount.replace("-", "−"), mark, signed(realised), signed(unrealised), fees.replace("-", "−")]),
+    [],
+    "It has not traded yet.",
+  );
   drawTable(
     at("orders"),
-    (orders ?? []).map(([id, symbol, side, quantity, filled, price, status, why]) => [String(id), symbol, SIDES[side], price || "market", quantity, filled, why ? `${status}: ${why}` : status]),
+    (orders ?? []).map(([id, symbol, side, quantity, filled, price, status, why]) => [String(id), symbol, SIDES[side], price || "market", quantity, filled, `${status.replaceAll("_", " ")}${why ? `: ${why}` : ""}`]),
     ["", "text", "text", "", "", "", "text"],
     orders ? "It has sent no order yet." : "Asking for its orders",
   );

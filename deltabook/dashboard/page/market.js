@@ -3,6 +3,7 @@
 import { at, grouped, make, rowsFor, write } from "./dom.js";
 
 const DEPTH = 10;
+const SHORT = 7; // characters of a quantity, and one less than of a price
 const FEW_SYMBOLS = 12; // that need no search
 const MOST_SHOWN = 100; // in the list at once
 
@@ -50,11 +51,14 @@ export function drawBook(book) {
   const largest = Math.max(0, ...bids.concat(asks).map((level) => Number(level[1])));
   drawSide(rows.bids, bids, largest);
   drawSide(rows.asks, asks, largest);
+  const ladder = at("ladder");
+  if (!bids.length && !asks.length) ladder.classList.remove("is-fine");
+  else if (bids.concat(asks).some(([price, quantity]) => price.length > SHORT + 1 || quantity.length > SHORT)) ladder.classList.add("is-fine");
   write(at("spread"), book?.spread ?? "–");
   const isEmpty = !asks.length && !bids.length;
   const unit = book && !book.is_scaled ? "in ticks and lots" : "";
   write(at("book-words"), isEmpty ? "" : !asks.length ? "No asks" : !bids.length ? "No bids" : unit);
-  at("ladder").parentElement.classList.toggle("is-empty", isEmpty);
+  ladder.parentElement.classList.toggle("is-empty", isEmpty);
   return !isEmpty;
 }
 

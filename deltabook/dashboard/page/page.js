@@ -132,6 +132,8 @@ function drawLinks(links) {
   drawNotice("");
 }
 
+const tried = ({ address, words }) => `${address} is tried again${words ? `: ${words}` : "."}`;
+
 function drawNotice(reason) {
   const { results, algo } = all.links ?? {};
   let title = "";
@@ -142,13 +144,13 @@ function drawNotice(reason) {
     words = `What is shown is of ${clock(lostSince)} UTC. ${reason ? `It said: ${reason}. ` : ""}It is tried again.`;
   } else if (document.body.dataset.state === "live" && results?.state === "lost") {
     title = "The runtime does not answer";
-    words = `Books, prices and views are of ${clock(results.since_ms)} UTC. ${results.address} is tried again: ${results.words}`;
+    words = `Books, prices and views are of ${clock(results.since_ms)} UTC. ${tried(results)}`;
   } else if (document.body.dataset.state === "live" && results?.state === "stale") {
     title = "The runtime's views stand still";
     words = `They are of ${clock(results.since_ms)} UTC. ${results.words}`;
   } else if (document.body.dataset.state === "live" && algo?.state === "lost") {
     title = "The strategies do not answer";
-    words = `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${algo.address} is tried again: ${algo.words}`;
+    words = `Their figures are of ${clock(algo.since_ms)} UTC. Whether they trade is not known. ${tried(algo)}`;
   }
   at("notice").hidden = !title;
   at("retry").hidden = !isGone;

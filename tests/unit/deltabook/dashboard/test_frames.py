@@ -97,6 +97,22 @@ def test_a_page_that_has_frames_of_an_earlier_process_is_told_everything() -> No
     assert (frame["a"], frame["symbol"]) == (1, {"name": "S", "after": 0, "c": 2})
 
 
+def test_a_page_draws_no_points_of_an_older_scale() -> None:
+    history = History()
+    frames = Frames(history)
+    history.add("S", frames.number + 1, Point(1, 10_000, None, None, None))
+    frames.begin(1)
+    have = decoded(frames.frame(Ask(symbol="S")))["number"]
+    frames.begin(2)
+    history.forget(frames.number)
+    history.add("S", frames.number, Point(2, 100, None, None, None))
+    frame = decoded(frames.frame(Ask(symbol="S", symbol_have=have)))
+    assert frame["symbol"] == {"name": "S", "after": 0, "points": [[2, 100, None, None, None]]}
+    frames.begin(3)
+    again = decoded(frames.frame(Ask(symbol="S", symbol_have=frame["number"])))
+    assert again["symbol"] == {"name": "S", "after": frame["number"]}
+
+
 def test_scopes_that_nobody_asks_for_are_forgotten_and_come_back_whole() -> None:
     frames = Frames(History())
     frames.begin(1)
