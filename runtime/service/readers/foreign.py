@@ -45,7 +45,7 @@ def foreign_names() -> list[str]:
     return sorted(entry.name for entry in entry_points(group=_GROUP))
 
 
-def foreign_adaptor(name: str, request: AdaptorRequest) -> Adaptor:
+def foreign_adaptor(name: str, request: AdaptorRequest) -> ForeignAdaptor:
     """An installed adaptor; raises `CatalogueError` if there is none of this name, or it cannot be made."""
     for entry in entry_points(group=_GROUP, name=name):
         try:

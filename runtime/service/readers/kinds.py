@@ -21,7 +21,7 @@ from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
 from runtime.service.errors import CatalogueError, ServiceError
 from runtime.service.feeds import FeedProtocol, make_adaptor, make_source
 from runtime.service.options import Options, stream_codec, stream_schema
-from runtime.service.readers.foreign import AdaptorRequest, foreign_adaptor
+from runtime.service.readers.foreign import AdaptorRequest, ForeignAdaptor, foreign_adaptor
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation, space_of
 from runtime.service.readers.places import FileBelow, PlainStream, file_below
 from runtime.sources import Backoff, Gate, Position, Source
@@ -53,13 +53,16 @@ def check_name(name: str, what: str) -> None:
         raise CatalogueError(f"expected {what} of lower-case letters, digits and _, was {name!r}")
 
 
-def make_origin(kept: KeptReader, space: ObjectSpace, around: Surroundings, cut: Cut) -> tuple[Origin, Gate]:
+def make_origin(
+    kept: KeptReader, space: ObjectSpace, around: Surroundings, cut: Cut, foreign: ForeignAdaptor | None = None
+) -> tuple[Origin, Gate]:
     """The origin of a reader whose rows up to the cut are in the space, and the gate before its source.
 
-    Raises `ServiceError` for a reader that `try_out` would have refused.
+    ``foreign`` is its adaptor, if that is made already. Raises `ServiceError` for a reader that `try_out` would have
+    refused.
     """
     wanted, number = kept.wanted, kept.number
-    adaptor, codec = _adaptor(wanted, number, space, around, cut)
+    adaptor, codec = (foreign, None) if foreign is not None else _adaptor(wanted, number, space, around, cut)
     gate = Gate(_source(wanted, number, around, codec))
     start = Position(cut.session, cut.sequence + 1, cut.offset, cut.tuples)
     pushdown = getattr(adaptor, "pushdown", Pushdown())
@@ -67,8 +70,11 @@ def make_origin(kept: KeptReader, space: ObjectSpace, around: Surroundings, cut:
     return Origin(number, wanted.name, gate, adaptor, start, is_own=True, pushdown=pushdown, defer=defer), gate
 
 
-def try_out(wanted: NewReader, around: Surroundings) -> None:
-    """Raise `ServiceError` for a reader that cannot be: nothing of it is kept, and nothing is opened."""
+def try_out(wanted: NewReader, around: Surroundings) -> ForeignAdaptor | None:
+    """Raise `ServiceError` for a reader that cannot be: nothing of it is kept, and nothing is opened.
+
+    Gives the adaptor that was made for it, if that is not ours: it might not be made a second time.
+    """
     relation = own_relation(wanted)
     if relation is not None:
         check_name(relation.name, "the name of a relation")
@@ -93,6 +99,7 @@ def try_out(wanted: NewReader, around: Surroundings) -> None:
     filled = {each.name for each in origin.adaptor.relations}
     if relation is not None and filled != {relation.name}:
         raise CatalogueError(f"expected adaptor {wanted.adaptor} to fill {relation.name}, was {', '.join(filled)}")
+    return origin.adaptor if isinstance(origin.adaptor, ForeignAdaptor) else None
 
 
 def _source(wanted: NewReader, number: int, around: Surroundings, codec: Codec | None) -> Source:

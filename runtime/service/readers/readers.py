@@ -135,12 +135,13 @@ class ReaderService:
     async def _add(self, wanted: NewReader) -> tuple[int, ChangedReader]:
         ingest, _ = self._parts()
         self._check(wanted)
-        await self._in_thread(lambda: try_out(wanted, self._around))
+        foreign = await self._in_thread(lambda: try_out(wanted, self._around))
         number, writer = self.kept.next, self._writer
         made: list[tuple[Origin, Gate]] = []
 
         def make() -> Origin:
-            made.append(make_origin(KeptReader(number, wanted, 0), writer.space, self._around, Cut("", 0, 0)))
+            reader = KeptReader(number, wanted, 0)
+            made.append(make_origin(reader, writer.space, self._around, Cut("", 0, 0), foreign))
             origin, gate = made[0]
             if self._is_paused:
                 gate.shut()

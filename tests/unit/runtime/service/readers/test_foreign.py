@@ -111,6 +111,20 @@ def test_one_that_cannot_be_made_is_refused(lab: ReaderLab) -> None:
         foreign_adaptor("none", AdaptorRequest(Relation("n", ()), "", {}))
 
 
+def test_it_is_made_once_where_it_may_fail_alone(lab: ReaderLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at the cut, where it would fail everything."""
+    made: list[Adaptor] = []
+
+    def once(request: AdaptorRequest) -> Adaptor:
+        made.append(Twice(request))
+        assert len(made) == 1
+        return made[0]
+
+    monkeypatch.setattr("runtime.service.readers.foreign.entry_points", lambda **_: [Entry("twice", once)])
+    lab.add(file_reader("n", "n.csv", adaptor="twice", columns=COLUMNS))
+    lab.until(lambda: lab.state("n").state == "ended")
+
+
 def test_one_that_says_nothing_of_itself_is_refused() -> None:
     class Silent(Twice):
         @property
