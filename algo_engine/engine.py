@@ -183,6 +183,10 @@ class Engine:
         if view in self._fresh:
             return
         self._fresh.add(view)
+        self._resume()
+
+    def _resume(self) -> None:
+        """Whoever reads nothing that is stale may send orders."""
         for host in self.hosts:
             if host.views <= self._fresh:
                 host.desk.suspended = ""
@@ -194,6 +198,7 @@ class Engine:
         if view not in self._given:
             self._fresh.discard(view)
             self._requested.ended(view, reason)
+            self._resume()
             return
         for host in self.hosts:
             if view in host.views and not host.failure:

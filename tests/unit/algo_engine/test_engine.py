@@ -15,6 +15,8 @@ from algo_engine.risk import RiskLimits
 from algo_engine.strategy import Context, NoParameters, Strategy
 from deltabook.wire.results import Frame, FrameHeader
 from tests.generators.order_lab import LIMITS, OrderLab
+from tests.unit.algo_engine.test_requested import Curious
+from tests.unit.algo_engine.test_requested import Rig as ViewsRig
 from tests.unit.algo_engine.views import snapshot
 
 QUOTE = {"symbol": "ACME", "bid_price": 99, "bid_volume": 10, "ask_price": 101, "ask_volume": 10}
@@ -223,3 +225,15 @@ def test_figures_sum_over_strategies() -> None:
         "pnl": -5,
         "view_changes": 2,
     }
+
+
+def test_a_strategy_goes_on_when_the_view_that_was_lost_is_no_longer_its_own() -> None:
+    rig = ViewsRig(Curious())
+    rig.hosts[0].add_view("spread", "SELECT 1")
+    rig.link.asked["spread"]("")
+    rig.engine.frame(snapshot("spread"))
+    rig.engine.views_lost(["spread"])
+    rig.clock.advance(2)
+    assert rig.engine.standing(rig.hosts[0])[0] == "suspended"
+    rig.engine.frame(Frame(FrameHeader("error", "spread", reason="dropped"), None))
+    assert rig.engine.standing(rig.hosts[0]) == ("running", "")
