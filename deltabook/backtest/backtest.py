@@ -139,7 +139,8 @@ class Backtest:
         records = iter(self._records)
         first = next(records, None)
         if first is None:
-            raise BacktestError("expected data to play, was none that can be used")
+            symbols = ", ".join(each.symbol for each in self._instruments)
+            raise BacktestError(f"expected data of {symbols} to play, was none that can be used")
         self.clock.begin(first.time_ns)
         simulation, warm_up = self.simulation, self.config.warm_up_records
         flow = _chained(first, records)

@@ -23,6 +23,8 @@ class DataFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What its instrument is called here; of ITCH the stocks that are played, with commas between."""
     day: str = ""
     """The day (2012-06-21) whose midnight its times count from, where its name does not say."""
+    tick: str = ""
+    """What a tick of its instruments is worth (0.01), of whole ticks of the format; empty: the format's own."""
 
 
 class BacktestConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

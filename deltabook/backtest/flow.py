@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -21,6 +22,8 @@ from exchange_server.replay.bitstamp import HEADER
 __all__ = ["Flow", "SourceFigures", "detect_format"]
 
 _OUTLIER_FACTOR: Final = 10
+_ORDERED: Final = frozenset("BSU")
+"""Actions whose price is an order's."""
 _FILE_SHIFT: Final = 64
 """A file's ids are those that it says plus its number shifted by so many bits: Python's integers have room."""
 
@@ -55,6 +58,7 @@ class Flow:
         self._loaders: list[Loader] = []
         self._counts = [0] * len(files)
         self._formats: list[RecordingFormat] = []
+        self._units: list[int] = []
         sizes: dict[str, tuple[str, str]] = {}
         for file in files:
             form = file.format or detect_format(file)
@@ -64,8 +68,10 @@ class Flow:
             except ExchangeError as error:
                 raise ConfigurationError(str(error)) from error
             self._loaders.append(loader)
+            self._units.append(_units(file.tick, form))
+            scale = (file.tick or SCALES[form][0], SCALES[form][1])
             for symbol in loader.symbols:
-                if sizes.setdefault(symbol, SCALES[form]) != SCALES[form]:
+                if sizes.setdefault(symbol, scale) != scale:
                     raise ConfigurationError(f"expected one scale of {symbol} in all files, was that of {form} too")
         self.instruments = tuple(Instrument(symbol, *sizes[symbol]) for symbol in sizes)
         """What is traded."""
@@ -84,7 +90,7 @@ class Flow:
     def _days(self, numbers: Sequence[int]) -> Iterator[Record]:
         latest_ns = 0
         for number in numbers:
-            loader, first = self._loaders[number], number << _FILE_SHIFT
+            loader, first, units = self._loaders[number], number << _FILE_SHIFT, self._units[number]
             count = 0
             try:
                 for record in loader.records():
@@ -92,6 +98,8 @@ class Flow:
                     self._counts[number] = count
                     if first or record.time_ns < latest_ns:
                         record = _moved(record, first, latest_ns)  # noqa: PLW2901
+                    if units > 1:
+                        record = _coarser(record, units, loader)  # noqa: PLW2901
                     latest_ns = record.time_ns
                     yield record
             except ExchangeError as error:
@@ -112,6 +120,29 @@ def _moved(record: Record, first: int, latest_ns: int) -> Record:
         order_id=record.order_id + first,
         new_id=record.new_id + first if record.new_id else 0,
     )
+
+
+def _units(tick: str, form: RecordingFormat) -> int:
+    """Ticks of the format in one of the instrument; raises `ConfigurationError`."""
+    smallest = SCALES[form][0]
+    try:
+        units = Decimal(tick or smallest) / Decimal(smallest)
+    except InvalidOperation:
+        units = Decimal(0)
+    if not units.is_finite() or units < 1 or units != int(units):
+        raise ConfigurationError(f"expected a tick of whole {smallest} for a file of {form}, was {tick!r}")
+    return int(units)
+
+
+def _coarser(record: Record, units: int, loader: Loader) -> Record:
+    """With its price in ticks of so many of the format's; a trade's is rounded up, which makes none of it 0."""
+    price_ticks = -(-record.price_ticks // units)
+    if record.action in _ORDERED and price_ticks * units != record.price_ticks:
+        raise ConfigurationError(
+            f"expected orders at whole ticks, was a price of {record.price_ticks}/{units} ticks at {loader.unit} "
+            f"{record.position} of {loader.path.name}; a smaller tick fits"
+        )
+    return msgspec.structs.replace(record, price_ticks=price_ticks)
 
 
 def _digest(loader: Loader) -> str:

@@ -85,6 +85,8 @@ def _maker(kind: str, value: str | None, seed: int, way: Way) -> Callable[[], La
             raise ConfigurationError(f"expected a time as in 50us, was {value!r}")
         return lambda: Latency((lambda: middle_ns) if middle_ns else None)
     if kind == "normal":
+        if not tilde:
+            raise ConfigurationError(f"expected a mean and a deviation as in 50us~10us, was {value!r}")
         deviation_ns = _time_ns(spread)
         return _drawn(seed, way, lambda rng: round(rng.gauss(middle_ns, deviation_ns)))
     try:

@@ -23,7 +23,13 @@ _OPTIONS: Final = (
     ),
     click.option("--format", "form", type=click.Choice(FORMATS), help="Of the files.  [default: found out]"),
     click.option("--symbol", default="REPLAY", help="Of files without one of their own; ITCH: stocks A,B."),
-    click.option("--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Whose midnight times count."),
+    click.option("--day", default="", metavar="YYYY-MM-DD", help="Whose midnight times count."),
+    click.option(
+        "--tick",
+        default="",
+        metavar="SIZE",
+        help="What a tick is worth: 0.01 for stocks.  [default: the smallest of the format, 0.0001, Bitstamp 0.01]",
+    ),
     click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable."),
     click.option(
         "--latency",
@@ -32,7 +38,7 @@ _OPTIONS: Final = (
         help="zero, fixed:feed=100us,order=50us,answer=50us, normal:order=50us~10us, lognormal:order=50us~1.5, file:F.",
     ),
     click.option("--seed", default=1, help="Of latencies that are drawn."),
-    click.option("--fees", default="", show_default=False, metavar="FEES", help="As of `deltabook algo run`."),
+    click.option("--fees", default="", metavar="FEES", help="As of `deltabook algo run`."),
     click.option(
         "--views",
         "folders",
@@ -40,9 +46,22 @@ _OPTIONS: Final = (
         type=click.Path(path_type=Path, exists=True),
         help="A file or folder of .sql with views beside those that ship; repeatable.",
     ),
-    click.option("--step-us", default=0, help="Views change every so many microseconds; 0: with every request."),
-    click.option("--warm-up", default=0, metavar="N", help="Records that make the books before strategies begin."),
-    click.option("--limit", default=0, metavar="N", help="Records that are played at most; 0: all."),
+    click.option(
+        "--step-us",
+        type=click.IntRange(0),
+        default=0,
+        help="Views change every so many microseconds; 0: with every request.",
+    ),
+    click.option(
+        "--warm-up",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Records that make the books before strategies begin.",
+    ),
+    click.option(
+        "--limit", type=click.IntRange(0), default=0, metavar="N", help="Records that are played at most; 0: all."
+    ),
     click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy."),
 )  # fmt: skip
 
@@ -59,11 +78,12 @@ def config_of(strategies: tuple[str, ...], options: dict[str, Any]) -> Any:
     from deltabook.backtest import BacktestConfig, DataFile
     from runtime.compiler import read_script
 
-    symbol, form, day = options.pop("symbol"), options.pop("form"), options.pop("day")
+    symbol, form = options.pop("symbol"), options.pop("form")
+    day, tick = options.pop("day"), options.pop("tick")
     files = []
     for given in options.pop("data"):
         name, equals, path = given.rpartition("=")
-        files.append(DataFile(Path(path if equals else given), form or "", name or symbol, day))
+        files.append(DataFile(Path(path if equals else given), form or "", name or symbol, day, tick))
     views = {}
     for folder in options.pop("folders"):
         for path in sorted(folder.glob("*.sql")) if folder.is_dir() else [folder]:

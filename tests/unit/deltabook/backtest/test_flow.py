@@ -53,3 +53,22 @@ def test_formats_are_found_by_name_or_first_line(tmp_path: Path) -> None:
         detect_format(DataFile(unknown))
     with pytest.raises(ConfigurationError, match="expected a readable file"):
         detect_format(DataFile(tmp_path / "nothing.csv"))
+
+
+def test_prices_are_in_ticks_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("1,1,B,5,1000100\n2,2,S,5,1000300\n3,2,E,5,0\n4,0,T,5,1000150\n")
+    flow = Flow([DataFile(path, symbol="A", tick="0.01")])
+    assert [r.price_ticks for r in flow] == [10_001, 10_003, 0, 10_002], "a trade between two ticks is rounded up"
+    assert [(each.tick_size, each.lot_size) for each in flow.instruments] == [("0.01", "1")]
+
+
+def test_an_order_between_two_ticks_and_a_tick_between_two_of_the_format_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("1,1,B,5,1000100\n2,2,B,5,1000150\n")
+    words = "expected orders at whole ticks, was a price of 1000150/100 ticks at line 2 of a.csv; a smaller tick fits"
+    with pytest.raises(ConfigurationError, match=words):
+        list(Flow([DataFile(path, tick="0.01")]))
+    for tick in ("0.00015", "0.00001", "0", "-0.01", "NaN", "Infinity", "a cent"):
+        with pytest.raises(ConfigurationError, match=r"expected a tick of whole 0\.0001 for a file of dbtoaster, was"):
+            Flow([DataFile(path, tick=tick)])
