@@ -26,10 +26,11 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     if out.suffix not in {".csv", ".parquet"}:
         raise ConfigurationError(f"expected a .csv or .parquet file for --out, was {out}")
     found = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
+    if not found:
+        raise ConfigurationError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")
     unknown = [name for name in names if name not in found]
-    if unknown or not found:
-        there, asked = ", ".join(found) or "none", ", ".join(unknown) or "all"
-        raise ConfigurationError(f"expected strategies in {directory} out of {there}, was {asked}")
+    if unknown:
+        raise ConfigurationError(f"expected strategies out of {', '.join(found)}, was {', '.join(unknown)}")
     out.parent.mkdir(parents=True, exist_ok=True)
     count = write_trades(out, read_trades([path for name, path in found.items() if not names or name in names]))
     click.echo(f"{count} trades in {out}")

@@ -24,7 +24,7 @@ __all__ = ["run"]
     type=click.Path(path_type=Path, file_okay=False),
     help="Journals and trades; the same directory continues the same orders.",
 )
-@click.option("--param", "parameters", multiple=True, metavar="STRATEGY.KEY=VALUE", help="Set a parameter; repeatable.")
+@click.option("--param", "parameters", multiple=True, metavar="[STRATEGY.]KEY=VALUE", help="Repeatable.")
 @click.option("--fees", default="", help="What trades cost: maker=-20,taker=50;SYMBOL:taker=0 or a .toml file.")
 @click.option(
     "--on-restart",
@@ -63,10 +63,13 @@ def run(  # noqa: PLR0917 - click passes every option by name
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
-    """Run strategies: built-in ones (sobi, market_maker) or .py files, each as a broker of its own.
+    """Run strategies on the views of a runtime, trading at an exchange, each as a broker of its own.
 
-    --param NAME.KEY=VALUE sets a strategy's parameter, --param NAME.risk.KEY=VALUE one of its limits. SIGTERM and
-    SIGINT cancel all resting orders and end; SIGUSR1 is the kill switch: orders are cancelled, new ones refused.
+    STRATEGY is a .py file, or one that comes along: sobi, volatile_sobi, timed_sobi, market_players, market_maker.
+
+    --param KEY=VALUE sets a parameter, --param risk.KEY=VALUE a limit; with several strategies its name stands in
+    front: --param sobi.KEY=VALUE. Ctrl-C and SIGTERM cancel all resting orders and end; SIGUSR1 is the kill switch:
+    orders are cancelled, new ones refused.
     """
     address(results, "--results")
     address(orders, "--orders")

@@ -59,7 +59,6 @@ def _to_phase(name: str, phase: Any, line: str) -> click.Command:
         decorated = click.option(
             "--reason",
             default="",
-            show_default=False,
             callback=_reason,
             help="Up to four characters that the feed says.",
         )(decorated)
@@ -168,7 +167,7 @@ def revive_account(port: LazyPort, as_json: bool, account: str) -> None:
 @accounts.command("cancel")
 @click.argument("account", metavar="[ACCOUNT]", required=False)
 @click.option("--all", "every", is_flag=True, help="Of everybody, agents included.")
-@click.option("--symbol", default="", show_default=False, help="In this symbol alone.")
+@click.option("--symbol", default="", help="In this symbol alone.")
 @admin_options
 def cancel_orders(port: LazyPort, as_json: bool, account: str | None, every: bool, symbol: str) -> None:
     """Cancel the live orders of ACCOUNT, which may go on trading."""

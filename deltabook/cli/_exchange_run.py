@@ -92,7 +92,6 @@ def _limits(path: str) -> PortLimits:
 @click.option(
     "--mold-to",
     default="",
-    show_default=False,
     metavar="HOST:PORT",
     help="Send the feed as MoldUDP64 to a group or an address.",
 )
@@ -106,7 +105,6 @@ def _limits(path: str) -> PortLimits:
     "--admin-token",
     "admin_token_file",
     default="",
-    show_default=False,
     metavar="FILE",
     help="File with the token for the admin port.",
 )
@@ -114,14 +112,12 @@ def _limits(path: str) -> PortLimits:
     "--users",
     "users_file",
     default="",
-    show_default=False,
     metavar="FILE",
     help="Users of the OUCH, ITCH and GLIMPSE ports.",
 )
 @click.option(
     "--limits",
     default="",
-    show_default=False,
     metavar="FILE.json",
     help="Of each port: connections, how far a reader may be behind, and so on.",
 )
@@ -148,13 +144,10 @@ def _limits(path: str) -> PortLimits:
 @click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option(
-    "--replay-stocks", default="", show_default=False, metavar="A,B", help="Stocks of an ITCH file that are played."
-)
+@click.option("--replay-stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
 @click.option(
     "--replay-day",
     default="",
-    show_default=False,
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-__all__ = ["DefaultCommand", "LazyGroup"]
+__all__ = ["DefaultCommand", "LazyGroup", "hide_empty_defaults"]
 
 
 class DefaultCommand(click.Command):
@@ -20,6 +20,16 @@ class DefaultCommand(click.Command):
         if parent is not None:
             extra = {"auto_envvar_prefix": parent.auto_envvar_prefix, "default_map": parent.default_map, **extra}
         return super().make_context(info_name, args, parent, **extra)
+
+
+def hide_empty_defaults(command: click.Command) -> None:
+    """Help says no default that is nothing."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.default == "":
+            parameter.show_default = False
+    if isinstance(command, click.Group):
+        for part in command.commands.values():
+            hide_empty_defaults(part)
 
 
 class LazyGroup(click.Group):
@@ -51,6 +61,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._places[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
+        hide_empty_defaults(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

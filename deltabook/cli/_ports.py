@@ -19,6 +19,7 @@ __all__ = ["ANY_INTERFACE", "ask", "print_json", "read_token"]
 ANY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})
 _TIMEOUT_SECONDS: Final = 30.0
 _NO_TOKEN: Final = 401
+_NOT_FOUND: Final = 404
 
 
 def read_token(path: Path) -> str:
@@ -52,12 +53,19 @@ def ask(where: str, path: str, body: bytes | None, token: str, *, what: str, ca:
             return data
     except urllib.error.HTTPError as error:
         said = error.read().decode("utf-8", "replace").strip() or str(error)
+        if is_other_port(error.code, said):
+            raise ConfigurationError(f"expected {what} at {where}, was another port") from None
         raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
     except http.client.HTTPException:
         raise ConfigurationError(f"expected {what} at {where}, was another port") from None
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise ConfigurationError(f"expected {what} at {where}, was: {reason}") from None
+
+
+def is_other_port(code: int, said: str) -> bool:
+    """Whether a refusal is that of a port of ours which is for something else: it names the paths that it has."""
+    return code == _NOT_FOUND and said.startswith(("expected one of /", "expected to get one of /"))
 
 
 def _trusting(ca: Path) -> urllib.request.HTTPSHandler:

@@ -15,6 +15,7 @@ import click
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import is_other_port
 from deltabook.wire.access import read_token
 from deltabook.wire.errors import AccessError
 
@@ -73,6 +74,10 @@ class ResultsPort:
             return answer
         except urllib.error.HTTPError as error:
             said = error.read().decode("utf-8", "replace").strip() or str(error)
+            if is_other_port(error.code, said):
+                raise ConfigurationError(
+                    f"expected a runtime's results service at {self.where}, was another port"
+                ) from None
             raise ConfigurationError(f"{said} (--token-file)" if error.code == _NO_TOKEN else said) from None
         except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)

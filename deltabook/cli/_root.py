@@ -14,6 +14,7 @@ import click
 from deltabook import __version__
 from deltabook.cli._config import read_defaults
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._groups import hide_empty_defaults
 from deltabook.cli._logging import start_logging
 
 __all__ = ["COMMANDS", "main"]
@@ -67,6 +68,7 @@ class _Root(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name}").command
+        hide_empty_defaults(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

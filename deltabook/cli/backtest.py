@@ -78,5 +78,9 @@ def _print(result: Result) -> None:
     for view, reason in result.slow_views.items():
         click.echo(f"the view {view} is kept batch by batch, which is slow: {reason}")
     for s in result.strategies:
+        if s.orders.refused or s.orders.rejected:
+            click.echo(f"{s.name}: {s.orders.refused:,} orders refused by its limits, {s.orders.rejected:,} rejected")
+            for reason, count in s.orders.reasons.items():
+                click.echo(f"  {count:,} orders ended with: {reason}")
         if s.failure:
             click.echo(f"{s.name} was stopped: {s.failure}")

@@ -51,12 +51,12 @@ _data_dir = click.option(
     "--data-dir", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the scripts' files lie."
 )
 _timeout = click.option(
-    "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until it is published."
+    "--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait until that is so."
 )
 _lane = click.option(
     "--lane",
     type=click.Choice(["spark", "express"]),
-    help="What keeps the views; else each says it, or it is Spark if that runs.",
+    help="What keeps the views; else each says it, or it is Spark where that runs.",
 )
 
 

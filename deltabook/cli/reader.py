@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from typing import Final, Literal
+from typing import Final, Literal, get_args, get_type_hints
 
 import click
 import msgspec
@@ -29,6 +29,15 @@ from deltabook.wire.readers import (
 __all__ = ["command"]
 
 _COLUMN: Final = re.compile(r"(\w+)\s+(\w+)(?:\((\d+)\))?(\s+null)?")
+_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
+_TYPES: Final = {
+    **dict.fromkeys(("bigint", "int", "integer", "smallint"), "int64"),
+    "hugeint": "int128",
+    **dict.fromkeys(("double", "float", "real"), "float64"),
+    **dict.fromkeys(("varchar", "text"), "string"),
+    "boolean": "bool",
+}
+"""A type's name in SQL → ours."""
 _COLUMNS: Final = ("name", "adaptor", "state", "source", "relations", "rows", "bytes", "malformed", "delivery", "since")
 _LEFT: Final = ("name", "adaptor", "state", "source", "relations", "delivery")
 _json = click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -45,7 +54,13 @@ def command() -> None:
 @click.option("--connect", metavar="HOST:PORT", help="Read what this server sends.")
 @click.option("--adaptor", default="rows", help="rows, orderbook for a market's feed, or one installed by its name.")
 @click.option("--format", "format_", default="", help="As in CREATE STREAM, else csv; of a feed text or itch.")
-@click.option("--column", "columns", multiple=True, metavar="'NAME TYPE[(SCALE)] [null]'", help="In order; repeatable.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="'NAME TYPE[(SCALE)] [null]'",
+    help="In order; repeatable. int64, int128, float64, string, bool, date, timestamp, or SQL's names of them.",
+)
 @click.option("--option", "options", multiple=True, metavar="NAME=TEXT", help="As in CREATE STREAM; repeatable.")
 @click.option("--relation", default="", help="What SQL calls the rows; else as the reader is called.")
 @click.option("--keep-rows", type=click.IntRange(1), help="Rows that stay; else all do.")
@@ -68,7 +83,13 @@ def add(  # noqa: PLR0917 - click passes every option by name
     results: LazyResults,
     as_json: bool,
 ) -> None:
-    """Add a reader; its relations can be used at once, in both lanes."""
+    """Add a reader; its relations can be used at once, in both lanes.
+
+    For example: deltabook reader add limits --file limits.csv --option header=true --column 'symbol string' --column
+    'lots int64' --results 127.0.0.1:8080
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"expected a name of small letters, digits and _ for the reader, was {name!r}")
     wanted = NewReader(
         name,
         _connection(path, connect, at_most_once=at_most_once),
@@ -79,6 +100,8 @@ def add(  # noqa: PLR0917 - click passes every option by name
         tuple(map(_column, columns)),
         _kept(keep_rows, keep_time),
     )
+    if adaptor == "rows" and not columns:
+        raise ConfigurationError("expected --column for each column of the rows, was none")
     body = msgspec.json.encode(wanted)
     _print_change("added", results().ask("POST", "/v1/readers", body), as_json)
 
@@ -138,10 +161,19 @@ def _column(text: str) -> NewColumn:
     name, type_, scale, null = found.groups()
     try:
         return msgspec.convert(
-            {"name": name, "type": type_, "nullable": null is not None, "scale": int(scale or 0)}, NewColumn
+            {
+                "name": name,
+                "type": _TYPES.get(type_.lower(), type_.lower()),
+                "nullable": null is not None,
+                "scale": int(scale or 0),
+            },
+            NewColumn,
         )
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"--column {text!r}: {error}") from None
+        if not error.args[0].endswith("`$.type`"):
+            raise ConfigurationError(f"--column {text!r}: {error}") from None
+        types = ", ".join(get_args(get_type_hints(NewColumn)["type"]))
+        raise ConfigurationError(f"expected a type out of {types} for --column {name}, was {type_!r}") from None
 
 
 def _kept(rows: int | None, time: str | None) -> RowsKept | None:

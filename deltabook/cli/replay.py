@@ -19,10 +19,8 @@ __all__ = ["command"]
 @click.option("--mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol that it becomes.")
-@click.option("--stocks", default="", show_default=False, metavar="A,B", help="Stocks of an ITCH file that are played.")
-@click.option(
-    "--day", default="", show_default=False, metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight."
-)
+@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
+@click.option("--day", default="", metavar="YYYY-MM-DD", help="Day of a file whose times count from midnight.")
 @click.option(
     "--dir", "directory", type=click.Path(file_okay=False), help="Journal to keep.  [default: a temporary one]"
 )

@@ -246,8 +246,9 @@ class _Process:
 
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
-        self._reactor.callWhenRunning(self._start)
+        # Signals first: an interrupt in the midst of a start would end that alone, and the process would go on.
         self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
+        self._reactor.callWhenRunning(self._start)
         self._reactor.run(installSignalHandlers=False)
         return self._failure
 

@@ -85,13 +85,15 @@ def test_list_and_drop(asked: list[tuple[str, str, Any]]) -> None:
         (["add", "x", "--file", "a", "--connect", "h:1"], "was both"),
         (["add", "x", "--file", "a", "--at-most-once"], "of a stream only"),
         (["add", "x", "--file", "a", "--column", "price"], "--column 'NAME TYPE"),
-        (["add", "x", "--file", "a", "--column", "price money"], "--column 'price money'"),
+        (["add", "x", "--file", "a", "--column", "price money"], "for --column price, was 'money'"),
+        (["add", "x", "--file", "a"], "expected --column for each column of the rows, was none"),
+        (["add", "We ird", "--file", "a"], "expected a name of small letters, digits and _ for the reader"),
         (["add", "x", "--file", "a", "--option", "x"], "--option NAME=TEXT"),
         (["add", "x", "--file", "a", "--keep-time", "t=1"], "--keep-rows"),
         (["add", "x", "--file", "a", "--keep-rows", "1", "--keep-time", "t=x"], "whole number"),
         (["add", "x", "--connect", "nowhere"], "HOST:PORT for --connect"),
     ],
-    ids=["none", "both", "once", "column", "type", "option", "time", "span", "address"],
+    ids=["none", "both", "once", "column", "type", "columns", "name", "option", "time", "span", "address"],
 )
 def test_what_is_wrong_is_said_before_anybody_is_asked(
     asked: list[tuple[str, str, Any]], arguments: list[str], said: str
@@ -104,3 +106,10 @@ def test_what_is_wrong_is_said_before_anybody_is_asked(
 
 def test_it_is_a_command() -> None:
     assert "add" in CliRunner().invoke(main, ["reader", "--help"]).output
+
+
+def test_types_may_have_their_names_in_sql(asked: list[tuple[str, str, Any]]) -> None:
+    words = [("a", "BIGINT"), ("b", "varchar"), ("c", "Double"), ("d", "hugeint"), ("e", "boolean"), ("f", "date")]
+    assert run("add", "x", "--file", "f", *(f"--column={name} {type_}" for name, type_ in words)).exit_code == 0
+    types = [column.type for column in asked[0][2].columns]
+    assert types == ["int64", "string", "float64", "int128", "bool", "date"]
