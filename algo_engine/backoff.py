@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from twisted.logger import Logger
 
 from algo_engine.clocks import Clock, ScheduledCall
 from algo_engine.errors import PeerUnreachable
@@ -28,7 +29,9 @@ class LinkTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retry:
-    """Doubling delays up to a longest one; gives up after a while without success."""
+    """Doubling delays up to a longest one; gives up after a while without success. The first failure is logged."""
+
+    _log = Logger()
 
     def __init__(self, clock: Clock, times: LinkTimes, peer: str, on_failure: Callable[[Exception], None]):
         self._clock, self._times, self._peer, self._on_failure = clock, times, peer, on_failure
@@ -50,6 +53,8 @@ class Retry:
                 PeerUnreachable(f"expected {self._peer} to answer within {self._times.give_up_s:g} s, was {reason}")
             )
             return
+        if self._delay_s == self._times.first_delay_s:
+            self._log.warn("expected {peer} to answer, was {reason}; trying again", peer=self._peer, reason=reason)
         self._call = self._clock.callLater(self._delay_s, attempt)
         self._delay_s = min(2 * self._delay_s, self._times.longest_delay_s)
 

@@ -106,7 +106,7 @@ def _grouped(parameters: Iterable[str], names: Mapping[str, Any]) -> dict[str, d
             # Where there is one strategy, nobody else can be meant.
             (name,), dot, field = given, ".", key
         if not (equals and dot and field):
-            raise ParameterError(f"expected a parameter STRATEGY.field=value, was {parameter}")
+            raise ParameterError(f"expected a parameter [STRATEGY.]field=value, was {parameter}")
         if name not in given:
             raise ParameterError(f"expected a parameter of {' or '.join(given)}, was {parameter}")
         given[name][field] = value

@@ -41,7 +41,9 @@ class RequestedViews:
         """A strategy wants a view; ``given`` says whether a name is that of a view that is there without being asked
         for. The outcome comes as `StrategyHost.change` or `StrategyHost.view_refused`, now or later."""
         if given(view):
-            host.view_refused(view, f"expected a name of its own, was {view}, which is there without being asked for")
+            host.view_refused(
+                view, f"expected a name that is not in views, was {view}; what queries has needs no other mention"
+            )
             return
         known = self._views.get(view)
         if known is None:

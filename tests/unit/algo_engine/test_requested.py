@@ -134,7 +134,7 @@ def test_a_refusal_of_a_view_that_was_asked_for_later_is_an_event() -> None:
     rig.hosts[0].add_view("best_quote", "SELECT 1")
     assert strategy.heard[1:] == [
         "spread: expected SQL, was less",
-        "best_quote: expected a name of its own, was best_quote, which is there without being asked for",
+        "best_quote: expected a name that is not in views, was best_quote; what queries has needs no other mention",
     ]
     assert not rig.hosts[0].failure
     rig.hosts[0].add_view("spread", "SELECT 1")
