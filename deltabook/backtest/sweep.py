@@ -91,8 +91,12 @@ def run_point(config: BacktestConfig, number: int, values: tuple[str, ...], fold
     """One backtest; with a folder its whole result is written there. Never raises for what a point can do wrong."""
     try:
         result = Backtest(config).run()
-        if result.failure:
-            return Point(number, values, error=result.failure)
+        # A strategy that was stopped says nothing of its parameters, even where others have gone on.
+        stopped = [
+            f"{strategy.name} was stopped: {strategy.failure}" for strategy in result.strategies if strategy.failure
+        ]
+        if result.failure or stopped:
+            return Point(number, values, error=result.failure or stopped[0])
         data = result.to_json()
         if folder:
             Path(folder, f"{number:05}.json").write_bytes(data)

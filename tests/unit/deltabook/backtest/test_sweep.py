@@ -54,7 +54,10 @@ def test_a_point_that_cannot_be_run_says_why(tmp_path: Path) -> None:
         "from algo_engine import Strategy\nclass Breaks(Strategy):\n    def on_start(self, context):\n        1 / 0\n"
     )
     assert "many" in run_point(msgspec.structs.replace(CONFIG, parameters=("replace_ticks=many",)), 1, ("many",)).error
-    assert "ZeroDivisionError" in run_point(msgspec.structs.replace(CONFIG, strategies=(str(strategy),)), 1, ()).error
+    for strategies in ((str(strategy),), ("market_maker", str(strategy))):
+        point = run_point(msgspec.structs.replace(CONFIG, strategies=strategies), 1, ())
+        assert "ZeroDivisionError" in point.error
+        assert point.profit == point.orders == 0
 
 
 def test_the_best_points_come_first_and_the_page_shows_all(tmp_path: Path) -> None:
