@@ -109,7 +109,7 @@ def corpus(mode: Mode) -> tuple[Program, tuple[Case, ...]]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("integers", [SMALL, HUGE], ids=["small", "huge"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_the_corpus_equals_its_sql(integers: st.SearchStrategy[int], mode: Mode, data: st.DataObject) -> None:
     program, cases = corpus(mode)
@@ -196,7 +196,7 @@ def comparable(rows: Counter[Any]) -> Counter[Any]:
     return found
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(MOMENT, st.sampled_from([1, 1, 2, -1])), max_size=12))
 def test_operations_on_dates_texts_and_floats_are_those_of_the_kernel_for_batches(deltas: list[Any]) -> None:
     program = compile_program([NamedSelect(f"v{n}", sql) for n, sql in enumerate(OPERATIONS)], [MOMENTS])

@@ -32,7 +32,7 @@ def row(rng: random.Random, relation: str) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_flows_equal_those_of_the_kernel_for_batches(seed: int) -> None:
     rng = random.Random(seed)
     selects = [NamedSelect(f"v{place}", sql) for place, sql in enumerate(QUERIES)]
