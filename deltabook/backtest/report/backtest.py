@@ -204,6 +204,7 @@ def command_of(config: BacktestConfig) -> str:
         words += ["--data", f"{file.symbol}={file.path}"]
         words += ["--format", file.format] if file.format else []
         words += ["--day", file.day] if file.day else []
+        words += ["--tick", file.tick] if file.tick else []
     for parameter in config.parameters:
         words += ["--param", parameter]
     words += ["--views", "FOLDER"] if config.views else []
