@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,7 +63,11 @@ def _failures(result: Result) -> str:
     words += [f"The run ended before its data: {result.failure}"] if result.failure else []
     words += [f"The view {name} was kept batch by batch: {why}" for name, why in result.slow_views.items()]
     return (
-        section("To be noticed", table(["what"], [[each] for each in words], words=True), kind="wide notice")
+        section(
+            "To be noticed",
+            table(["what"], [[each] for each in words], name="To be noticed", kind="words"),
+            kind="wide notice",
+        )
         if words
         else ""
     )
@@ -99,7 +104,9 @@ def _charts(result: Result) -> str:
         f"{symbol} {lots:,} lots" for s in result.strategies for symbol, lots in s.max_position_lots.items()
     )
     price = f"Best bid and ask over time with {f.own_trades} own fills."
-    note = '<p class="quiet">▲ full: bought · ▽ hollow: sold</p>'
+    note = (
+        '<p class="quiet">▲ full: bought · ▽ hollow: sold · drag over a chart to look closer, double-click for all</p>'
+    )
     return "\n".join(
         [
             section("Price and own fills", figure("price", price) + note, kind="wide", beside=choice),
@@ -112,13 +119,13 @@ def _charts(result: Result) -> str:
 
 def _strategies(result: Result) -> str:
     money = Money(result.instruments)
+    names = ("profit", "realised", "unrealised", "fees", "max_drawdown")
+    sums = [money.column([getattr(s, name) for s in result.strategies]) for name in names]
     rows = []
-    for s in result.strategies:
+    for s, *texts in zip(result.strategies, *sums, strict=True):
         held = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.position_lots.items())
         most = ", ".join(f"{symbol} {lots:,}" for symbol, lots in s.max_position_lots.items())
-        rows.append(
-            [s.name, *(money.text(v) for v in (s.profit, s.realised, s.unrealised, s.fees, s.max_drawdown)), held, most]
-        )
+        rows.append([s.name, *texts, held, most])
     unit = f" ({money.unit})" if money.unit else ""
     head = [
         "strategy",
@@ -130,7 +137,7 @@ def _strategies(result: Result) -> str:
         "position, lots",
         "largest, lots",
     ]
-    return section("Strategies", table(head, rows), kind="wide")
+    return section("Strategies", table(head, rows, name="Strategies"), kind="wide")
 
 
 def _orders(result: Result) -> str:
@@ -146,7 +153,7 @@ def _orders(result: Result) -> str:
     rows.append(["mean time in the market", *(_rest(s) for s in result.strategies)])
     reasons = sorted({reason for s in result.strategies for reason in s.orders.reasons})
     rows += [[f"ended: {r}", *(f"{s.orders.reasons.get(r, 0):,}" for s in result.strategies)] for r in reasons]
-    return section("Orders", table(["", *(s.name for s in result.strategies)], rows))
+    return section("Orders", table(["what", *(s.name for s in result.strategies)], rows, name="Orders"))
 
 
 def _rest(strategy: StrategyFigures) -> str:
@@ -163,13 +170,22 @@ def _inputs(result: Result) -> str:
     ]
     rows += [("records before the start", f"{config.warm_up_records:,}")]
     for s in result.strategies:
-        rows += [(f"{s.name}.{name}", value) for name, value in s.parameters.items()]
+        rows += [(f"{s.name}.{name}", _said(value)) for name, value in s.parameters.items()]
     for source in result.sources:
         counts = f"{source.records:,} records, {source.errors:,} bad, {source.skipped:,} left out"
         rows.append((source.name, f"{source.format}, {', '.join(source.symbols)}: {counts}; sha256 {source.sha256}"))
-    rows += [(f"records {name.replace('_', ' ')}", f"{count:,}") for name, count in result.figures.dropped.items()]
+    rows += [(f"left out: {name.replace('_', ' ')}", f"{count:,}") for name, count in result.figures.dropped.items()]
     rows += [(each.symbol, f"tick {each.tick_size}, lot {each.lot_size}") for each in result.instruments]
-    return section("Parameters and data", table(["what", "value"], rows, words=True))
+    return section("Parameters and data", table(["what", "value"], rows, name="Parameters and data", kind="words"))
+
+
+def _said(value: object) -> str:
+    """A parameter as a person writes it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={each}" for key, each in value.items()) or "not given"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "not given"
+    return str(value)
 
 
 def _trades(result: Result) -> str:
@@ -179,13 +195,14 @@ def _trades(result: Result) -> str:
         scale = scales[t.symbol]
         time = f"{_moment(t.time_ns)}.{t.time_ns % _SECOND_NS // 1_000_000:03}"
         quantity, price, fee = scale.quantity(t.volume_lots), scale.price(t.price_ticks), scale.notional(t.fee)
-        side = "bought" if t.side == "B" else "sold"
+        side = "▲ bought" if t.side == "B" else "▽ sold"
         rows.append([time, t.strategy, t.symbol, side, *(f"{v:f}" for v in (quantity, price)), t.liquidity, f"{fee:f}",
                      t.client_id])  # fmt: skip
     count = len(result.trades)
     title = "Own trades" if count <= _TRADES else f"Own trades, the first {_TRADES:,} of {count:,}"
-    head = ["time, UTC", "strategy", "symbol", "", "quantity", "price", "as", "fee", "order"]
-    return section(title, table(head, rows) if rows else '<p class="quiet">None.</p>', kind="wide")
+    head = ["time, UTC", "strategy", "symbol", "side", "quantity", "price", "as", "fee", "order"]
+    shown = table(head, rows, name=title, text={"strategy", "symbol", "side", "as"})
+    return section(title, shown if rows else '<p class="quiet">None.</p>', kind="wide long")
 
 
 def _again(result: Result) -> str:

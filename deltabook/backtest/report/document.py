@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -29,15 +29,19 @@ def tiles(pairs: Iterable[tuple[str, object, str]]) -> str:
     return f'<dl class="tiles">{"".join(cells)}</dl>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]], *, words: bool = False, caption: str = "") -> str:
-    """Rows under their heads; ``words`` for those that are read and not compared."""
-    heads = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{escaped(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    told = f"<caption class=quiet>{escaped(caption)}</caption>" if caption else ""
-    kind = ' class="words"' if words else ""
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], *, name: str, kind: str = "", text: Container[str] = ()
+) -> str:
+    """Rows under their heads. ``name`` says whose they are; ``kind`` is ``words`` for those that are read and not
+    compared; columns in ``text`` are aligned like words."""
+    marks = [' class="text"' if column in text else "" for column in head]
+    heads = "".join(f'<th scope="col"{mark}>{escaped(column)}</th>' for column, mark in zip(head, marks, strict=True))
+    lines = ("".join(f"<td{mark}>{escaped(cell)}</td>" for cell, mark in zip(row, marks, strict=True)) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    chosen = f' class="{kind}"' if kind else ""
     return (
-        f'<div class="scroll" tabindex="0"><table{kind}>{told}<thead><tr>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}"><table{chosen}>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -49,7 +53,7 @@ def section(title: str, body: str, *, kind: str = "", beside: str = "") -> str:
 
 def figure(name: str, words: str) -> str:
     """The place of a chart, and what it shows for those who do not see it."""
-    return f'<figure><div class="chart" id="{name}" role="img" aria-label="{escaped(words)}"></div></figure>'
+    return f'<figure aria-label="{escaped(words)}"><div class="chart" id="{name}"></div></figure>'
 
 
 def document(title: str, lead: str, body: str, data: Any, script: str, *, has_charts: bool) -> str:

@@ -36,6 +36,16 @@ class Money:
         found = value * self._one
         return f"{found:,f}".rstrip("0").rstrip(".") if found != int(found) else f"{int(found):,}"
 
+    def column(self, values: Sequence[int]) -> list[str]:
+        """The same of several that stand one below the other: all with as many decimals as one of them needs.
+
+        >>> Money([Instrument("ACME", "0.01", "1")]).column([150, -1234567, 0])
+        ['1.50', '-12,345.67', '0.00']
+        """
+        texts = [self.text(value) for value in values]
+        digits = max((len(text.partition(".")[2]) for text in texts), default=0)
+        return [f"{value * self._one:,.{digits}f}" for value in values]
+
     def number(self, value: int) -> float:
         """For a chart."""
         return float(value * self._one)

@@ -29,7 +29,7 @@ def write_sweep_report(path: Path, result: SweepResult) -> Path:
     at = ", ".join(f"{key} {value}" for key, value in zip(keys, top.values, strict=True))
     cells: list[tuple[str, object, str]] = [
         ("Best profit", f"{top.profit:,}", ""),
-        ("at", at, ""),
+        ("At", at, ""),
         ("Median profit", f"{best[len(best) // 2].profit:,}", ""),
         ("Points with a profit", f"{sum(point.profit > 0 for point in best):,} of {len(best):,}", ""),
         ("Failed", f"{len(failed):,}", ""),
@@ -39,12 +39,16 @@ def write_sweep_report(path: Path, result: SweepResult) -> Path:
             for p in best[:_ROWS]]  # fmt: skip
     body.append(
         section(
-            "Points, the best first", table([*keys, "profit", "fees", "drawdown", "orders", "fills"], rows), kind="wide"
+            "Points, the best first",
+            table([*keys, "profit", "fees", "drawdown", "orders", "fills"], rows, name="Points"),
+            kind="wide long",
         )
     )
     if failed:
         why = [[*point.values, point.error] for point in failed[:_ROWS]]
-        body.append(section("Failed", table([*keys, "why"], why, words=True), kind="wide notice"))
+        body.append(
+            section("Failed", table([*keys, "why"], why, name="Failed", kind="words reasons"), kind="wide long notice")
+        )
     data: dict[str, Any] = {"axes": result.axes, "points": [msgspec.structs.asdict(point) for point in result.points]}
     page = document(f"Sweep of {names}", lead, "\n".join(body), data, "sweep.js", has_charts=False)
     path.write_text(page, encoding="utf-8")
@@ -62,7 +66,7 @@ def _map(result: SweepResult) -> str:
     last = min(1, len(result.axes) - 1)
     figures = "".join(f'<option value="{name}">{name.replace("_", " ")}</option>' for name in _FIGURES)
     chosen = f'<label class="quiet">Figure <select id="figure">{figures}</select></label>'
-    words = "Each field is the best point with its two values; a frame marks the best of all, orange is a loss."
     axes = f'<div class="axes">{choice("Across", 0)}{choice("Down", last)}{chosen}</div>'
-    heat = '<div class="scroll" tabindex="0"><div class="heat" id="heat"></div></div>'
-    return f'{axes}{heat}<p class="quiet">{words}</p>'
+    heat = '<table class="heat" id="heat" aria-describedby="words"></table>'
+    scroll = f'<div class="scroll" tabindex="0" role="region" aria-label="Heat map">{heat}</div>'
+    return f'{axes}{scroll}<p class="quiet" id="words"></p>'

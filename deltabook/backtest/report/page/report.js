@@ -5,14 +5,21 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const css = getComputedStyle(document.documentElement);
 const color = (name) => css.getPropertyValue(name).trim();
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
+const words = (value) => (value == null ? "–" : number.format(value).replace("-", "−"));
 const COLORS = ["--bid", "--ask", "--third", "--text"];
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const charts = [];
 const sync = uPlot.sync("report");
 
+// Of a line's sample in the legend.
+const stroke = (dash) => (!dash?.length ? "solid" : dash[0] < 4 ? "dotted" : "dashed");
+
+// What a legend says while no moment is pointed at.
+const last = (values) => values.findLast((value) => value != null);
+
 function series(label, place, extra = {}) {
   const stroke = color(COLORS[place % COLORS.length]);
-  return { label, stroke, width: 1.5, dash: DASHES[place % DASHES.length], points: { show: false }, value: (_, v) => (v == null ? "–" : number.format(v)), ...extra };
+  return { label, stroke, width: 1.5, dash: DASHES[place % DASHES.length], points: { show: false }, value: (plot, v, at, index) => words(index == null ? last(plot.data[at]) : v), ...extra };
 }
 
 function moments(plot, times) {
@@ -21,15 +28,27 @@ function moments(plot, times) {
   return times.map((time) => new Date(time * 1e3).toISOString().slice(begin, end).replace("T", " "));
 }
 
+// All with as many decimals as tell two neighbours on the axis apart.
+function heights(_, values, __, ___, step) {
+  let digits = 0;
+  while (digits < 8 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits++;
+  const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return values.map((value) => fixed.format(value).replace("-", "−"));
+}
+
+const width = (_, values) => 20 + 7.2 * Math.max(4, ...(values ?? []).map((value) => value.length));
+
 function chart(id, columns, lines, extra = {}) {
   const target = document.getElementById(id);
   const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
   const size = () => ({ width: target.clientWidth, height: target.clientHeight - (target.querySelector(".u-legend")?.offsetHeight || 28) });
   const options = {
     ...size(),
+    legend: { markers: { dash: (each, at) => stroke(each.series[at].dash) } },
     cursor: { sync: { key: sync.key } },
-    axes: [{ ...axis, space: 80, values: moments }, { ...axis, size: 84, values: (_, values) => values.map((v) => number.format(v)) }],
-    series: [{ label: "UTC", value: (_, v) => (v == null ? "–" : new Date(v * 1e3).toISOString().slice(11, 23)) }, ...lines],
+    padding: [8, 30, 0, 0],
+    axes: [{ ...axis, space: 80, size: 30, values: moments }, { ...axis, size: width, values: heights }],
+    series: [{ label: "UTC", value: (plot, v, at, index) => new Date((index == null ? last(plot.data[at]) : v) * 1e3).toISOString().slice(11, 23) }, ...lines],
     ...extra,
   };
   const plot = new uPlot(options, columns, target);

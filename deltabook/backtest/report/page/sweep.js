@@ -7,16 +7,20 @@ const down = document.getElementById("down");
 const figure = document.getElementById("figure");
 const map = document.getElementById("heat");
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
-const cell = (text, name = "") => {
-  const element = document.createElement("div");
+const MOST = 45; // per cent of colour, under which the figures stay readable
+const isLow = (field) => field === "max_drawdown" || field === "fees"; // the less, the better
+
+function cell(row, tag, text, name = "") {
+  const element = document.createElement(tag);
   element.textContent = text;
   element.className = name;
-  map.append(element);
+  if (tag === "th") element.scope = name;
+  row.append(element);
   return element;
-};
+}
 
 function best(points, field) {
-  const low = field === "max_drawdown" || field === "fees";
+  const low = isLow(field);
   return points.reduce((a, b) => ((low ? b[field] < a[field] : b[field] > a[field]) ? b : a));
 }
 
@@ -31,25 +35,32 @@ function draw() {
   const most = Math.max(...values.map(Math.abs), 1e-12);
   const top = good.length ? best(good, field) : null;
   map.replaceChildren();
-  map.style.gridTemplateColumns = `repeat(${columns.length + 1}, auto)`;
-  cell(x === y ? data.axes[x][0] : `${data.axes[y][0]} ↓ ${data.axes[x][0]} →`, "quiet");
-  for (const value of columns) cell(value, "quiet");
+  const head = map.createTHead().insertRow();
+  cell(head, "th", x === y ? data.axes[x][0] : `${data.axes[y][0]} ↓ ${data.axes[x][0]} →`, "row");
+  for (const value of columns) cell(head, "th", value, "col");
+  const body = map.createTBody();
   for (const row of rows) {
-    cell(row, "quiet");
+    const line = body.insertRow();
+    cell(line, "th", row, "row");
     for (const column of columns) {
       const here = data.points.filter((p) => p.values[x] === column && (x === y || p.values[y] === row));
       const fine = here.filter((point) => !point.error);
       if (!fine.length) {
-        cell("failed", "cell failed").title = here[0]?.error ?? "no such point";
+        cell(line, "td", here.length ? "failed" : "–", "cell failed").title = here[0]?.error ?? "no such point";
         continue;
       }
       const found = best(fine, field);
-      const element = cell(number.format(found[field]), "cell" + (found === top ? " best" : ""));
-      const share = Math.round((Math.abs(found[field]) / most) * 60);
-      element.style.background = `color-mix(in srgb, var(${found[field] < 0 ? "--ask" : "--bid"}) ${share}%, var(--card))`;
+      const text = number.format(found[field]).replace("-", "−");
+      const element = cell(line, "td", found === top ? `★ ${text}` : text, "cell" + (found === top ? " best" : ""));
+      const share = Math.round((Math.abs(found[field]) / most) * MOST);
+      const color = field !== "profit" ? "--third" : found[field] < 0 ? "--ask" : "--bid";
+      element.style.background = `color-mix(in srgb, var(${color}) ${share}%, var(--card))`;
       element.title = data.axes.map(([key], place) => `${key} = ${found.values[place]}`).join("\n");
     }
   }
+  const which = data.axes.length > 2 ? `Each field is the point with the ${isLow(field) ? "lowest" : "highest"} figure of those with its two values. ` : "";
+  const colors = field === "profit" ? "Blue is a gain, orange with − a loss" : "The stronger the colour, the higher the figure";
+  document.getElementById("words").textContent = `${which}★ is the ${isLow(field) ? "lowest" : "highest"} of all. ${colors}; all in ${field === "fills" || field === "orders" ? "numbers" : "ticks × lots"}.`;
   document.body.dataset.state = "drawn";
 }
 
