@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import click
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from deltabook.cli._algo_port import StatusPort, status_options
 from deltabook.cli._ports import print_json
+from deltabook.cli._tables import fit
 from deltabook.wire import strategies
 from deltabook.wire.strategies import Strategies
 
@@ -21,6 +22,13 @@ __all__ = ["kill", "show", "status"]
 
 _WIDEST: Final = 1 << 20
 """Characters of a line that goes to a file or a pipe."""
+_STRATEGIES: Final = (
+    "strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "profit", "fees",
+)  # fmt: skip
+_POSITIONS: Final = ("strategy", "symbol", "lots", "mark", "realised", "unrealised", "fees")
+_LEFT: Final = frozenset({"strategy", "state", "symbol"})
+_RARE: Final = frozenset({"rejected", "refused"})
+"""Columns that are there when one of their rows is not empty."""
 
 
 @click.command()
@@ -50,41 +58,55 @@ def status(port: Callable[[], StatusPort], as_json: bool, watch: bool, interval:
 
 
 def show(found: Strategies, where: str) -> Group:
-    """Two tables, the strategies and what they hold; money in ticks × lots."""
+    """Two tables, the strategies and what they hold. Columns in which there is nothing to see are left out."""
     lines = [
         (
             line.name, str(line.broker_id), line.state if line.is_connected else f"{line.state}, not connected",
-            str(line.orders_sent), str(line.orders_open), str(line.orders_rejected), str(line.orders_refused),
-            str(line.fills), str(line.profit), str(line.fees), line.reason,
+            f"{line.orders_sent:,}", f"{line.orders_open:,}", _some(line.orders_rejected),
+            _some(line.orders_refused), f"{line.fills:,}", f"{line.profit:,}", f"{line.fees:,}",
         )
         for line in found.strategies
     ]  # fmt: skip
-    columns = ("strategy", "broker", "state", "sent", "open", "rejected", "refused", "fills", "profit", "fees", "why")
     held = [
         (
-            line.name, position.symbol, str(position.position_lots),
-            "–" if position.mark_ticks is None else str(position.mark_ticks), str(position.realised),
-            str(position.unrealised), str(position.fees),
+            line.name, position.symbol, f"{position.position_lots:,}",
+            "–" if position.mark_ticks is None else f"{position.mark_ticks:,}", f"{position.realised:,}",
+            f"{position.unrealised:,}", f"{position.fees:,}",
         )
         for line in found.strategies
         for position in line.positions
     ]  # fmt: skip
-    positions = ("strategy", "symbol", "lots", "mark", "realised", "unrealised", "fees")
     views = "" if found.views_connected else ", without views"
-    parts: list[Text | Table] = [Text(f"strategies at {where}, up {found.up_s:,.0f} s{views}")]
-    parts.append(_table(columns, lines, left={"strategy", "state", "why"}))
+    parts: list[Text | _Fitting] = [
+        Text(f"strategies at {where}, up {found.up_s:,.0f} s{views}; prices in ticks, money in ticks × lots")
+    ]
+    parts.append(_Fitting(_STRATEGIES, lines))
+    parts += [Text(f"{line.name} is {line.state}: {line.reason}") for line in found.strategies if line.reason]
     if held:
-        parts.append(_table(positions, held, left={"strategy", "symbol"}))
+        parts.append(_Fitting(_POSITIONS, held))
     return Group(*parts)
 
 
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: set[str]) -> Table:
-    table = Table()
-    for name in columns:
-        table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+def _some(count: int) -> str:
+    return f"{count:,}" if count else ""
+
+
+class _Fitting:
+    """A table that is framed where there is room."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        seen = [place for place, name in enumerate(columns) if name not in _RARE or any(row[place] for row in rows)]
+        self._columns = [columns[place] for place in seen]
+        self._rows = [[row[place] for place in seen] for row in rows]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table()
+        for name in self._columns:
+            table.add_column(Text(name), justify="left" if name in _LEFT else "right", overflow="fold")
+        for row in self._rows:
+            table.add_row(*map(Text, row))
+        fit(table, console, options)
+        yield table
 
 
 @click.command()

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["print_table"]
+__all__ = ["fit", "print_table"]
 
 _WIDEST: Final = 1 << 20
 """Characters of a line that goes to a file or a pipe."""
@@ -29,7 +29,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         table.add_column(Text(name), justify="left" if name in left else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    if table.__rich_measure__(console, console.options).maximum > console.width:
-        table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, 0
+    fit(table, console, console.options)
     console.print(Text(title))
     console.print(table)
+
+
+def fit(table: Table, console: Console, options: ConsoleOptions) -> None:
+    """Take the frames from a table that is too wide with them."""
+    if table.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum > options.max_width:
+        table.box, table.show_edge, table.pad_edge, table.padding = box.SIMPLE_HEAD, False, False, 0

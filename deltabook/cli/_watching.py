@@ -122,18 +122,21 @@ class WatchScreen:
     def _view(self, name: str, watched: _Watched, lines: int) -> Iterator[Text | Table]:
         """A view's title, its table, and what is left out of it."""
         about = watched.about
-        title = Text.assemble((name, "bold"), f"  {about['class']}, lane {about['lane']}", overflow="fold")
+        title, kind = Text(name, style="bold"), f"{about['class']}, lane {about['lane']}"
         if name not in self._mirror:
-            yield title.append(f"  {watched.state}")
+            yield Text.assemble(title, f"  {kind}  {watched.state}")
             return
         contents, now = self._mirror.contents(name), self._clock()
         while watched.changes and watched.changes[0] <= now - _RATE_SPAN_S:
             watched.changes.popleft()
         step = f" step {contents.step}" if contents.step else ""
         rows = len(contents)
-        title.append(f"  epoch {contents.epoch}{step}  {rows:,} row{'s' * (rows != 1)}  ")
-        title.append(f"{len(watched.changes) / _RATE_SPAN_S:.1f} changes/s  {watched.last}  ")
-        yield title.append(watched.state or f"{max(0, self._now_ns() - watched.time_ns) / 1e6:,.0f} ms ago")
+        age = watched.state or f"{max(0, self._now_ns() - watched.time_ns) / 1e6:,.0f} ms ago"
+        rate = f"{len(watched.changes) / _RATE_SPAN_S:.1f} changes/s  {watched.last}"
+        version = f"epoch {contents.epoch}{step}  {rows:,} row{'s' * (rows != 1)}"
+        # What does not fit goes from the end, and in one line: a second one would push the last table out of sight.
+        said = f"  {version}  {age}" + ("" if watched.state else f"  {rate}  {kind}")
+        yield Text.assemble(title, said, no_wrap=not watched.state, overflow="fold" if watched.state else "ellipsis")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         table.add_column("", width=1)
         texts = {column["name"] for column in about["columns"] if column["type"] == "string"}

@@ -68,11 +68,11 @@ def test_rows_are_sorted_null_first_and_new_ones_are_marked_for_a_second() -> No
     watching, clock = screen("v")
     watching.enter(frame("snapshot", "v", ("b", 2, 1), ("a", 30, 1)))
     title, head, _, first, second, *_ = lines(watching)
-    assert title == "v  linear, lane express  epoch 5 step 1  2 rows  0.0 changes/s  snapshot  2 ms ago"
+    assert title == "v  epoch 5 step 1  2 rows  2 ms ago  0.0 changes/s  snapshot  linear, lane express"
     assert (head.split(), first.split(), second.split()) == (["s", "a"], ["a", "30"], ["b", "2"])
     watching.enter(frame("changes", "v", ("b", 2, -1), (None, 7, 1), step=2))
     title, _, _, first, second, *_ = lines(watching)
-    assert "step 2  2 rows  0.2 changes/s  +1 −1" in title
+    assert "step 2  2 rows  2 ms ago  0.2 changes/s  +1 −1" in title
     assert (first.split(), second.split()) == (["+", "NULL", "7"], ["a", "30"])
     clock.now_s = 1.5
     assert lines(watching)[3].split() == ["NULL", "7"]
