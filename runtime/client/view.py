@@ -126,4 +126,12 @@ def _table(data: bytes) -> pa.Table:
 def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     if not table.num_columns:
         return iter([()] * table.num_rows)
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return zip(*map(_values, table.columns), strict=True)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Sums come as decimals, as wide as they need: without digits behind the point they are integers."""
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_decimal(column.type) and not column.type.scale:
+        return [None if value is None else int(value) for value in values]
+    return values

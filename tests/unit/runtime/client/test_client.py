@@ -111,10 +111,10 @@ def frame(kind: Any, begin: int, to: int, *rows: tuple[int, int], view: str = "v
     return encode_frame(FrameHeader(kind, view, begin, to, {"feed": ("s", to)}, 5, reason), body)
 
 
-def arrow(*values: int) -> bytes:
+def arrow(*values: int | None, kind: pa.DataType | None = None) -> bytes:
     """An Arrow stream with a column ``a``."""
     sink = pa.BufferOutputStream()
-    table = pa.table({"a": pa.array(values, pa.int64())})
+    table = pa.table({"a": pa.array(values, pa.int64() if kind is None else kind)})
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
@@ -221,6 +221,18 @@ def test_rows_come_page_by_page_and_the_cursor_is_closed(server: Server) -> None
     ]  # fmt: skip
     assert server.headers[1]["Authorization"] == "Bearer 0123456789abcdef"
     assert msgspec.json.decode(server.bodies[1]) == {"rows": 2, "is_sorted": True}
+
+
+@pytest.mark.parametrize(("scale", "expected"), [(0, int), (2, Decimal)])
+def test_sums_without_digits_behind_the_point_are_integers(server: Server, scale: int, expected: type) -> None:
+    cursor = Cursor("c1", "v", 7, 1, LINE.columns, 2, 2, 1, 60.0)
+    page = arrow(3, None, kind=pa.decimal128(38, scale))
+    server.answers = [
+        says(msgspec.json.encode([LINE])), says(msgspec.json.encode(cursor), 201), says(page), says(b"", 204),
+    ]  # fmt: skip
+    with connect(server.address) as client:
+        (first,), second = client.view("v").rows()
+    assert (first, type(first), second) == (3, expected, (None,))
 
 
 def test_a_result_that_is_too_large_for_one_answer_is_paged(server: Server) -> None:
