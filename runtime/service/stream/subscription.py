@@ -130,10 +130,6 @@ class Subscription(ABC):
             self._listener.write(message)
             self._listener.flush()
 
-    def wants(self, names: set[str]) -> bool:
-        """Whether one of these views is among its own."""
-        return not names.isdisjoint(self._names)
-
     @abstractmethod
     def _due(self, name: str) -> list[Message]:
         """What there is to send of a view that is not followed, and may be afterwards: sending may pause it again."""
