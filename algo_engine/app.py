@@ -69,7 +69,7 @@ class AlgoProcess:
         self._is_subscribed = False
         self._loaded = load_strategies(config.strategies, config.parameters)
         mirror, self._quotes = ViewMirror(), Quotes()
-        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s)
+        self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s, config.results)
         self._views = self._runtime_views()
         self._hosts = [self._host(number, loaded, mirror) for number, loaded in enumerate(self._loaded)]
         self.engine = Engine(

@@ -13,7 +13,7 @@ from twisted.web.http_headers import Headers
 
 from algo_engine.config import ResultsAccess
 from algo_engine.errors import ParameterError
-from deltabook.wire.access import read_token
+from deltabook.wire.access import check_way_of_token, read_token
 
 __all__ = ["ResultsAgent"]
 
@@ -21,13 +21,15 @@ __all__ = ["ResultsAgent"]
 class ResultsAgent:
     """An agent that says the token with every request, and trusts one authority."""
 
-    def __init__(self, reactor: Any, access: ResultsAccess, connect_s: float) -> None:
+    def __init__(self, reactor: Any, access: ResultsAccess, connect_s: float, address: str) -> None:
         """Raises `deltabook.wire.errors.AccessError` and `ParameterError` for bad files."""
         policy: dict[str, Any] = {}
         if access.ca_file:
             policy["contextFactory"] = _trusting(access.ca_file)
         self._agent = Agent(reactor, connectTimeout=connect_s, **policy)
-        self._headers = {"Authorization": [f"Bearer {read_token(access.token_file)}"]} if access.token_file else {}
+        token = read_token(access.token_file) if access.token_file else ""
+        check_way_of_token(token, address, is_encrypted=bool(access.ca_file))
+        self._headers = {"Authorization": [f"Bearer {token}"]} if token else {}
         self.scheme = "https" if access.ca_file else "http"
         """Of the addresses that it is asked for."""
 

@@ -13,6 +13,8 @@ from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
 from deltabook.wire import strategies
+from deltabook.wire.access import check_way_of_token
+from deltabook.wire.errors import AccessError
 
 __all__ = ["StatusPort", "status_options"]
 
@@ -29,6 +31,10 @@ class StatusPort:
         address(self.where, "--algo")
         self._token = read_token(token_file) if token_file else ""
         self._ca = ca
+        try:
+            check_way_of_token(self._token, self.where, is_encrypted=ca is not None)
+        except AccessError as error:
+            raise ConfigurationError(str(error)) from None
 
     def get(self, path: str, kind: type[T]) -> T:
         """What a path answers."""

@@ -16,7 +16,7 @@ import click
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._ports import is_other_port
-from deltabook.wire.access import read_token
+from deltabook.wire.access import check_way_of_token, read_token
 from deltabook.wire.errors import AccessError
 
 __all__ = ["LazyResults", "ResultsPort", "results_options"]
@@ -51,6 +51,7 @@ class ResultsPort:
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         try:
             self._token = read_token(str(token_file)) if token_file else ""
+            check_way_of_token(self._token, where, is_encrypted=bool(ca_file))
             if ca_file:
                 handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=str(ca_file))))
         except AccessError as error:

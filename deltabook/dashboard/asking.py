@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from deltabook.dashboard.errors import DashboardError, UnreachableError
 from deltabook.dashboard.peers import Peer
-from deltabook.wire.access import read_token
+from deltabook.wire.access import check_way_of_token, read_token
 
 __all__ = ["Asker", "HttpAsker", "Refused"]
 
@@ -54,8 +54,8 @@ class HttpAsker:
         """Raises `AccessError` and `DashboardError` for files that cannot be read."""
         self._reactor = reactor
         self._peer = peer
-        token = read_token(peer.token_file) if peer.token_file else ""
-        self._headers = {"Authorization": [f"Bearer {token}"]} if token else {}
+        self._token = read_token(peer.token_file) if peer.token_file else ""
+        self._headers = {"Authorization": [f"Bearer {self._token}"]} if self._token else {}
         pool = HTTPConnectionPool(reactor)
         policy = BrowserLikePolicyForHTTPS(_authority(peer.ca_file)) if peer.ca_file else BrowserLikePolicyForHTTPS()
         self._agent: Any = Agent(reactor, policy, connectTimeout=_TIMEOUT_S, pool=pool)
@@ -78,6 +78,7 @@ class HttpAsker:
         where = self._peer.where()
         if not where:
             raise UnreachableError(f"expected {self._peer.name} in {self._peer.listed_in}, was not there yet")
+        check_way_of_token(self._token, where, is_encrypted=bool(self._peer.ca_file))
         url = f"{'https' if self._peer.ca_file else 'http'}://{where}{path}"
         found: Deferred[Any] = self._agent.request(
             method.encode("ascii"), url.encode("ascii"), Headers(headers), producer

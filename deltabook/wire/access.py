@@ -14,7 +14,7 @@ import msgspec
 
 from deltabook.wire.errors import AccessError
 
-__all__ = ["Access", "PortSecurity", "is_loopback", "read_token"]
+__all__ = ["Access", "PortSecurity", "check_way_of_token", "is_loopback", "read_token"]
 
 _LEAST_TOKEN: Final = 16
 _LONGEST_TOKEN: Final = 1_000
@@ -28,6 +28,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
+
+
+def check_way_of_token(token: str, address: str, *, is_encrypted: bool) -> None:
+    """Raise `AccessError` if a token would go to another machine, HOST:PORT, as everybody on the way can read it."""
+    host = address.rpartition(":")[0].strip("[]")
+    if token and not is_encrypted and not is_loopback(host):
+        raise AccessError(
+            f"expected TLS to send a token to another machine (a CA file turns it on), was none for {host}"
+        )
 
 
 def read_token(path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from deltabook.wire.access import is_loopback
+from deltabook.wire.access import check_way_of_token
 from runtime.client.errors import ConnectionFailedError, GoneError, NotFoundError, ProtocolError, RefusedError
 
 __all__ = ["ARROW", "Port"]
@@ -42,10 +42,7 @@ class Port:
         self.where = where
         self._host, self._port = host.strip("[]"), int(port)
         is_secure = scheme == "https" or ca is not None
-        if token and not is_secure and not is_loopback(self._host):
-            raise ValueError(
-                f"expected TLS for a token to another machine, was none to {where}: everybody could read it"
-            )
+        check_way_of_token(token or "", where, is_encrypted=is_secure)
         self._context = ssl.create_default_context(cafile=str(ca) if ca else None) if is_secure else None
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.timeout_s = timeout_s

@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactor
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-from deltabook.wire.access import Access, PortSecurity, is_loopback, read_token
+from deltabook.wire.access import Access, PortSecurity, check_way_of_token, is_loopback, read_token
 from deltabook.wire.errors import AccessError
 from tests.generators.certificates import make_certificate
 
@@ -167,3 +167,16 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(secured: Po
     Path(secured.tls_key).write_bytes(sealed)
     with pytest.raises(AccessError, match="its key without a password"):
         secured.check("127.0.0.1")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:80", "example.org:80", "[2001:db8::1]:80"])
+def test_a_token_goes_to_another_machine_encrypted_or_not_at_all(address: str) -> None:
+    check_way_of_token("secret", address, is_encrypted=True)
+    check_way_of_token("", address, is_encrypted=False)
+    with pytest.raises(AccessError, match="expected TLS to send a token to another machine"):
+        check_way_of_token("secret", address, is_encrypted=False)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:80", "localhost:80", "[::1]:80"])
+def test_a_token_stays_on_this_machine_as_it_is(address: str) -> None:
+    check_way_of_token("secret", address, is_encrypted=False)
