@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from exchange_server.matching import FeedEncoder, Imbalance, MarketRules, Now
+from exchange_server.matching import MarketRules, Now, Silence
 from exchange_server.matching.order import Order
 from runtime.relations.retention import Retention
 
@@ -24,8 +24,8 @@ _TRADES: Final = "trades"
 _INT64_MAX: Final = 2**63 - 1
 
 
-class DeltaEncoder(FeedEncoder):
-    """Collects deltas; `deltas` is what was said since somebody last emptied it."""
+class DeltaEncoder(Silence):
+    """Collects deltas; `deltas` is what was said since somebody last emptied it. What has no row it does not hear."""
 
     __slots__ = ("_now", "_retention", "_rows", "_symbols", "_trades", "deltas", "messages", "trades")
 
@@ -116,31 +116,3 @@ class DeltaEncoder(FeedEncoder):
         """Everything that is in the relations, as deltas from nothing."""
         rows: list[Delta] = [(relation, row, 1) for relation, row in self._rows.values()]
         return rows + [(_TRADES, row, 1) for row in self._trades]
-
-    # What has no row.
-
-    def system(self, code: str) -> None:
-        pass
-
-    def listed(self, locate: int) -> None:
-        pass
-
-    def trading(self, locate: int, state: str, reason: str) -> None:
-        pass
-
-    def imbalance(self, found: Imbalance) -> None:
-        pass
-
-    def busted(self, locate: int, match_id: int) -> None:
-        pass
-
-    def take(self) -> tuple[bytes, int]:
-        """No bytes: see `deltas`."""
-        return b"", 0
-
-    def state(self) -> object:
-        """Nothing: a backtest is begun anew."""
-        return None
-
-    def restore(self, state: object) -> None:
-        """Nothing."""

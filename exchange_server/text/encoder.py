@@ -7,12 +7,13 @@ from typing import cast
 from exchange_server.matching.floor import INT64_MAX
 from exchange_server.matching.inputs import MarketRules
 from exchange_server.matching.order import Order
-from exchange_server.matching.outputs import FeedEncoder, Imbalance, Now
+from exchange_server.matching.outputs import Now
+from exchange_server.matching.silence import Silence
 
 __all__ = ["TextEncoder"]
 
 
-class TextEncoder(FeedEncoder):
+class TextEncoder(Silence):
     """Writes the lines that docs/wire.md describes, one for each message; numbered from 1.
 
     Quantity that is displayed, and trades: what a symbol's state is, how an auction would end, and which trade is void
@@ -90,23 +91,6 @@ class TextEncoder(FeedEncoder):
         self._append(
             f"{number},{self._now.time_ns},0,{broker_id},T,{volume},{price_ticks},{self._tails[locate]}",
         )
-
-    # What has no line.
-
-    def system(self, code: str) -> None:
-        pass
-
-    def listed(self, locate: int) -> None:
-        pass
-
-    def trading(self, locate: int, state: str, reason: str) -> None:
-        pass
-
-    def imbalance(self, found: Imbalance) -> None:
-        pass
-
-    def busted(self, locate: int, match_id: int) -> None:
-        pass
 
     def take(self) -> tuple[bytes, int]:
         """The lines since the last call, and how many they are."""
