@@ -36,7 +36,7 @@ __all__ = [
     "runtime",
 ]
 
-DEADLINE_S = 150.0
+DEADLINE_S = 300.0
 """No process is waited for any longer; a slow machine is not a failure, a stuck process is."""
 LOOK_S = 0.02
 

@@ -67,10 +67,14 @@ class Control:
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
+    def post(self, body: bytes) -> tuple[int, Any]:
+        headers = {"Content-Type": "application/json"}
+        return self.send(urllib.request.Request(self.url, data=body, headers=headers, method="POST"))
+
     def add(self, *names: str, timeout_s: float = DEADLINE_S) -> tuple[int, Any]:
         views = [{"name": name, "sql": VIEWS[name]} for name in names]
         body = json.dumps({"views": views, "timeout_s": timeout_s}).encode()
-        return self.send(urllib.request.Request(self.url, data=body, method="POST"))
+        return self.post(body)
 
     def drop(self, name: str, timeout_s: float = DEADLINE_S) -> tuple[int, Any]:
         return self.send(urllib.request.Request(f"{self.url}/{name}?timeout_s={timeout_s}", method="DELETE"))
@@ -197,15 +201,18 @@ def test_what_cannot_be_done_is_refused_in_a_line_and_changes_nothing(tmp_path: 
             telling(engine),
         ):
             control, results = Control(engine), Results(engine)
-            for body, message in (
-                ({"views": [{"name": "v", "sql": "SELECT pric FROM bids"}]}, "1:8: unknown column 'pric'"),
-                ({"views": [{"name": "v", "sql": "SELECT a FROM nowhere"}]}, "nowhere"),
-                ({"views": [{"name": "imbalance", "sql": "SELECT price FROM bids"}]}, "expected a new name"),
-                ({"views": [{"name": n, "sql": "SELECT price FROM bids"} for n in "ab"]}, "expected at most 2 views"),
+            for body, expected, message in (
+                ({"views": [{"name": "v", "sql": "SELECT pric FROM bids"}]}, 422, "1:8: unknown column 'pric'"),
+                ({"views": [{"name": "v", "sql": "SELECT a FROM nowhere"}]}, 422, "nowhere"),
+                ({"views": [{"name": "imbalance", "sql": "SELECT price FROM bids"}]}, 422, "expected a new name"),
+                (
+                    {"views": [{"name": n, "sql": "SELECT price FROM bids"} for n in "ab"]},
+                    409,
+                    "expected at most 2 views",
+                ),
             ):
-                request = urllib.request.Request(control.url, data=json.dumps(body).encode(), method="POST")
-                status, answer = control.send(request)
-                assert status == 400
+                status, answer = control.post(json.dumps(body).encode())
+                assert status == expected
                 assert message in answer
                 assert answer.count("\n") == 1
             assert control.drop("nothing")[0] == 404

@@ -106,7 +106,7 @@ def test_the_express_lane_without_spark_goes_on_after_a_kill(tmp_path: Path) -> 
             assert (status, json.loads(answer)["views"][0]["lane"]) == (200, "express")
             assert [(view["name"], view["lane"]) for view in service.get("views")] == [(n, "express") for n in LIVE]
             status, answer = add(engine, {"name": "slow", "sql": "SELECT COUNT(*) AS n FROM bids", "lane": "spark"})
-            assert (status, "started without Spark" in answer) == (400, True)
+            assert (status, "started without Spark" in answer) == (409, True)
             engine.wait_for("feed_sequence", messages)
             answers = Replayed().feed(feed(port, messages)).answers(map(query_path, LIVE))
             assert service.covering(LIVE, messages).rows == answers

@@ -46,6 +46,10 @@ class Loop:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._started: list[Running] = []
+
+    def begin(self) -> None:
+        """Start exchange and runtime."""
         self.market = self.start_exchange()
         self.port = self.market.ready().ports["text"]
         self.engine = self.start_runtime()
@@ -53,11 +57,15 @@ class Loop:
 
     def start_exchange(self, port: int = 0) -> Running:
         """An exchange with agents on three symbols."""
-        return exchange(self.directory / "exchange", "--rate", "300", "--start-on", "1", port=port)
+        return self._noted(exchange(self.directory / "exchange", "--rate", "300", "--start-on", "1", port=port))
 
     def start_runtime(self, http_port: int = 0) -> Running:
         """A runtime on the directory of the last time."""
-        return runtime(self.directory / "runtime", self.port, VIEWS, "--http-port", str(http_port))
+        return self._noted(runtime(self.directory / "runtime", self.port, VIEWS, "--http-port", str(http_port)))
+
+    def _noted(self, process: Running) -> Running:
+        self._started.append(process)
+        return process
 
     def start_strategies(self) -> Running:
         """Both strategies on the directory of the last time, as eager as their limits let them be."""
@@ -84,15 +92,18 @@ class Loop:
 
     def close(self) -> None:
         """End what runs."""
-        self.engine.kill()
-        self.market.kill()
+        for process in self._started:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
     running = Loop(tmp_path_factory.mktemp("loop"))
-    yield running
-    running.close()
+    try:
+        running.begin()
+        yield running
+    finally:
+        running.close()
 
 
 def is_trading(more: int, figures: Figures | None = None) -> dict[str, int]:

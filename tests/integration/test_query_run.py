@@ -112,7 +112,7 @@ def write_trace(directory: Path, lines: Sequence[str]) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("seed", "count", "every", "mode"),
-    [(1, 650, 100, "sql"), pytest.param(2, 300, 0, "dbtoaster", marks=pytest.mark.slow)],
+    [(1, 400, 100, "sql"), pytest.param(2, 300, 0, "dbtoaster", marks=pytest.mark.slow)],
 )
 def test_the_finance_queries_on_a_made_trace(
     tmp_path: Path, seed: int, count: int, every: int, mode: Literal["sql", "dbtoaster"]
@@ -261,7 +261,10 @@ def test_no_java_is_one_line_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("master", "reason"),
-    [("nonsense", "was Master must either be yarn or start with spark"), ("local[0]", "run locally with 0 threads")],
+    [
+        ("nonsense", "was Master must either be yarn or start with spark"),
+        pytest.param("local[0]", "run locally with 0 threads", marks=pytest.mark.slow),
+    ],
 )
 def test_a_master_that_is_none_is_one_line(tmp_path: Path, master: str, reason: str) -> None:
     said = f"starting Spark on {master}, which takes some 15 s\n"

@@ -126,6 +126,7 @@ def kill_while_it_reads(engine: Running, market: Running, chance: random.Random)
     assert sequence < MESSAGES - 500, "it was in mid-replay"
 
 
+@pytest.mark.slow
 def test_a_runtime_killed_in_mid_replay_loses_and_repeats_nothing(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     lines = paced_trace(trace(SEED, MESSAGES))

@@ -31,7 +31,9 @@ def recorded_or_made_up() -> list[str]:
     return RECORDED.read_text().splitlines() if RECORDED.is_file() else trace(seed=20_261, messages=3000)
 
 
-@pytest.mark.parametrize(("feed", "beginning"), [("text", 0), ("itch", ITCH_BEGINNING)])
+@pytest.mark.parametrize(
+    ("feed", "beginning"), [("text", 0), pytest.param("itch", ITCH_BEGINNING, marks=pytest.mark.slow)]
+)
 def test_views_of_a_replayed_trace_are_the_same_sql_on_an_obvious_replay(
     tmp_path: Path, feed: str, beginning: int
 ) -> None:

@@ -72,13 +72,13 @@ def run(seed: int, relations: tuple[Relation, ...], selects: list[NamedSelect], 
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_queries_over_the_book(seed: int) -> None:
     run(seed, BOOK, *market_selects())
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_compilers_corpus(seed: int) -> None:
     run(seed, RELATIONS, *corpus_selects())
 
