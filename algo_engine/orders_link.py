@@ -92,11 +92,17 @@ class OrdersConnection(LineOnlyReceiver):
         self._stream().loseConnection()
 
     def _opened(self, reply: Accepted | Refused) -> None:
+        login = self._reader.login()
         if isinstance(reply, Refused):
-            login = self._reader.login()
             raise LoginRefused(
                 f"expected the exchange to let broker {login.broker_id} in at session {login.session or 'any'}, "
                 f"message {login.sequence}; was refused: {reply.code}: {reply.reason}"
+            )
+        if reply.last_client_id and not login.session:
+            self._log.warn(
+                "broker {broker} has traded in this session before, with another directory: its trades, position and "
+                "profit are taken over; another --broker begins anew",
+                broker=login.broker_id,
             )
         self._is_open = True
         self._link.connected()

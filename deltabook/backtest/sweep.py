@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from algo_engine.errors import AlgoError
+from algo_engine.loader import load_strategies
 from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import BacktestError, SweepError
@@ -145,12 +146,26 @@ class Sweep:
         begin_s = time.perf_counter()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+        self._check_parameters()
         target = "" if folder is None else str(folder.resolve())
         tasks = [(self.config_of(values), n, values, target) for n, values in enumerate(self.points, 1)]
         points = sorted(_on_spark(tasks, master, on_progress), key=lambda point: point.number)
         if all(point.error for point in points):
             raise SweepError(f"expected a point that can be run, was none: {points[0].error}")
         return SweepResult(self.config, self.axes, points, time.perf_counter() - begin_s)
+
+    def _check_parameters(self) -> None:
+        """Raise `SweepError` if no point can have its strategies: before Spark is started, which takes long."""
+        reason = ""
+        for values in self.points:
+            config = self.config_of(values)
+            try:
+                load_strategies(config.strategies, config.parameters)
+            except AlgoError as error:
+                reason = reason or str(error)
+            else:
+                return
+        raise SweepError(f"expected a point that can be run, was none: {reason}")
 
 
 def _on_spark(tasks: Sequence[tuple[Any, ...]], master: str, on_progress: Callable[[int, int], None]) -> list[Point]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from twisted.python import failure
 
 from algo_engine.backoff import LinkTimes
 from algo_engine.errors import LoginRefused, PeerUnreachable, StreamGap
-from algo_engine.orders_link import OrdersLink
+from algo_engine.orders_link import OrdersConnection, OrdersLink
 from deltabook.wire.text import Accepted, InteractiveLogin, Response
 
 make_transport: Callable[[], Any] = testing.StringTransportWithDisconnection
@@ -96,6 +97,19 @@ def test_a_session_logs_in_reads_and_writes(rig: Rig) -> None:
     assert rig.reader.notes == [Accepted("S1", 5, 12), "A", "H"]
     rig.reader.send(b"hello\n")
     assert rig.endpoint.transports[0].value().endswith(b"hello\n")
+
+
+def test_a_broker_that_is_new_here_but_not_there_is_warned_of(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[int] = []
+    monkeypatch.setattr(OrdersConnection, "_log", SimpleNamespace(warn=lambda text, broker: said.append(broker)))
+    monkeypatch.setattr(rig.reader, "login", lambda: InteractiveLogin(9001, "", 1))
+    rig.link.start()
+    rig.endpoint.says(b"A,S1,1,12\n")
+    assert said == [9001]
+    rig.endpoint.transports.clear()
+    rig.link.start()
+    rig.endpoint.says(b"A,S1,1,0\n")
+    assert said == [9001]
 
 
 def test_a_lost_connection_is_tried_again_with_growing_delays(rig: Rig) -> None:

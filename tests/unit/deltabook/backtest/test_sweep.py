@@ -89,6 +89,12 @@ def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails()
 
 
 def test_a_sweep_without_a_point_that_can_be_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: [Point(1, ("1",), error="no such parameter")])
-    with pytest.raises(SweepError, match="expected a point that can be run, was none: no such parameter"):
+    monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: [Point(1, ("1",), error="no such data")])
+    with pytest.raises(SweepError, match="expected a point that can be run, was none: no such data"):
+        Sweep(CONFIG, [parse_axis("half_spread_percent=1")]).run()
+
+
+def test_parameters_that_there_are_not_are_told_before_spark_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: pytest.fail("Spark was started"))
+    with pytest.raises(SweepError, match=r"was none: expected a parameter of .* was no_such_parameter"):
         Sweep(CONFIG, [parse_axis("no_such_parameter=1")]).run()
