@@ -167,6 +167,10 @@ class ChangeStream:
             data = answer.read1(_READ_BYTES)
         except (OSError, ValueError, http.client.HTTPException):  # also when nothing came for too long, or it is closed
             data = b""
+        except AttributeError:  # what the standard library says of an answer that another thread closes meanwhile
+            if not self._is_closed:
+                raise
+            data = b""
         if not data:
             self._disconnect()
             if not self._has_heard:
