@@ -175,6 +175,8 @@ class WebSocket:
         self.transport.write(self._connection.send(event))
 
     def _leave(self) -> None:
+        if self._is_leaving:  # the peer answers a goodbye with one
+            return
         self._is_leaving = True
         self._channel.loseConnection()  # which is no producer any more then: TLS would wait for that
         if self._timer is not None and self._timer.active():

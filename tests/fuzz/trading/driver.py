@@ -25,7 +25,8 @@ __all__ = ["Done", "run_round"]
 
 _PAGES = 6
 _WORDS = ("m", "plain", "", "a", "b", "version", "epoch", "subscribe", "next", "\x00", "\U0001f600", "x" * 70)
-_CLOSE_CODES = {1000, 1001, 1002, 1003, 1007, 1008, 1009, 3000, 4999}
+_CLOSE_CODES = {1000, 1001, 1002, 1003, 1005, 1007, 1008, 1009, 3000, 4999}
+"""1005 stands for none: the answer to a goodbye without one."""
 
 
 class Done(msgspec.Struct):

@@ -249,6 +249,14 @@ def test_a_message_that_is_too_long_or_binary_ends_the_connection() -> None:
     assert page.closed == (1003, "expected text")
 
 
+def test_a_page_that_answers_a_goodbye_is_not_left_twice() -> None:
+    lab = ResultsLab()
+    page = PageEnd(lab)
+    page.ask("no request")
+    assert page.closed is not None
+    page.raw(page.ws.send(CloseConnection(code=1000)))  # its transport refuses to lose its producer twice
+
+
 def test_too_many_requests_end_the_connection_and_enough_time_lets_more_in() -> None:
     lab = ResultsLab()
     page = PageEnd(lab)
