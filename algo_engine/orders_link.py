@@ -100,7 +100,7 @@ class OrdersConnection(LineOnlyReceiver):
             )
         if reply.last_client_id and not login.session:
             self._log.warn(
-                "broker {broker} has traded in this session before, with another directory: its trades, position and "
+                "broker {broker} has traded at this exchange before, with another directory: its trades, position and "
                 "profit are taken over; another --broker begins anew",
                 broker=login.broker_id,
             )

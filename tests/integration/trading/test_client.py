@@ -46,7 +46,7 @@ def test_the_examples_of_the_docs_run(served: str, capsys: pytest.CaptureFixture
     assert len(blocks) >= 6
     names: dict[str, Any] = {}
     for block in blocks:
-        exec(compile(block.replace("127.0.0.1:8080", served), str(DOCS), "exec"), names)
+        exec(compile(re.sub(r"127\.0\.0\.1:\d+", served, block), str(DOCS), "exec"), names)
     assert "broker_volume snapshot 0" in capsys.readouterr().out
     assert names["first"].num_rows <= 2
     assert set(names["positions"]) == {"broker_volume", "best_quote"}

@@ -310,7 +310,7 @@ def test_a_stream_that_is_ended_at_once_each_time_rests_before_it_connects_again
     assert [most / 2 <= rest <= most for rest, most in zip(rests, [1, 2, 4, 4, 4], strict=True)] == [True] * 5
 
 
-@pytest.mark.parametrize("address", ["results.example:8080", "http://10.0.0.1:1"])
+@pytest.mark.parametrize("address", ["results.example:1", "http://10.0.0.1:1"])
 def test_a_token_is_not_shown_to_everybody_on_the_way(address: str) -> None:
     with pytest.raises(ValueError, match="expected TLS to send a token to another machine"):
         connect(address, token="0123456789abcdef")
