@@ -7,6 +7,7 @@
     state.toml                            state,    tests/features/state
     exchange_*.toml                       exchange, tests/features/exchange
     trading_*.toml                        trading,  no list of features: each break names its tests
+    cluster_*.toml                        cluster,  none either
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ LISTS: Final[Mapping[str, FeatureList]] = MappingProxyType(
             FeatureList("state", range(1, 11), "tests/features/state"),
             FeatureList("exchange", range(1, 42), "tests/features/exchange"),
             FeatureList("trading", range(0), ""),
+            FeatureList("cluster", range(0), ""),
         )
     }
 )
