@@ -40,7 +40,7 @@ __all__ = ["run"]
 @click.option("--tls-cert", default="", help="PEM file with the status port's certificate.")
 @click.option("--tls-key", default="", help="PEM file with its key.")
 @click.option("--results-token-file", default="", help="File with the token that the runtime asks for.")
-@click.option("--results-ca", default="", help="PEM file with the authority of a runtime that speaks TLS.")
+@click.option("--results-ca-file", default="", help="PEM file with the authority of a runtime that speaks TLS.")
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between status lines; 0: none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def run(  # noqa: PLR0917 - click passes every option by name
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
     tls_cert: str,
     tls_key: str,
     results_token_file: str,
-    results_ca: str,
+    results_ca_file: str,
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
@@ -91,7 +91,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
             http_port=http_port,
             http_interface=http_interface,
             security=PortSecurity(token_file, tls_cert, tls_key),
-            results_access=ResultsAccess(results_token_file, results_ca),
+            results_access=ResultsAccess(results_token_file, results_ca_file),
             status_interval_s=status_interval,
             exit_with_stdin=exit_with_stdin,
         )

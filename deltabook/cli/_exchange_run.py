@@ -100,9 +100,11 @@ def _limits(path: str) -> PortLimits:
     "--admin-port", type=PORT, default="0", help="For `deltabook exchange status` and the like, and /metrics."
 )
 @click.option("--interface", default="127.0.0.1", help="Address to listen at.")
-@click.option("--admin-interface", default="127.0.0.1", help="The same of the admin port; others need --admin-token.")
 @click.option(
-    "--admin-token",
+    "--admin-interface", default="127.0.0.1", help="The same of the admin port; others need --admin-token-file."
+)
+@click.option(
+    "--admin-token-file",
     "admin_token_file",
     default="",
     metavar="FILE",

@@ -12,13 +12,15 @@ __all__ = ["command"]
 
 @click.command()
 @click.option("--results", default="", metavar="HOST:PORT", help="The runtime's results service.")
-@click.option("--results-token", default="", metavar="FILE", help="The token that it asks for.")
-@click.option("--results-ca", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then.")
+@click.option("--results-token-file", default="", metavar="FILE", help="The token that it asks for.")
+@click.option(
+    "--results-ca-file", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then."
+)
 @click.option("--algo", default="", metavar="HOST:PORT", help="The status port of strategies.")
-@click.option("--algo-token", default="", metavar="FILE", help="The token that it asks for.")
-@click.option("--algo-ca", default="", metavar="FILE", help="PEM file of its authority.")
+@click.option("--algo-token-file", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--algo-ca-file", default="", metavar="FILE", help="PEM file of its authority.")
 @click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
-@click.option("--exchange-token", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--exchange-token-file", default="", metavar="FILE", help="The token that it asks for.")
 @click.option(
     "--peers",
     default="",
@@ -42,13 +44,13 @@ __all__ = ["command"]
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
     results: str,
-    results_token: str,
-    results_ca: str,
+    results_token_file: str,
+    results_ca_file: str,
     algo: str,
-    algo_token: str,
-    algo_ca: str,
+    algo_token_file: str,
+    algo_ca_file: str,
     exchange: str,
-    exchange_token: str,
+    exchange_token_file: str,
     peers: str,
     scales: tuple[str, ...],
     http_port: int,
@@ -78,9 +80,9 @@ def command(
 
     run(
         DashboardConfig(
-            results=peer(results, "results", results_token, results_ca),
-            algo=peer(algo, "algo", algo_token, algo_ca) if algo or peers else None,
-            exchange=peer(exchange, "exchange", exchange_token) if exchange or peers else None,
+            results=peer(results, "results", results_token_file, results_ca_file),
+            algo=peer(algo, "algo", algo_token_file, algo_ca_file) if algo or peers else None,
+            exchange=peer(exchange, "exchange", exchange_token_file) if exchange or peers else None,
             scales=parse_scales(scales),
             interface=interface,
             http_port=http_port,

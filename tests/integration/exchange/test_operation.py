@@ -147,7 +147,7 @@ def test_whoever_does_not_say_the_token_is_not_let_in(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("another-token-of-some-length\n")
     place = tmp_path / "exchange"
     where = ("--dir", str(place))
-    with exchange(place, *QUIET, "--admin-token", str(tmp_path / "token")) as process:
+    with exchange(place, *QUIET, "--admin-token-file", str(tmp_path / "token")) as process:
         process.ready()
         for more in ((), ("--token-file", str(tmp_path / "other"))):
             result = run("halt", "ACME", *where, *more)
@@ -228,7 +228,7 @@ def test_a_user_logs_in_with_the_password_that_was_hashed_and_is_stopped(tmp_pat
     ("options", "words"),
     [
         (("--mold-to", "somewhere:9"), "expected an IPv4 address and a port (HOST:PORT) for datagrams"),
-        (("--admin-token", "nothing"), "expected a token in nothing, was No such file"),
+        (("--admin-token-file", "nothing"), "expected a token in nothing, was No such file"),
         (("--ouch-port", "0", "--users", "nothing"), "expected to read the users file nothing"),
     ],
 )

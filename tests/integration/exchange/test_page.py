@@ -115,7 +115,7 @@ def test_a_lost_exchange_is_said_so_and_found_again(tmp_path: Path, browser: Bro
 
 def test_the_token_is_asked_for_and_kept_for_the_tab_alone(tmp_path: Path, browser: Browser) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    with exchange(tmp_path / "exchange", *QUIET, "--admin-token", str(tmp_path / "token")) as process:
+    with exchange(tmp_path / "exchange", *QUIET, "--admin-token-file", str(tmp_path / "token")) as process:
         browser.open(address(process))
         browser.until(is_in("token"))
         browser.type("another-token-than-it-is")

@@ -102,7 +102,7 @@ def test_a_runtime_that_asks_for_a_token_over_tls_is_given_it(tmp_path: Path) ->
     token, other = "0123456789abcdef", "fedcba9876543210"
     (tmp_path / "token").write_text(token)
     (tmp_path / "other").write_text(other)
-    ca = ["--results-ca", str(certificate[0])]
+    ca = ["--results-ca-file", str(certificate[0])]
     with FakeResults(token=token, certificate=certificate) as results, exchange(tmp_path) as market:
         port = market.ready().ports["text"]
         with algo(tmp_path, results, port, *ca, "--results-token-file", str(tmp_path / "token")) as engine:
