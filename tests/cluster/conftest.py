@@ -1,0 +1,55 @@
+"""An engine, the image and secrets, for tests in containers: there once for all of them."""
+
+from __future__ import annotations
+
+import secrets as random_names
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.compose import ROOT, ComposeCluster
+from tests.cluster.engine import Engine, EngineError, find_engine
+
+IMAGE = "deltabook:test"
+_BUILD_S = 1_800.0
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """The engine of this machine. Without one the test fails and says so: `make cluster-test` brings one up."""
+    try:
+        return find_engine()
+    except EngineError as error:
+        pytest.fail(f"expected a Docker engine with the compose plugin: {error}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine) -> str:
+    """The image of this checkout."""
+    engine.run("build", "-q", "-f", "deploy/Dockerfile", "-t", IMAGE, ".", timeout_s=_BUILD_S, directory=ROOT)
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def cluster_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tokens, certificates and Spark's secret."""
+    from deltabook.cluster.secrets import make_secrets
+
+    directory = tmp_path_factory.mktemp("secrets")
+    make_secrets(directory)
+    return directory
+
+
+MakeCluster = Callable[..., ComposeCluster]
+
+
+@pytest.fixture
+def make_cluster(engine: Engine, image: str, cluster_secrets: Path) -> MakeCluster:
+    """Makes a cluster that is not up yet; arguments are those of `ComposeCluster` by name. Use it with ``with``."""
+
+    def make(**options: object) -> ComposeCluster:
+        project = f"deltabook-test-{random_names.token_hex(4)}"
+        return ComposeCluster(engine, project, cluster_secrets, image=image, **options)  # type: ignore[arg-type]
+
+    return make
