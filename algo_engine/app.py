@@ -87,7 +87,9 @@ class AlgoProcess:
         self._orders_links = [self._orders_link(host) for host in self._hosts]
         given = {view: () for host in self._hosts for view in sorted(host.views - set(host.queries))}
         self._results_link = self._make_results_link({**given, QUOTE_VIEW: QUOTE_COLUMNS})
-        self._reporter = Reporter(ROLE, stdout, reactor, config.status_interval_s, self.engine.figures)
+        self._reporter = Reporter(
+            ROLE, stdout, reactor, config.status_interval_s, self.engine.figures, run_id=config.run_id
+        )
         self._port: Any = None
 
     def start(self) -> None:

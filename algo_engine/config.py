@@ -54,6 +54,8 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the runtime lets us in."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
+    run_id: str = ""
+    """Name of all that was started together, in logs, status lines and metrics."""
     exit_with_stdin: bool = False
     """Stop when standard input ends."""
     stop_s: float = 3.0

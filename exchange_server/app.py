@@ -15,7 +15,7 @@ import msgspec
 from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire import admin as wire
-from deltabook.wire.access import Access, read_token
+from deltabook.wire.access import Access
 from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
 from exchange_server.admin import (
@@ -62,10 +62,11 @@ def _loader(replay: ReplayConfig) -> Loader:
     return open_recording(replay.format, Path(replay.file), replay.symbols, day=replay.day)
 
 
-def _token(path: str) -> str:
-    """What a file holds, nothing if there is no path; raises `ExchangeConfigurationError`."""
+def _admin_access(config: ExchangeConfig) -> Access:
+    """Who may use the admin port; raises `ExchangeConfigurationError` for files that are not what they should be."""
     try:
-        return read_token(path) if path else ""
+        config.admin_security.check(config.admin_interface)
+        return config.admin_security.access()
     except AccessError as error:
         raise ExchangeConfigurationError(str(error)) from None
 
@@ -80,7 +81,7 @@ class App:
         self._reason = ""
         self._fsyncs = Durations()
         rules = rules_of(config)
-        token = _token(config.admin_token_file)
+        access = _admin_access(config)
         journal = Journal(
             Path(config.directory),
             rules,
@@ -94,11 +95,13 @@ class App:
             self._make_exchange(journal, rules)
             self._make_flows()
             if config.admin_port is not None:
-                self._make_admin(token)
+                self._make_admin(access)
         except BaseException:
             journal.close()
             raise
-        self._status = Reporter("exchange", stdout, reactor, config.status_interval_s, self.figures)
+        self._status = Reporter(
+            "exchange", stdout, reactor, config.status_interval_s, self.figures, run_id=config.run_id
+        )
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -158,7 +161,7 @@ class App:
             )
             self._flows.append(self._player)
 
-    def _make_admin(self, token: str) -> None:
+    def _make_admin(self, access: Access) -> None:
         config = self._config
         reports = Reports(
             self.exchange,
@@ -171,7 +174,7 @@ class App:
         changes = Changes(reports, self._upkeep.snapshot, self.fail)
         metrics = ExchangeMetrics(reports, self._journal_figures, self._fsyncs, self._messages)
         self._reports = reports
-        self._admin_site = admin_site(reports, changes, metrics, Access(token))
+        self._admin_site = admin_site(reports, changes, metrics, access)
 
     # -- figures -----------------------------------------------------------------------------------------------
 
@@ -207,7 +210,8 @@ class App:
         allow_files(config.limits.connections + _FILES_BESIDE)
         self.faces.open()
         if config.admin_port is not None:
-            self.faces.listen("admin", config.admin_port, self._admin_site, config.admin_interface)
+            where, security = config.admin_interface, config.admin_security
+            self.faces.listen("admin", config.admin_port, self._admin_site, where, security)
         ports = self.faces.ports
         if config.admin_port is not None:
             self._reports.ports = ports
@@ -227,7 +231,8 @@ class App:
 
     def _write_ports(self, ports: dict[str, int]) -> None:
         config = self._config
-        listening = wire.Listening(os.getpid(), config.interface, config.admin_interface, ports)
+        is_secure = bool(config.admin_tls_cert)
+        listening = wire.Listening(os.getpid(), config.interface, config.admin_interface, ports, is_secure)
         hidden = self._ports_file.with_name(f".{wire.PORTS_FILE}")
         try:
             hidden.write_bytes(msgspec.json.encode(listening))

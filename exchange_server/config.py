@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from deltabook.wire.access import is_loopback
+from deltabook.wire.access import PortSecurity, is_loopback
 from deltabook.wire.symbols import Instrument
 from exchange_server.agents import AgentSettings
 from exchange_server.day import DaySchedule
@@ -103,9 +103,13 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     interface: str = "127.0.0.1"
     """Address to listen at."""
     admin_interface: str = "127.0.0.1"
-    """Address that the admin port listens at; another than loopback needs a token."""
+    """Address that the admin port listens at; another than loopback needs a token and TLS."""
     admin_token_file: str = ""
     """File with the token that the admin port asks for."""
+    admin_tls_cert: str = ""
+    """PEM file of the admin port's certificate; it speaks TLS then."""
+    admin_tls_key: str = ""
+    """PEM file of its key."""
     users_file: str = ""
     """Users of the binary ports; without one everybody may listen and nobody trade there."""
     instruments: tuple[Instrument, ...] = DEFAULT_INSTRUMENTS
@@ -150,6 +154,8 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """How long the reactor polls without sleeping after the newest request; 0: it sleeps at once."""
     status_interval_s: float = 1.0
     """Between status lines, 0 for none."""
+    run_id: str = ""
+    """Name of all that was started together, in logs, status lines and metrics."""
     exit_with_stdin: bool = False
     """Stop when standard input ends."""
     limits: PortLimits = PortLimits()
@@ -161,10 +167,12 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             raise ExchangeConfigurationError("expected a users file for the OUCH port, was none")
         if self.mold_port is not None and not self.mold_to:
             raise ExchangeConfigurationError("expected an address that datagrams are sent to for --mold-port, was none")
-        if self.admin_port is not None and not is_loopback(self.admin_interface) and not self.admin_token_file:
-            raise ExchangeConfigurationError(
-                f"expected a token for an admin port that is not on loopback, was none at {self.admin_interface}"
-            )
+        if self.admin_port is not None and not is_loopback(self.admin_interface):
+            missing = "a token" if not self.admin_token_file else "TLS" if not self.admin_tls_cert else ""
+            if missing:
+                raise ExchangeConfigurationError(
+                    f"expected {missing} for an admin port that is not on loopback, was none at {self.admin_interface}"
+                )
         if self.rate_per_s <= 0:
             raise ExchangeConfigurationError(f"expected a rate above 0, was {self.rate_per_s}")
         if self.day.closing_s > 0 and self.day.trading_s <= 0:
@@ -175,6 +183,11 @@ class ExchangeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             raise ExchangeConfigurationError(f"expected an fsync interval above 0, was {self.fsync_interval_s}")
         if self.busy_poll_ms < 0:
             raise ExchangeConfigurationError(f"expected to poll for 0 ms or more, was {self.busy_poll_ms:g}")
+
+    @property
+    def admin_security(self) -> PortSecurity:
+        """How the admin port is kept from strangers."""
+        return PortSecurity(self.admin_token_file, self.admin_tls_cert, self.admin_tls_key)
 
     @property
     def forms(self) -> tuple[FeedForm, ...]:

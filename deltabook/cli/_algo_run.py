@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from deltabook.cli._addresses import address
+from deltabook.cli._run_id import given_run_id
 from deltabook.wire.access import PortSecurity
 
 __all__ = ["run"]
@@ -93,6 +94,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
             security=PortSecurity(token_file, tls_cert, tls_key),
             results_access=ResultsAccess(results_token_file, results_ca_file),
             status_interval_s=status_interval,
+            run_id=given_run_id(),
             exit_with_stdin=exit_with_stdin,
         )
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from deltabook.cli._groups import DefaultCommand
 from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
+from deltabook.cli._run_id import given_run_id
 from deltabook.wire.symbols import Instrument
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _limits(path: str) -> PortLimits:
 )
 @click.option("--interface", default="127.0.0.1", help="Address to listen at.")
 @click.option(
-    "--admin-interface", default="127.0.0.1", help="The same of the admin port; others need --admin-token-file."
+    "--admin-interface", default="127.0.0.1", help="The same of the admin port; others need token and TLS."
 )
 @click.option(
     "--admin-token-file",
@@ -110,6 +111,8 @@ def _limits(path: str) -> PortLimits:
     metavar="FILE",
     help="File with the token for the admin port.",
 )
+@click.option("--admin-tls-cert", default="", metavar="FILE", help="PEM file of the admin port's certificate.")
+@click.option("--admin-tls-key", default="", metavar="FILE", help="PEM file of its key.")
 @click.option(
     "--users",
     "users_file",
@@ -209,4 +212,5 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     settings["agent_symbols"] = _agent_symbols(agents)
     settings["replay"] = replay if plays else None
     settings["day"] = {field: settings.pop(option) for option, field in _DAY.items()}
+    settings["run_id"] = given_run_id()
     run_exchange(msgspec.convert(settings, ExchangeConfig))

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import functools
+import os
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, formatTime, globalLogBeginner
 
-__all__ = ["LogFormat", "json_line", "start_logging", "text_line"]
+__all__ = ["LogFormat", "LogOrigin", "json_line", "log_with", "start_logging", "text_line"]
 
 LogFormat = Literal["text", "json"]
+_LIBRARIES: Final = ("twisted.", "log_legacy")
+_MOST_FIELDS: Final = 32
+_LONGEST_FIELD: Final = 1_000
+_LONGEST_MESSAGE: Final = 8_192
+
+
+class LogOrigin(msgspec.Struct, frozen=True):
+    """Where the lines of a process come from."""
+
+    run: str = ""
+    """Run id of all that was started together."""
+    role: str = ""
+    """exchange, runtime, algo, dashboard, or the command's name."""
+    host: str = ""
+    """Name of the machine or container."""
+    pid: int = 0
+    """Process id."""
+    is_named: bool = False
+    """Whether the run id was given: a name that the process has made up for itself is no news to who reads text."""
+
+
+_NOWHERE: Final = LogOrigin()
 
 
 def _failure_text(event: LogEvent) -> str:
@@ -20,71 +45,113 @@ def _failure_text(event: LogEvent) -> str:
     return "" if failure is None else str(failure.getTraceback())
 
 
-def text_line(event: LogEvent) -> str:
-    """An event as ``time level namespace: message``; a failure's traceback follows on lines of its own.
+def _message(event: LogEvent) -> str:
+    message = formatEvent(event)
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}… ({len(message)} characters)"
+
+
+def _is_ours(event: LogEvent) -> bool:
+    return not str(event.get("log_namespace", "")).startswith(_LIBRARIES)
+
+
+def text_line(event: LogEvent, origin: LogOrigin = _NOWHERE) -> str:
+    """An event as ``time level [run id] namespace: message``; a failure's traceback follows on lines of its own.
+
+    The run id is there where one was given.
 
     >>> text_line({"log_time": 0.0, "log_format": "{n} listeners", "n": 3, "log_namespace": "feed"}).split(" ", 1)[1]
     'info feed: 3 listeners\\n'
     """
     level = event.get("log_level", LogLevel.info)
-    line = f"{formatTime(event.get('log_time'))} {level.name} {event.get('log_namespace', '-')}: {formatEvent(event)}"
+    run = f"[{origin.run}] " if origin.is_named else ""
+    line = f"{formatTime(event.get('log_time'))} {level.name} {run}{event.get('log_namespace', '-')}: {_message(event)}"
     return line.replace("\n", "\n  ") + "\n" + _failure_text(event)
 
 
-def json_line(event: LogEvent) -> str:
-    """An event as one JSON object: ``time``, ``level``, ``namespace``, ``message`` and, for failures, ``traceback``.
+def json_line(event: LogEvent, origin: LogOrigin = _NOWHERE, figures: Mapping[str, int] | None = None) -> str:
+    """An event as one JSON object.
 
-    >>> json_line({"log_time": 1.5, "log_format": "up", "log_namespace": "feed"})
-    '{"time":1.5,"level":"info","namespace":"feed","message":"up"}\\n'
+    ``time`` (seconds since the UTC epoch), ``level``, ``run``, ``role``, ``host``, ``pid``, ``namespace`` and
+    ``message``; the process's own ``figures``, such as ``epoch``; ``fields``, what the message is made of, so that
+    nobody has to take it apart; and ``traceback`` for failures. What is not known is left out.
+
+    >>> json_line({"log_time": 1.5, "log_format": "up", "log_namespace": "feed"}, LogOrigin("r7", "runtime"))
+    '{"time":1.5,"level":"info","run":"r7","role":"runtime","namespace":"feed","message":"up"}\\n'
     """
     record: dict[str, object] = {
         "time": event.get("log_time"),
         "level": event.get("log_level", LogLevel.info).name,
+        "run": origin.run,
+        "role": origin.role,
+        "host": origin.host,
+        "pid": origin.pid,
         "namespace": event.get("log_namespace", "-"),
-        "message": formatEvent(event),
+        "message": _message(event),
+        **(figures or {}),
+        "fields": _fields(event),
+        "traceback": _failure_text(event),
     }
-    if traceback := _failure_text(event):
-        record["traceback"] = traceback
-    return msgspec.json.encode(record).decode() + "\n"
+    known = {name: value for name, value in record.items() if name in {"time", "message", "epoch"} or value}
+    return msgspec.json.encode(known).decode() + "\n"
 
 
-_LINES: Final[dict[LogFormat, Callable[[LogEvent], str]]] = {"text": text_line, "json": json_line}
-
-
-_LIBRARIES: Final = ("twisted.", "log_legacy")
+def _fields(event: LogEvent) -> dict[str, object]:
+    """Of our own events: what is simple enough to be looked for."""
+    if not _is_ours(event):
+        return {}
+    named = ((name, value) for name, value in event.items() if not name.startswith("log_"))
+    simple = (
+        (name, value[:_LONGEST_FIELD] if isinstance(value, str) else value)
+        for name, value in named
+        if value is None or isinstance(value, str | int | float)
+    )
+    return dict(islice(simple, _MOST_FIELDS))
 
 
 class _StandardError:
     """Writes events to whatever `sys.stderr` is at that moment, so that a test may replace it."""
 
     def __init__(self) -> None:
-        self.line: Callable[[LogEvent], str] = text_line
+        self.form: LogFormat = "text"
         self.level: Any = LogLevel.info
+        self.origin = _NOWHERE
+        self.figures: Callable[[], Mapping[str, int]] = dict
 
-    def _level_of(self, namespace: str) -> Any:
+    def _level_of(self, event: LogEvent) -> Any:
         # Twisted says at level info when each of its factories starts, and every request: detail for us.
-        is_ours = not namespace.startswith(_LIBRARIES)
-        return self.level if is_ours or self.level < LogLevel.info else LogLevel.warn
+        return self.level if _is_ours(event) or self.level < LogLevel.info else LogLevel.warn
 
     def __call__(self, event: LogEvent) -> None:
-        if event.get("log_level", LogLevel.info) >= self._level_of(str(event.get("log_namespace", ""))):
-            sys.stderr.write(self.line(event))
+        if event.get("log_level", LogLevel.info) >= self._level_of(event):
+            is_json = self.form == "json"
+            sys.stderr.write(
+                json_line(event, self.origin, self.figures()) if is_json else text_line(event, self.origin)
+            )
             sys.stderr.flush()
 
 
 @functools.cache
 def _begin() -> _StandardError:
-    # Twisted's logging can be begun once in a process; later calls only change format and level.
+    # Twisted's logging can be begun once in a process; later calls only change what the lines are like.
     observer = _StandardError()
     globalLogBeginner.beginLoggingTo([cast(ILogObserver, observer)], redirectStandardIO=False)
     return observer
 
 
-def start_logging(log_format: LogFormat = "text", *, debug: bool = False) -> None:
+def start_logging(
+    log_format: LogFormat = "text", *, debug: bool = False, run_id: str = "", role: str = "", is_named: bool = False
+) -> None:
     """Send every `twisted.logger` event to standard error; `debug` lets debug events through as well.
 
-    The root command calls this before any sub-command runs.
+    The root command calls this before any sub-command runs. ``is_named``: the run id was given to the process.
     """
     observer = _begin()
-    observer.line = _LINES[log_format]
+    observer.form = log_format
     observer.level = LogLevel.debug if debug else LogLevel.info
+    observer.origin = LogOrigin(run_id, role, socket.gethostname(), os.getpid(), is_named)
+    observer.figures = dict
+
+
+def log_with(figures: Callable[[], Mapping[str, int]]) -> None:
+    """Say these in every JSON line from now on; asked on whichever thread logs, so they must be there at once."""
+    _begin().figures = figures

@@ -6,6 +6,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -16,6 +17,9 @@ from deltabook.cli._config import read_defaults
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._groups import hide_empty_defaults
 from deltabook.cli._logging import start_logging
+from deltabook.cli._run_id import RUN_ID
+from deltabook.wire.errors import RunIdError
+from deltabook.wire.runid import check_run_id, new_run_id
 
 __all__ = ["COMMANDS", "main"]
 
@@ -127,11 +131,30 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
 )
 @click.option("--debug", is_flag=True, help="Log debug events; show tracebacks.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Form of the log lines.")
+@click.option(
+    "--run-id",
+    default="",
+    show_default="a new one",
+    metavar="ID",
+    help="Name of all that is started together, in every log line.",
+)
 @click.version_option(__version__, prog_name="deltabook")
-def main(debug: bool, log_format: str) -> None:
+@click.pass_context
+def main(context: click.Context, debug: bool, log_format: str, run_id: str) -> None:
     """An exchange, SQL views of its order books on Spark, and strategies that trade on them.
 
     An option's value is taken from the command line, else from the environment (DELTABOOK_COMMAND_OPTION), else from
     the file named by --config, else it is the default shown.
     """
-    start_logging("json" if log_format == "json" else "text", debug=debug)
+    try:
+        given = check_run_id(run_id) if run_id else new_run_id(datetime.now(UTC))
+    except RunIdError as error:
+        raise click.UsageError(str(error)) from None
+    context.meta[RUN_ID] = given
+    start_logging(
+        "json" if log_format == "json" else "text",
+        debug=debug,
+        run_id=given,
+        role=context.invoked_subcommand or "",
+        is_named=bool(run_id),
+    )

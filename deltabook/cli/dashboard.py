@@ -6,6 +6,7 @@ import click
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._run_id import given_run_id
 
 __all__ = ["command"]
 
@@ -87,6 +88,7 @@ def command(
             interface=interface,
             http_port=http_port,
             security=PortSecurity(token_file=token_file, tls_cert=tls_cert, tls_key=tls_key),
+            run_id=given_run_id(),
         ),
         status_interval_s=status_interval,
         exit_with_stdin=exit_with_stdin,

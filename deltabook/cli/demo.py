@@ -14,6 +14,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from deltabook.cli._run_id import given_run_id
 from deltabook.demo import (
     ChildError,
     DemoError,
@@ -86,7 +87,7 @@ def command(
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed))
+        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id())
         supervisor = Supervisor(
             stages,
             run_folder,

@@ -16,6 +16,8 @@ from twisted.python.failure import Failure
 
 from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._logging import log_with
+from deltabook.cli._run_id import given_run_id
 from deltabook.cli._serving import security_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
@@ -223,6 +225,7 @@ def command(
         ),
         most_views=most_views,
         runs_spark=runs_spark,
+        run_id=given_run_id(),
     )
     selects = _selects(views, "--views") + _selects(express, "--express", "express")
     reason = _Process(config, selects, status_interval, exit_with_stdin).run()
@@ -242,7 +245,15 @@ class _Process:
         self._stopping = False
         # Spark's JVM is launched with its own output; status lines keep the standard output that is there now.
         self._runtime = LiveRuntime(self._reactor, config, selects, self._fail)
-        self._reporter = Reporter("runtime", sys.stdout.buffer, self._reactor, status_interval, self._runtime.figures)
+        self._reporter = Reporter(
+            "runtime",
+            sys.stdout.buffer,
+            self._reactor,
+            status_interval,
+            self._runtime.figures,
+            run_id=config.run_id,
+        )
+        log_with(lambda: {"epoch": self._runtime.epoch})
 
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""

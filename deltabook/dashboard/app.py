@@ -48,6 +48,8 @@ class DashboardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """0: any that is free."""
     security: PortSecurity = PortSecurity()
     """Needed where the interface is not loopback."""
+    run_id: str = ""
+    """Name of all that was started together, in logs, status lines and metrics."""
 
 
 class Dashboard:

@@ -29,7 +29,9 @@ class DashboardProcess:
         config.security.check(config.interface)
         self._config, self._reactor = config, reactor
         self.dashboard = Dashboard(config, reactor, time.time_ns)
-        self._reporter = Reporter(ROLE, stdout, reactor, status_interval_s, self.dashboard.figures)
+        self._reporter = Reporter(
+            ROLE, stdout, reactor, status_interval_s, self.dashboard.figures, run_id=config.run_id
+        )
         self._port: Any = None
 
     def start(self) -> None:

@@ -89,18 +89,16 @@ class Stage:
     """The port of a page to look at."""
 
 
-def _deltabook(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "deltabook", *arguments]
-
-
-def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Feed | None = None) -> list[Stage]:
+def make_stages(
+    folder: Path, flow: Flow, capture: Path | None = None, feed: Feed | None = None, *, run_id: str = ""
+) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
     The dashboard is there first; it learns from `PEERS_FILE` where the others are when they are.
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-    any case. Raises `DemoError` for a capture as ITCH.
+    any case. ``run_id`` is the name that all of them go by. Raises `DemoError` for a capture as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
@@ -109,17 +107,20 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
     files = {view: str(_QUERIES / f"{view}.sql") for view in VIEWS}
     spark, express = (",".join(files[view] for view in VIEWS if (view in EXPRESS) is on) for on in (False, True))
 
+    def deltabook(*arguments: str) -> list[str]:
+        return [sys.executable, "-m", "deltabook", *(("--run-id", run_id) if run_id else ()), *arguments]
+
     def exchange(ports: Ports) -> list[str]:
         del ports
         start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
         ports_wanted = ["--port", "0", "--admin-port", "0", *(["--itch-port", "0"] if feed == "itch" else [])]
-        return _deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
+        return deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
 
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
         lanes = ["--views", spark, "--express", express]
-        return _deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
+        return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def protocol() -> list[str]:
         if feed == "text":
@@ -132,11 +133,11 @@ def make_stages(folder: Path, flow: Flow, capture: Path | None = None, feed: Fee
         results, orders = f"127.0.0.1:{ports['runtime.http']}", f"127.0.0.1:{ports['exchange.text']}"
         ends = ["--results", results, "--orders", orders, "--dir", str(folder / "algo"), "--http-port", "0"]
         parameters = [part for each in PARAMETERS[flow] for part in ("--param", each)]
-        return _deltabook("algo", "run", *STRATEGIES, *parameters, *ends, *_COMMON)
+        return deltabook("algo", "run", *STRATEGIES, *parameters, *ends, *_COMMON)
 
     def dashboard(ports: Ports) -> list[str]:
         del ports
-        return _deltabook("dashboard", "--peers", str(folder / PEERS_FILE), "--http-port", "0", *_COMMON)
+        return deltabook("dashboard", "--peers", str(folder / PEERS_FILE), "--http-port", "0", *_COMMON)
 
     # Strategies first, so that they can take their orders back; the runtime last, so that it sees the feed's end.
     return [

@@ -1,6 +1,6 @@
 """What can go wrong on a wire."""
 
-__all__ = ["AccessError", "WireError"]
+__all__ = ["AccessError", "RunIdError", "WireError"]
 
 
 class WireError(ValueError):
@@ -9,3 +9,7 @@ class WireError(ValueError):
 
 class AccessError(ValueError):
     """A port cannot be opened as it was asked for: it would be open to strangers, or its token or key is none."""
+
+
+class RunIdError(ValueError):
+    """A run id is not one: it has other characters, or too many."""

@@ -23,9 +23,19 @@ Figures = Callable[[], dict[str, int | float | str | None]]
 class Reporter:
     """Ready once, then figures at an interval, at last stopped; on the reactor's thread."""
 
-    def __init__(self, role: str, stream: IO[bytes], clock: Any, interval_seconds: float, figures: Figures) -> None:
+    def __init__(
+        self,
+        role: str,
+        stream: IO[bytes],
+        clock: Any,
+        interval_seconds: float,
+        figures: Figures,
+        *,
+        run_id: str = "",
+    ) -> None:
         """``clock`` is a reactor or a `task.Clock`; an interval of 0 says no figures but the last."""
         self._role, self._stream, self._interval_seconds, self._figures = role, stream, interval_seconds, figures
+        self._run_id = run_id
         self._loop: Any = LoopingCall(self._status)
         self._loop.clock = clock
         self._is_ready = False
@@ -35,7 +45,7 @@ class Reporter:
         if self._is_ready:
             return
         self._is_ready = True
-        write_event(self._stream, Ready(self._role, os.getpid(), dict(ports)))
+        write_event(self._stream, Ready(self._role, os.getpid(), dict(ports), self._run_id))
         if self._interval_seconds > 0:
             self._loop.start(self._interval_seconds, now=False)
 
@@ -44,16 +54,16 @@ class Reporter:
         if self._loop.running:
             self._loop.stop()
         self._status()
-        write_event(self._stream, Stopped(self._role, reason))
+        write_event(self._stream, Stopped(self._role, reason, self._run_id))
 
     def failed(self, reason: str) -> None:
         """Say why the process cannot go on."""
         if self._loop.running:
             self._loop.stop()
-        write_event(self._stream, Failed(self._role, reason))
+        write_event(self._stream, Failed(self._role, reason, self._run_id))
 
     def _status(self) -> None:
-        write_event(self._stream, Status(self._role, self._figures()))
+        write_event(self._stream, Status(self._role, self._figures(), self._run_id))
 
 
 @implementer(IReadDescriptor)

@@ -22,6 +22,8 @@ class Ready(msgspec.Struct, frozen=True, tag_field="event", tag="ready"):
     """Process id."""
     ports: dict[str, int]
     """Port by purpose, such as ``text`` or ``http``."""
+    run: str = ""
+    """The run id."""
 
 
 class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
@@ -31,6 +33,8 @@ class Status(msgspec.Struct, frozen=True, tag_field="event", tag="status"):
     """exchange, runtime, algo or dashboard."""
     figures: dict[str, int | float | str | None]
     """Flat name → figure; units end the names."""
+    run: str = ""
+    """The run id."""
 
 
 class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
@@ -40,6 +44,8 @@ class Stopped(msgspec.Struct, frozen=True, tag_field="event", tag="stopped"):
     """exchange, runtime, algo or dashboard."""
     reason: str
     """Why: signal, end of input, supervisor gone."""
+    run: str = ""
+    """The run id."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
@@ -49,6 +55,8 @@ class Failed(msgspec.Struct, frozen=True, tag_field="event", tag="failed"):
     """exchange, runtime, algo or dashboard."""
     reason: str
     """One line: expected what, was what, where."""
+    run: str = ""
+    """The run id."""
 
 
 Event = Ready | Status | Stopped | Failed

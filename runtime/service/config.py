@@ -61,3 +61,5 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where readers may read files; none: nowhere. Names of files begin at the first."""
     most_readers: int = 32
     """Readers that may be added."""
+    run_id: str = ""
+    """Name of all that was started together, in logs, status lines and metrics."""

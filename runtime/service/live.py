@@ -225,6 +225,11 @@ class LiveRuntime(IngestListener):
             "upkeep_failures": self._upkeep.failures if self._upkeep else 0,
         }
 
+    @property
+    def epoch(self) -> int:
+        """The newest epoch that is sealed; may be asked on any thread."""
+        return self._sealed
+
     def status(self) -> dict[str, Any]:
         """The same with what became of the tuples of each origin and what the engine does, for ``/v1/status``."""
         return {**self.figures(), "origins": self._ingest.counters(), "engine": self._metrics.engine.figures()}

@@ -25,8 +25,8 @@ def run(
 ) -> Result:
     """The command with fake children; `modes` says how one behaves that does not behave well."""
 
-    def stages(run_folder: Path, flow: Flow, capture: Path | None, feed: Feed) -> list[Stage]:
-        del run_folder, flow, capture, feed
+    def stages(run_folder: Path, flow: Flow, capture: Path | None, feed: Feed, *, run_id: str) -> list[Stage]:
+        del run_folder, flow, capture, feed, run_id
 
         def stage(role: str, order: int) -> Stage:
             mode = (modes or {}).get(role, "well")

@@ -10,7 +10,7 @@ import pytest
 from twisted.logger import LogEvent, LogLevel
 from twisted.python.failure import Failure
 
-from deltabook.cli._logging import json_line, text_line
+from deltabook.cli._logging import LogOrigin, json_line, text_line
 
 CODE = """
 from deltabook.cli import start_logging
@@ -70,3 +70,40 @@ def test_a_failure_is_a_member_of_its_json_line(event: LogEvent) -> None:
     record = msgspec.json.decode(line)
     assert record["level"] == "critical"
     assert "expected 1, was 2" in record["traceback"]
+
+
+ORIGIN = LogOrigin("r7", "runtime", "there", 12, is_named=True)
+
+
+def test_a_json_line_says_where_it_comes_from_and_what_it_is_made_of() -> None:
+    event = {"log_time": 2.0, "log_format": "{n} of {name}", "n": 3, "name": "x" * 2000, "o": object(), "b": None}
+    record = msgspec.json.decode(json_line({**event, "log_namespace": "runtime.feed"}, ORIGIN, {"epoch": 0}))
+    assert record.pop("message").startswith("3 of xxx")
+    assert record == {
+        "time": 2.0,
+        "level": "info",
+        "run": "r7",
+        "role": "runtime",
+        "host": "there",
+        "pid": 12,
+        "namespace": "runtime.feed",
+        "epoch": 0,
+        "fields": {"n": 3, "name": "x" * 1000, "b": None},
+    }
+
+
+def test_what_a_library_says_is_not_taken_apart() -> None:
+    event = {"log_format": "{system}", "system": "s", "log_namespace": "twisted.web"}
+    assert "fields" not in msgspec.json.decode(json_line(event, ORIGIN))
+
+
+def test_a_message_has_a_longest_length() -> None:
+    record = msgspec.json.decode(json_line({"log_format": "{text}", "text": "x" * 100_000}))
+    assert record["message"].endswith("x… (100000 characters)")
+    assert len(record["message"]) < 8_300
+
+
+def test_a_text_line_has_the_run_id_that_was_given() -> None:
+    event = {"log_time": 0.0, "log_format": "up", "log_namespace": "feed"}
+    assert text_line(event, ORIGIN).split(" ", 1)[1] == "info [r7] feed: up\n"
+    assert text_line(event, LogOrigin("made-up", "runtime", "there", 12)).split(" ", 1)[1] == "info feed: up\n"

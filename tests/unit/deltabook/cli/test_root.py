@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from deltabook import __version__
 from deltabook.cli import COMMANDS, main
+from deltabook.cli._run_id import given_run_id
 
 Invoke = Callable[..., Result]
 
@@ -33,6 +35,8 @@ def serve(http_port: int, view: tuple[str, ...], error: str | None) -> None:
         raise ValueError("expected a port,\n  was none")
     if error == "key":
         raise KeyError("bids")
+    if error == "run":
+        raise ValueError(f"run id {given_run_id()}")
     click.echo(f"{http_port} {','.join(view)}")
 
 
@@ -158,3 +162,24 @@ def test_help_says_no_default_that_is_nothing(words: tuple[str, ...]) -> None:
     said = CliRunner().invoke(main, [*words, "--help"]).output
     assert "Options:" in said
     assert '[default: ""]' not in said
+
+
+@pytest.mark.parametrize("source", ["option", "environment", "file"])
+def test_all_that_is_started_together_has_one_name(invoke: Invoke, source: str) -> None:
+    option = ("--run-id", "loop-7") if source == "option" else ()
+    toml = 'run-id = "loop-7"' if source == "file" else None
+    env = {"DELTABOOK_RUN_ID": "loop-7"} if source == "environment" else None
+    result = invoke(*option, "exchange", "serve", "--error", "run", toml=toml, env=env)
+    assert "run id loop-7" in result.output
+
+
+def test_who_is_started_alone_names_itself_and_never_twice_the_same(invoke: Invoke) -> None:
+    told = {invoke("exchange", "serve", "--error", "run").output for _ in range(2)}
+    assert len(told) == 2
+    assert all(re.search(r"run id \d{8}-\d{6}-[0-9a-f]{4}", each) for each in told)
+
+
+@pytest.mark.parametrize("run_id", ["a b", "x" * 65, '"', "a/b"])
+def test_a_run_id_that_would_break_a_line_or_a_path_is_refused(invoke: Invoke, run_id: str) -> None:
+    result = invoke("--run-id", run_id, "exchange", "serve")
+    assert (result.exit_code, "expected a run id" in result.output) == (1, True)

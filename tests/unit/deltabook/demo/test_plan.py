@@ -106,3 +106,10 @@ def test_the_processes_know_every_option_that_they_are_given() -> None:
             command = main.get_command(Context(main), role)
             assert command is not None
             command.make_context(role, list(arguments))
+
+
+def test_all_processes_go_by_one_name() -> None:
+    for stage in make_stages(Path("/run"), "agents", run_id="loop-7"):
+        command = list(stage.command(PORTS))
+        assert command[command.index("--run-id") + 1] == "loop-7"
+        assert command.index("--run-id") < command.index(stage.role), "an option of the root command"
