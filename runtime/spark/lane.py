@@ -3,6 +3,10 @@
 A batch is published only when every shard has answered for the same span. Publishing is a durable result segment,
 written before Spark's own commit of the batch: a batch that is run again after a crash finds its segment and leaves
 it, while its one action has brought the shards' state to the same version.
+
+A checkpoint that does not fit (`runtime.spark.beginning`) is begun anew behind the newest published version: state that
+was made elsewhere, with another number of shards or by another Spark, or that is lost. What follows is as if nothing
+had happened.
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from twisted.logger import Logger
 
-from runtime.compiler import Program, decode_program
+from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.spark.beginning import Beginning, begin, misfit, read_beginning, wanted
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
 from runtime.spark.session import SparkConfig
+from runtime.spark.standing import Standing, read_standing
 
 __all__ = ["Published", "SparkLane"]
 
@@ -51,6 +58,8 @@ class SparkLane:
     ``on_published`` is called on a thread of Spark's, after the version is durable; it must not block for long.
     """
 
+    _logger = Logger()
+
     def __init__(
         self,
         session: SparkSession,
@@ -71,6 +80,7 @@ class SparkLane:
         self._log = EpochLogReader(self._epochs)
         self._results = results
         self._on_published = on_published
+        self._standing: Standing | None = None  # until the first batch of a checkpoint that was begun is published
         self._query: StreamingQuery | None = None
         self._published = threading.Condition()
         self._failure: str | None = None
@@ -79,22 +89,50 @@ class SparkLane:
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
         """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
-        options = {
-            "path": str(self._epochs),
-            "shards": str(self._config.shards),
-            "max_epochs_per_batch": str(self._config.max_epochs_per_batch),
-            "results": str(self._results.directory.resolve()),
-        }
-        if self._snapshots is not None:
-            options["snapshots"] = str(self._snapshots)
-        deltas = self._session.readStream.format("epochs").options(**options).load()
-        processor = ShardProcessor(str(self._epochs), self._config.shards)
+        begun = self.fit_checkpoint()
+        deltas = self._session.readStream.format("epochs").options(**self.source_options(begun)).load()
+        processor = ShardProcessor(str(self._epochs), self._config.shards, begun.epoch)
         changes = deltas.groupBy("shard").transformWithState(processor, OUTPUT_SCHEMA, "Update", "None")
         writer = changes.writeStream.outputMode("update").foreachBatch(self._publish).queryName("views")
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
         threading.Thread(target=self._watch, args=(self._query, on_ended), name="spark-lane", daemon=True).start()
         if self._stopped:
             self.stop()
+
+    def fit_checkpoint(self) -> Beginning:
+        """Where the checkpoint begins; one that does not fit is begun anew. Called by `start`, once."""
+        here = wanted(self._checkpoint, self._config.shards)
+        published = self._results.latest()
+        why_not = misfit(self._checkpoint, here, published)
+        begun = None if why_not else read_beginning(self._checkpoint)
+        if begun is None:
+            standing = read_standing(self._results, self._log)
+            begun = begin(self._checkpoint, here, published, standing.failed)
+            if published:
+                self._logger.warn(
+                    "Spark's state in {checkpoint} is of no use ({why}): views are filled anew at version {version}",
+                    checkpoint=self._checkpoint,
+                    why=why_not,
+                    version=published,
+                )
+        elif 0 < begun.epoch == published:
+            standing = read_standing(self._results, self._log)
+        else:
+            return begun
+        self._standing = standing if begun.epoch else None
+        return begun
+
+    def source_options(self, begun: Beginning) -> dict[str, str]:
+        """What the source is told."""
+        options = {
+            "path": str(self._epochs),
+            "shards": str(self._config.shards),
+            "max_epochs_per_batch": str(self._config.max_epochs_per_batch),
+            "results": str(self._results.directory.resolve()),
+            "base": str(begun.epoch),
+            "failed": msgspec.json.encode(begun.failed).decode(),
+        }
+        return options | ({"snapshots": str(self._snapshots)} if self._snapshots is not None else {})
 
     def wait_for(self, epoch: int, timeout_seconds: float) -> None:
         """Return once this version is published; raises `SparkLaneError` if the query fails first or time runs out."""
@@ -151,6 +189,7 @@ class SparkLane:
         sections = {view: table.to_batches() for view, table in published.changes.items()}
         with self._published:
             is_new = self._results.publish(published.from_epoch, published.to_epoch, sections, footer)
+        self._standing = None
         if is_new:
             self._on_published(published)
         with self._published:
@@ -176,6 +215,9 @@ class SparkLane:
         merged = {view: pa.concat_tables(tables) for view, tables in changes.items()}
         control = self._log.read(begin + 1).footer.control  # a batch never goes past the epoch before a new program
         program = decode_program(control) if control else None
+        if (standing := self._standing) is not None and standing.version == begin:
+            merged = standing.until(merged, lane_program(program, "spark") if program else None)
+            failed = {view: reason for view, reason in failed.items() if view not in standing.failed}
         return Published(begin, end, merged, failed, self._log.read(end).footer, program)
 
 

@@ -6,7 +6,8 @@ contain: if the head's chain still has that run, only the runs behind it are app
 from the store. A failed attempt leaves nothing in memory, because a shard is taken out before it is changed.
 
 The first batch of a new program changes the shard over to it before anything else, and writes a base: every run of a
-chain belongs to the program that the head names.
+chain belongs to the program that the head names. A shard without a head is where the checkpoint was begun: its views
+are filled by the first batch, as if all of them were new.
 """
 
 from __future__ import annotations
@@ -76,9 +77,11 @@ _residents: dict[tuple[str, int], _Resident] = {}
 class ShardProcessor(StatefulProcessor):
     """Applies a batch's payloads to a shard; emits its views' changes, then one completion row."""
 
-    def __init__(self, directory: str, shards: int) -> None:
+    def __init__(self, directory: str, shards: int, base: int = 0) -> None:
+        """``base``: the version that the checkpoint was begun behind."""
         self._directory = directory
         self._shards = shards
+        self._base = base
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: its schema never changes."""
@@ -93,11 +96,10 @@ class ShardProcessor(StatefulProcessor):
         resident = self._resident(shard_id, head)
         if head.version != batch.span.from_epoch:
             raise SparkLaneError(f"expected version {batch.span.from_epoch} in shard {shard_id}, was {head.version}")
-        backfill: dict[str, list[tuple[Part, pa.Table | str]]] = {}
+        program = load_program(self._directory, batch.program)
         if batch.program != head.program:
-            program = load_program(self._directory, batch.program)
             resident.state.migrate(program)
-            backfill = {program.views[number].name: given for number, given in batch.backfill.items()}
+        backfill = {program.views[number].name: given for number, given in batch.backfill.items()}
         step = resident.state.step(batch.delivered, backfill)
         self._write(head, resident, batch)
         _residents[(self._directory, shard_id)] = resident
@@ -109,7 +111,7 @@ class ShardProcessor(StatefulProcessor):
     def _read_head(self, program: int) -> _Head:
         held = self._head.get() if self._head.exists() else None
         if held is None:
-            return _Head(0, program, ())
+            return _Head(self._base, program, ())
         try:
             return msgspec.msgpack.decode(bytes(held[0]), type=_Head)
         except msgspec.DecodeError as error:

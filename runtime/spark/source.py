@@ -3,7 +3,8 @@
 A batch covers the epochs ``(start, end]``. Its segments are read on the executors by memory mapping and added up per
 map and key right there (`runtime.views.deliveries`), so that only a few payloads per shard enter Spark. Every shard
 also gets a tick that names the span, so that each of them answers even when nothing changed for it. The first batch of
-a program also carries what fills the views that are new in it (`runtime.spark.backfill`).
+a program, or of a checkpoint that is begun behind a version, also carries what fills the views that are new in it
+(`runtime.spark.backfill`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
-from runtime.spark.backfill import BackfillPartition, fill, plan_backfill
+from runtime.spark.backfill import BackfillPartition, FailedPartition, fail, fill, plan_backfill
 from runtime.spark.partitioning import shard_ids
 from runtime.views import Delivery, Part, deliveries
+from runtime.views.filling import new_views
 
 __all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Place", "Span", "load_program"]
 
@@ -111,13 +113,15 @@ class EpochReader(DataSourceStreamReader):
         results = options.get("results")
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
+        self._base = int(options.get("base", "0"))
+        self._failed = msgspec.json.decode(options.get("failed", "{}"), type=dict[str, str])
         self._log = EpochLogReader(Path(self._directory))
         self._programs: list[int] = []  # epochs with a control record, ascending
         self._looked = -1  # newest epoch whose footer was looked at
 
     def initialOffset(self) -> dict[str, int]:
-        """Before the first epoch of data; epoch 0 holds the first program and nothing else."""
-        return {"epoch": 0}
+        """The version that the checkpoint was begun behind; epoch 0 holds the first program and nothing else."""
+        return {"epoch": self._base}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit on epochs is the source's own."""
@@ -159,25 +163,37 @@ class EpochReader(DataSourceStreamReader):
         parts: list[InputPartition] = [
             EpochPartition(program, group, None if place else span) for place, group in enumerate(split)
         ]
-        return [*parts, *self._backfill(program)] if program == begin + 1 else parts
+        return [*parts, *self._backfill(program, begin + 1)]
 
-    def _backfill(self, program: int) -> list[BackfillPartition]:
-        before = max(epoch for epoch in self._programs if epoch < program)
-        old, new = (load_program(self._directory, epoch) for epoch in (before, program))
-        return plan_backfill(program, old, new, self._snapshots)
+    def _backfill(self, program: int, first: int) -> list[InputPartition]:
+        """What fills the views that are new in the batch whose first epoch this is."""
+        new = load_program(self._directory, program)
+        views = [view.name for view in new.views]
+        if 0 < self._base == first - 1:
+            failed = {name: self._failed[name] for name in views if name in self._failed}
+            sound = tuple(name for name in views if name not in failed)
+            filled = plan_backfill(program, first, new, sound, self._snapshots)
+            return [*filled, FailedPartition(program, failed, first - 1)] if failed else list(filled)
+        if program != first:
+            return []
+        old = load_program(self._directory, max(epoch for epoch in self._programs if epoch < program))
+        return list(plan_backfill(program, first, new, new_views(old, new), self._snapshots))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads."""
-        assert isinstance(partition, EpochPartition | BackfillPartition)
+        assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
         program = load_program(self._directory, partition.program)
         if isinstance(partition, BackfillPartition):
             yield self._rows(partition, partition.span[1], fill(partition, program, self._log, self._shards))
+            return
+        if isinstance(partition, FailedPartition):
+            yield self._rows(partition, partition.epoch, fail(partition, program, self._shards))
             return
         segments = [self._log.read(epoch) for epoch in partition.epochs]
         yield self._rows(partition, partition.epochs[-1], deliveries(program, segments, self._shards))
 
     def _rows(
-        self, partition: EpochPartition | BackfillPartition, epoch: int, found: Iterable[Delivery]
+        self, partition: EpochPartition | BackfillPartition | FailedPartition, epoch: int, found: Iterable[Delivery]
     ) -> pa.RecordBatch:
         ids = shard_ids(self._shards)
         views = [view.name for view in load_program(self._directory, partition.program).views]
@@ -221,7 +237,7 @@ def _encode(table: pa.Table) -> bytes:
 
 
 class EpochSource(DataSource):
-    """Registered as format ``epochs``; options: path, shards, max_epochs_per_batch, results, snapshots."""
+    """Registered as format ``epochs``; its options are `SparkLane.source_options`."""
 
     @classmethod
     def name(cls) -> str:

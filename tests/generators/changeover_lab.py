@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
 from runtime.compiler import (
@@ -88,6 +89,7 @@ class ChangeoverLab:
         self.log = EpochLog(directory / "epochs")
         self.snapshots = SnapshotDirectory(directory / "snapshots")
         self.shards = shards
+        self._base = 0
         self.at: list[dict[str, list[Row]]] = []
         self.programs: dict[int, Program] = {}
         self.results: dict[str, Counter[Row]] = {}
@@ -131,6 +133,14 @@ class ChangeoverLab:
         processor._residents.clear()
         self.reader = EpochReader(self._options)
 
+    def begin_anew(self, shards: int) -> None:
+        """As if what Spark keeps were lost: it begins behind the newest version, with so many shards."""
+        self.shards, self._base = shards, self.version
+        failed = msgspec.json.encode(self.failed).decode()
+        self._options |= {"shards": str(shards), "base": str(self._base), "failed": failed}
+        self._handles = [_Handle() for _ in range(shards)]
+        self.restart()
+
     def batch(self, most: int = 64, *, lose: bool = False) -> bool:
         """One batch; False where there is nothing to do. ``lose``: its state and results are lost, it comes again."""
         newest = min(self.log.latest(), self.version + most)
@@ -158,7 +168,7 @@ class ChangeoverLab:
 
     def _process(self, shard: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         key = shard_ids(self.shards)[shard]
-        host = ShardProcessor(str(self.directory / "epochs"), self.shards)
+        host = ShardProcessor(str(self.directory / "epochs"), self.shards, self._base)
         host.init(cast(Any, self._handles[shard]))
         given = [row for row in rows if row["shard"] == key]
         return [answer.asDict() for answer in host.handleInputRows((key,), cast(Any, iter(given)), None)]
@@ -168,6 +178,8 @@ class ChangeoverLab:
         names = {view.name for view in program.views}
         self.results = {name: rows for name, rows in self.results.items() if name in names}
         self.failed = {name: reason for name, reason in self.failed.items() if name in names}
+        if 0 < self._base == self.version:
+            self.results = {name: rows for name, rows in self.results.items() if name in self.failed}  # whole ones come
         for answer in answers:
             if answer["kind"] == "failed":
                 self.failed[answer["view"]] = answer["payload"].decode()

@@ -75,6 +75,8 @@ def disturb(lab: ChangeoverLab, chance: random.Random) -> None:
         lab.batch(chance.randint(1, 8), lose=True)
         if chance.random() < 0.5:
             lab.restart()
+    elif what < 0.57:
+        lab.begin_anew(chance.randint(1, 4))
 
 
 def change(lab: ChangeoverLab, chance: random.Random) -> None:
@@ -130,6 +132,28 @@ def test_a_row_that_is_gone_cannot_fail_a_view_that_comes_later(tmp_path: Path) 
     assert +lab.results["again"] == {(1, 160): 1, (2, 343): 1}
 
 
+def test_a_view_that_has_failed_stays_so_in_a_checkpoint_that_is_begun_anew(tmp_path: Path) -> None:
+    """Although the row that has failed it is gone, and whether its maps are read by others or not."""
+    relation = Relation("r", (Column("a", "int64"), Column("b", "int64")))
+    cubes = NamedSelect("cubes", "SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a")
+    lab = ChangeoverLab(tmp_path, [relation], [cubes, NamedSelect("n", "SELECT COUNT(*) AS n FROM r")], shards=2)
+    lab.seal({"r": [((0, 2**40), 1)]})
+    lab.batch()
+    reason = lab.failed["cubes"]
+    lab.seal({"r": [((0, 2**40), -1), ((2, 7), 1)]})
+    lab.batch()
+    lab.begin_anew(3)
+    lab.failed = {}
+    lab.seal({"r": [((1, 2), 1)]})
+    lab.add(NamedSelect("again", "SELECT a, SUM(b * b * b) AS y FROM r GROUP BY a"))
+    lab.seal({"r": [((1, 3), 1)]}, control=True)
+    lab.batch()
+    assert lab.failed == {"cubes": reason}, "every shard says so again"
+    lab.batch()
+    assert +lab.results["again"] == {(1, 35): 1, (2, 343): 1}
+    assert +lab.results["n"] == {(3,): 1}
+
+
 def test_a_live_row_that_cannot_be_added_fails_the_new_view_alone(tmp_path: Path) -> None:
     relation = Relation("r", (Column("a", "int64"), Column("b", "int64")))
     lab = ChangeoverLab(tmp_path, [relation], [NamedSelect("n", "SELECT COUNT(*) AS n FROM r")], shards=2)
@@ -159,7 +183,7 @@ def test_a_view_over_what_only_grows_is_filled_from_the_beginning_of_the_log(
         pass
     assert +lab.results["v"] == {(0, 3): 1, (1, 3): 1, (2, 2): 1}
     old, new = lab.programs[0], lab.programs[epoch]
-    planned = plan_backfill(epoch, old, new, lab.snapshots)
+    planned = plan_backfill(epoch, epoch, new, new_views(old, new), lab.snapshots)
     assert [(p.span, p.snapshot) for p in planned] == [((0, 2), None), ((2, 4), None), ((4, 6), None), ((6, 7), None)]
 
 
@@ -197,9 +221,9 @@ def test_a_program_without_new_views_has_no_backfill(tmp_path: Path) -> None:
     old = compile_program([select("sums"), select("total")], MARKET_RELATIONS)
     new = compile_program([select("total")], MARKET_RELATIONS)
     assert new_views(old, new) == ()
-    assert plan_backfill(5, old, new, SnapshotDirectory(tmp_path)) == []
+    assert plan_backfill(5, 5, new, (), SnapshotDirectory(tmp_path)) == []
     assert new_views(new, old) == ("sums",)
-    assert plan_backfill(1, new, old, None) == [], "nothing was before the first epoch"
+    assert plan_backfill(1, 1, old, ("sums",), None) == [], "nothing was before the first epoch"
 
 
 @pytest.mark.parametrize("view", [None, 0, 999])

@@ -98,6 +98,8 @@ def test_views_over_what_is_retired_are_exact(tmp_path: Path, seed: int) -> None
             lab.batch(chance.randint(1, 8), lose=True)
             if chance.random() < 0.5:
                 lab.restart()
+        elif what < 0.65:
+            lab.begin_anew(chance.randint(1, 4))
         if chance.random() < 0.6:
             lab.batch(chance.randint(1, 8))
     while lab.batch():

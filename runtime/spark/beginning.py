@@ -1,0 +1,103 @@
+"""Where a Spark checkpoint was begun, and whether it is of use here.
+
+A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
+version. It need not be: what it holds follows from the log. Beside what Spark keeps there is a mark, which says for
+what the checkpoint was made. Where that is something else than what is wanted, a new one is begun at the newest
+published version, and its first batch fills every view with what the relations hold there (`runtime.spark.backfill`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from runtime.epochs import LOCAL_DISK
+from runtime.spark.checkpoint import committed_epoch
+from runtime.spark.errors import SparkLaneError
+
+__all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
+
+MARK: Final = "begun.json"
+"""The file in the checkpoint; Spark does not look at it."""
+_FORMAT: Final = 1
+
+
+class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a checkpoint was made for."""
+
+    shards: int
+    """Shards of the view program; also Spark's partitions."""
+    location: str
+    """Absolute path of the checkpoint."""
+    spark: str
+    """Spark's version, without its last part: patches read each other's state."""
+    epoch: int = 0
+    """The version before its first batch; 0: that of a new run."""
+    failed: dict[str, str] = {}
+    """View that had failed by then → why."""
+    format: int = _FORMAT
+    """Of this record and of the shards' state."""
+
+
+def wanted(checkpoint: Path, shards: int) -> Beginning:
+    """What fits a place and a number of shards, begun at no version yet."""
+    return Beginning(shards, str(checkpoint.resolve()), ".".join(version("pyspark").split(".")[:2]))
+
+
+def read_beginning(checkpoint: Path) -> Beginning | None:
+    """The mark of a checkpoint, None where there is none; raises `SparkLaneError` for one that is not whole."""
+    path = checkpoint / MARK
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Beginning)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise SparkLaneError(f"expected the mark of a Spark checkpoint at {path}, was: {error}") from None
+
+
+def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
+    """Why a checkpoint cannot be gone on with here, None if it can; ``published`` is the newest version."""
+    if not checkpoint.is_dir():
+        return "there is none"
+    try:
+        held, committed = read_beginning(checkpoint), committed_epoch(checkpoint)
+    except SparkLaneError as error:
+        return str(error)
+    if held is None:
+        return "it does not say what it was made for"
+    if held.format != here.format:
+        return f"it has format {held.format}, not {here.format}"
+    if held.location != here.location:
+        return f"it was made at {held.location}"
+    if held.shards != here.shards:
+        return f"it was made with {held.shards} shards, not {here.shards}"
+    if held.spark != here.spark:
+        return f"it was made by Spark {held.spark}, not {here.spark}"
+    if max(committed, held.epoch) > published:
+        return f"it is at version {max(committed, held.epoch)}, and {published} is the newest that is published"
+    return None
+
+
+def begin(checkpoint: Path, here: Beginning, epoch: int, failed: Mapping[str, str]) -> Beginning:
+    """Begin a new checkpoint behind a version, in the place of whatever is there; durable when this returns.
+
+    The old one goes under another name first: a crash leaves it whole, or none, which is begun anew by the next start.
+    """
+    begun = msgspec.structs.replace(here, epoch=epoch, failed=dict(failed))
+    gone = checkpoint.with_name(f".{checkpoint.name}.gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    if checkpoint.exists():
+        checkpoint.rename(gone)
+        LOCAL_DISK.sync_directory(checkpoint.parent)
+        shutil.rmtree(gone, ignore_errors=True)
+    LOCAL_DISK.make_directory(checkpoint)
+    hidden = checkpoint / f".{MARK}"
+    LOCAL_DISK.write(hidden, [msgspec.json.encode(begun)])
+    LOCAL_DISK.rename(hidden, checkpoint / MARK)
+    LOCAL_DISK.sync_directory(checkpoint)
+    return begun
