@@ -1,17 +1,19 @@
 """One backtest for each point of a grid, spread over a Spark cluster.
 
 A point is a task: its configuration goes there as data, its figures come back, and its whole result is the bytes that
-`deltabook backtest` with the same parameters gives. Workers open the files by the same names: on a cluster they lie on
-a volume that all have. A point that fails says why, and the others go on.
+`deltabook backtest` with the same parameters gives. Workers open the files by the same names, from the same directory:
+on a cluster they lie on a volume that all have. A point that fails says why, and the others go on.
 """
 
 from __future__ import annotations
 
 import hashlib
+import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ from deltabook.backtest.backtest import Backtest
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.errors import BacktestError, SweepError
 from deltabook.backtest.grid import Axis, points_of
+from runtime.spark.config import SparkConfig
+from runtime.spark.errors import SparkLaneError
 
 __all__ = ["Point", "Sweep", "SweepResult", "run_point"]
 
@@ -134,11 +138,11 @@ class Sweep:
 
     def run(
         self,
-        master: str = "local[2]",
+        spark: SparkConfig | None = None,
         on_progress: Callable[[int, int], None] = lambda done, of: None,
         folder: Path | None = None,
     ) -> SweepResult:
-        """Run all points on a Spark master; ``folder`` gets each point's result as JSON.
+        """Run all points on Spark; ``folder`` gets each point's result as JSON.
 
         ``on_progress`` hears how many are done, on this thread. Raises `SweepError` if Spark cannot be had, or if every
         point fails.
@@ -147,9 +151,11 @@ class Sweep:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         self._check_parameters()
-        target = "" if folder is None else str(folder.resolve())
-        tasks = [(self.config_of(values), n, values, target) for n, values in enumerate(self.points, 1)]
-        points = sorted(_on_spark(tasks, master, on_progress), key=lambda point: point.number)
+        if unseen := _unseen(self.config):
+            raise SweepError(f"expected a file at {unseen}, was none")
+        target, place = "" if folder is None else str(folder.resolve()), str(Path.cwd())
+        tasks = [(self.config_of(values), n, values, target, place) for n, values in enumerate(self.points, 1)]
+        points = sorted(_on_spark(tasks, spark or SparkConfig(), on_progress), key=lambda point: point.number)
         if all(point.error for point in points):
             raise SweepError(f"expected a point that can be run, was none: {points[0].error}")
         return SweepResult(self.config, self.axes, points, time.perf_counter() - begin_s)
@@ -168,14 +174,20 @@ class Sweep:
         raise SweepError(f"expected a point that can be run, was none: {reason}")
 
 
-def _on_spark(tasks: Sequence[tuple[Any, ...]], master: str, on_progress: Callable[[int, int], None]) -> list[Point]:
-    from runtime.spark.config import SparkConfig
-    from runtime.spark.errors import SparkLaneError
+def _unseen(config: BacktestConfig) -> str:
+    """The first file of a configuration that is not there; empty if all are."""
+    files = [*(data.path for data in config.data), *(Path(name) for name in config.strategies if name.endswith(".py"))]
+    return next((str(path) for path in files if not path.is_file()), "")
+
+
+def _on_spark(
+    tasks: Sequence[tuple[Any, ...]], config: SparkConfig, on_progress: Callable[[int, int], None]
+) -> list[Point]:
     from runtime.spark.session import start_session, stop_session
 
     with tempfile.TemporaryDirectory(prefix="deltabook-sweep-") as folder:
         try:
-            session = start_session(SparkConfig(master=master), Path(folder))
+            session = start_session(config, Path(folder))
         except SparkLaneError as error:
             raise SweepError(str(error)) from error
         try:
@@ -193,9 +205,29 @@ def _plain(task: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _task(data: bytes) -> bytes:
     """On a worker: the point of a task, as bytes."""
-    config, number, values, folder = msgspec.msgpack.decode(data)
+    config, number, values, folder, place = msgspec.msgpack.decode(data)
     given = msgspec.convert(config, BacktestConfig, dec_hook=lambda type_, value: type_(value))
-    return msgspec.msgpack.encode(run_point(given, number, tuple(values), folder))
+    return msgspec.msgpack.encode(_point_at(place, given, number, tuple(values), folder))
+
+
+def _point_at(place: str, config: BacktestConfig, number: int, values: tuple[str, ...], folder: str) -> Point:
+    """A point where the sweep was started, as its files may be named from there; a worker runs a task at a time."""
+    try:
+        with chdir(place):
+            if unseen := _unseen(config):
+                return Point(number, values, error=_not_here(unseen))
+            if folder and not Path(folder).is_dir():
+                return Point(number, values, error=_not_here(folder))
+            return run_point(config, number, values, folder)
+    except OSError:
+        return Point(number, values, error=_not_here(place))
+
+
+def _not_here(path: str) -> str:
+    return (
+        f"expected {path} on {socket.gethostname()} under the same name as where the sweep was started, was not there; "
+        "a cluster's machines share a volume"
+    )
 
 
 def _collected(context: Any, rows: Any, number: int, on_progress: Callable[[int, int], None]) -> list[Point]:

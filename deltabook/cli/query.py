@@ -15,6 +15,7 @@ import msgspec
 
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
+from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, print_rows, running_views, show_view, watch_views
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from queries import QUERIES_DIR
@@ -29,6 +30,7 @@ from runtime.compiler import (
     read_script,
 )
 from runtime.compiler.declarations import FileSource
+from runtime.spark.config import SparkConfig
 
 __all__ = ["command"]
 
@@ -90,8 +92,7 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @_data_dir
 @_mode
 @_json
-@click.option("--master", default="local[2]", help="Any Spark master.")
-@click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
+@spark_options()
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
 @click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
 @click.option("--workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
@@ -102,8 +103,7 @@ def run(
     data_dir: Path | None,
     mode: Literal["sql", "dbtoaster"],
     as_json: bool,
-    master: str,
-    shards: int,
+    spark: SparkConfig,
     epoch_messages: int,
     every_epoch: bool,
     workers: int,
@@ -113,7 +113,6 @@ def run(
     """Run the streams that the scripts declare to their end and print the result of each SELECT."""
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
-    from runtime.spark.session import SparkConfig
 
     selects, streams = _read(files, data_dir)
     if lane is not None:
@@ -127,7 +126,7 @@ def run(
         )
 
     def say_starting() -> None:
-        click.echo(f"starting Spark on {master}, which takes some 15 s", err=True)
+        click.echo(f"starting Spark on {spark.master}, which takes some 15 s", err=True)
 
     with _run_directory(directory) as place:
         script_run = ScriptRun(
@@ -136,7 +135,7 @@ def run(
             list(streams.values()),
             mode=mode,
             ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
-            spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=1 if every_epoch else 1_000_000),
+            spark=msgspec.structs.replace(spark, max_epochs_per_batch=1 if every_epoch else 1_000_000),
         )
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)

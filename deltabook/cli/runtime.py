@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import click
+import msgspec
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.python.failure import Failure
@@ -19,6 +20,7 @@ from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._logging import log_with
 from deltabook.cli._run_id import given_run_id
 from deltabook.cli._serving import security_options
+from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, read_script
@@ -124,8 +126,7 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
     help="Readers may read files below it; may be repeated. None: readers read no files.",
 )
 @click.option("--most-readers", type=click.IntRange(0, 1000), default=32, help="Readers that may be added.")
-@click.option("--master", default="local[2]", help="Any Spark master.")
-@click.option("--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program.")
+@spark_options()
 @click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at so many messages.")
 @click.option("--max-epochs-per-batch", type=click.IntRange(1), default=64, help="1 publishes every epoch.")
@@ -175,8 +176,7 @@ def command(
     cursor_seconds: float,
     reader_dir: tuple[Path, ...],
     most_readers: int,
-    master: str,
-    shards: int,
+    spark: SparkConfig,
     epoch_ms: int,
     epoch_messages: int,
     max_epochs_per_batch: int,
@@ -217,7 +217,7 @@ def command(
         epoch_ms=epoch_ms,
         mode=mode,
         ingest=IngestConfig(workers=most_workers, epoch_messages=epoch_messages),
-        spark=SparkConfig(master=master, shards=shards, max_epochs_per_batch=max_epochs_per_batch),
+        spark=msgspec.structs.replace(spark, max_epochs_per_batch=max_epochs_per_batch),
         upkeep=UpkeepConfig(
             snapshots=SnapshotConfig(snapshot_epochs, snapshot_megabytes, snapshot_results),
             retention=RetentionConfig(retain_epochs, retain_megabytes),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from deltabook.cli._backtest_options import backtest_options, config_of
+from deltabook.cli._spark_options import spark_options
 from deltabook.cli._tables import print_table
+from runtime.spark.config import SparkConfig
 
 if TYPE_CHECKING:
     from deltabook.backtest.sweep import Sweep, SweepResult
@@ -30,7 +32,7 @@ _SHOWN: Final = 20
     help="Values of a parameter, or FIRST..LAST..STEP; repeatable: all combinations are run.",
 )
 @backtest_options
-@click.option("--master", default="local[2]", help="Any Spark master.")
+@spark_options(shards=False)
 @click.option(
     "--out",
     "directory",
@@ -42,7 +44,7 @@ _SHOWN: Final = 20
 def command(  # noqa: PLR0917 - click passes every option by name
     strategies: tuple[str, ...],
     grids: tuple[str, ...],
-    master: str,
+    spark: SparkConfig,
     directory: Path | None,
     keep_results: bool,
     as_json: bool,
@@ -60,7 +62,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
 
     sweep = Sweep(config_of(strategies, options), [parse_axis(grid) for grid in grids])
     folder = directory / "points" if directory is not None and keep_results else None
-    result = _run(sweep, master, folder)
+    result = _run(sweep, spark, folder)
     written = result.write(directory) if directory is not None else []
     if as_json:
         sys.stdout.buffer.write(result.to_json())
@@ -71,7 +73,7 @@ def command(  # noqa: PLR0917 - click passes every option by name
         click.echo(str(path))
 
 
-def _run(sweep: Sweep, master: str, folder: Path | None) -> SweepResult:
+def _run(sweep: Sweep, spark: SparkConfig, folder: Path | None) -> SweepResult:
     """With a progress bar where somebody sees it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -80,7 +82,7 @@ def _run(sweep: Sweep, master: str, folder: Path | None) -> SweepResult:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("points", total=len(sweep.points))
-        return sweep.run(master, lambda done, _: progress.update(task, completed=done), folder)
+        return sweep.run(spark, lambda done, _: progress.update(task, completed=done), folder)
 
 
 def _print(result: SweepResult) -> None:

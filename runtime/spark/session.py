@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,60 +19,17 @@ from pyspark.sql import SparkSession
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
+from runtime.spark.logs import log4j_properties
+from runtime.spark.secret import read_secret, write_private
+from runtime.spark.settings import check_config, spark_settings
 from runtime.spark.source import EpochSource
 
 __all__ = ["SparkConfig", "start_session", "stop_session"]
 
-_STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_CHECKPOINT_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""On one machine the JVM only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
-_LOG4J: Final = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {path}
-appender.file.filePattern = {path}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 16MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 2
-"""
 _LOGS: Final = ("output.log", "spark.log")
 _UNREACHABLE: Final = re.compile(r"(Failed to connect to master \S+)")
+_DEFAULT_SUBMIT: Final = "pyspark-shell"
 _EXCEPTION: Final = re.compile(r"(?:Exception|Error): (.+)")
-
-
-def _settings(config: SparkConfig, directory: Path) -> dict[str, str]:
-    """Measured: the checkpoint manager saves 25-60 ms a batch, the changelog and the polling delay some 10 ms each."""
-    return {
-        "spark.ui.enabled": str(config.ui).lower(),
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": config.driver_memory,
-        "spark.driver.defaultJavaOptions": _QUICK_JAVA if config.master.startswith("local") else "",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{directory / 'log4j2.properties'}",
-        "spark.local.dir": str(directory / "scratch"),
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.sql.shuffle.partitions": str(config.shards),
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-        "spark.sql.streaming.pollingDelay": "1ms",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.sql.streaming.minBatchesToRetain": "10",
-        "spark.sql.streaming.stateStore.maintenanceInterval": "15s",  # when state of batches past these is removed
-        "spark.sql.streaming.numRecentProgressUpdates": "100",
-        "spark.sql.streaming.metricsEnabled": "false",
-        **config.settings,
-    }
 
 
 @contextmanager
@@ -106,6 +64,38 @@ def _reason(error: str, directory: Path) -> str:
     return error.splitlines()[0]
 
 
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables that a JVM takes with it when it is launched."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _launching(config: SparkConfig, directory: Path) -> Iterator[None]:
+    """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after."""
+    values = {"SPARK_LOCAL_IP": config.ui_interface}
+    path = directory / "secret.conf"
+    if config.secret_file:
+        # The settings of a session are in the command line of its JVM, which everybody on the machine can read.
+        write_private(path, f"spark.authenticate.secret {read_secret(Path(config.secret_file))}\n")
+        submit = os.environ.get("PYSPARK_SUBMIT_ARGS", _DEFAULT_SUBMIT)
+        values["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults {submit}"
+    try:
+        with _environment(values), _output_to(directory / "output.log"):
+            yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def start_session(
     config: SparkConfig,
     directory: Path,
@@ -114,23 +104,28 @@ def start_session(
 ) -> SparkSession:
     """Start Spark with its logs under ``directory``; raises `SparkLaneError` in one line if it does not start.
 
-    ``on_starting`` is called when a Java is found and the wait begins.
+    Executors on other machines read ``directory`` under the same path. ``on_starting`` is called when a Java is found
+    and the wait begins.
     """
+    check_config(config)
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
         raise SparkLaneError(str(error)) from None
+    directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(directory / "scratch", ignore_errors=True)  # of a JVM that could not tidy up
+    if config.event_log:
+        Path(config.event_log).mkdir(parents=True, exist_ok=True)
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    (directory / "log4j2.properties").write_text(_LOG4J.format(path=directory / "spark.log"))
+    _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
-    for name, value in _settings(config, directory.resolve()).items():
+    for name, value in spark_settings(config, directory).items():
         builder = builder.config(name, value)
     try:
-        with _output_to(directory / "output.log"):
+        with _launching(config, directory):
             session = builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise SparkLaneError(
@@ -139,6 +134,16 @@ def start_session(
         ) from None
     session.dataSource.register(EpochSource)
     return session
+
+
+def _write_log_settings(config: SparkConfig, directory: Path) -> None:
+    """The driver logs to a file; an executor to its standard error, which its worker keeps and rolls."""
+    for name, path, role in (
+        ("log4j2.properties", directory / "spark.log", "spark-driver"),
+        ("log4j2-executor.properties", None, "spark-executor"),
+    ):
+        text = log4j_properties(path, json_lines=config.logs_json, run_id=config.run_id, role=role)
+        (directory / name).write_text(text)
 
 
 def stop_session(session: SparkSession) -> None:

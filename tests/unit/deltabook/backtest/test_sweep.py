@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,9 @@ import pytest
 
 from deltabook.backtest import Backtest, BacktestConfig, ConfigurationError, DataFile, SweepError
 from deltabook.backtest.grid import parse_axis, points_of
-from deltabook.backtest.sweep import Point, Sweep, SweepResult, run_point
+from deltabook.backtest.sweep import Point, Sweep, SweepResult, _plain, _task, run_point
 from queries import QUERIES_DIR
+from runtime.spark.config import SparkConfig
 
 CONFIG = BacktestConfig(("market_maker",), (DataFile(QUERIES_DIR / "trace-5000.csv"),), limit_records=1500)
 
@@ -80,12 +82,43 @@ def test_spark_gives_the_points_in_their_order_and_goes_on_past_one_that_fails()
     config = msgspec.structs.replace(CONFIG, limit_records=300)
     sweep = Sweep(config, [parse_axis("replace_ticks=1,x,4")])
     seen: list[tuple[int, int]] = []
-    result = sweep.run("local[2]", lambda done, of: seen.append((done, of)))
+    result = sweep.run(SparkConfig(), lambda done, of: seen.append((done, of)))
     alone = [run_point(sweep.config_of(values), n, values) for n, values in enumerate(sweep.points, 1)]
     assert result.points == alone
     assert [bool(point.error) for point in result.points] == [False, True, False]
     assert seen[-1] == (3, 3)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def on_worker(config: BacktestConfig, place: Path, folder: str = "") -> Point:
+    """What a worker answers to a task of a sweep that was started at a place."""
+    task = (config, 1, ("3",), folder, str(place))
+    return msgspec.msgpack.decode(_task(msgspec.msgpack.encode(_plain(task))), type=Point)
+
+
+def test_a_worker_finds_files_that_are_named_from_where_the_sweep_was_started(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_bytes((QUERIES_DIR / "trace-5000.csv").read_bytes())
+    config = msgspec.structs.replace(CONFIG, data=(DataFile(Path("day.csv")),), parameters=("replace_ticks=3",))
+    before = Path.cwd()
+    point = on_worker(config, tmp_path)
+    assert point.error == ""
+    assert point.orders > 0
+    assert Path.cwd() == before
+
+
+def test_a_worker_that_does_not_see_a_file_says_which_and_where(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, data=(DataFile(Path("day.csv")),))
+    assert f"expected day.csv on {socket.gethostname()}" in on_worker(config, tmp_path).error
+    assert "expected away on" in on_worker(CONFIG, tmp_path, "away").error
+    gone = tmp_path / "gone"
+    assert f"expected {gone} on {socket.gethostname()}" in on_worker(CONFIG, gone).error
+
+
+def test_a_file_that_is_not_there_is_told_before_spark_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deltabook.backtest.sweep._on_spark", lambda *_: pytest.fail("Spark was started"))
+    config = msgspec.structs.replace(CONFIG, data=(DataFile(Path("no-such-day.csv")),))
+    with pytest.raises(SweepError, match=r"expected a file at no-such-day\.csv"):
+        Sweep(config, [parse_axis("replace_ticks=1")]).run()
 
 
 def test_a_sweep_without_a_point_that_can_be_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,138 @@
+"""Options of commands that start Spark: its master, and how driver and executors find, trust and bound each other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._run_id import given_run_id
+from deltabook.wire.access import is_loopback
+from runtime.spark.config import SparkConfig
+from runtime.spark.settings import check_config
+
+__all__ = ["MEMORY", "check_pages", "parse_settings", "spark_options"]
+
+
+class _Memory(click.ParamType[str]):
+    """A size as Java says it: 512m, 2g."""
+
+    name = "memory"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value).lower()
+        if text[:-1].isascii() and text[:-1].isdigit() and text[-1] in "mg" and int(text[:-1]) > 0:
+            return text
+        return self.fail(f"expected a size such as 512m or 2g, was {value!r}", param, ctx)
+
+
+MEMORY: Final = _Memory()
+"""A size as Java says it: 512m, 2g."""
+_PORT: Final = click.IntRange(0, 65535)
+_COUNT: Final = click.IntRange(1, 4096)
+_SHARDS: Final = click.option(
+    "--shards", type=click.IntRange(1, 1024), default=2, help="Shards of the view program: a few per core in all."
+)
+_OPTIONS: Final = (
+    click.option("--master", default="local[2]", help="local[N], spark://HOST:PORT, k8s://URL or yarn."),
+    click.option("--driver-host", default="127.0.0.1", help="What executors call this process."),
+    click.option("--driver-bind", default="", metavar="ADDRESS", help="Where it listens, else at --driver-host."),
+    click.option("--driver-port", type=_PORT, default=0, help="Of calls from executors, 0 for any."),
+    click.option("--block-manager-port", type=_PORT, default=0, help="Of Spark's blocks, 0 for any."),
+    click.option("--driver-memory", type=MEMORY, default="1g", help="Heap of the driver's Java."),
+    click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),
+    click.option("--executor-cores", type=_COUNT, help="Tasks at a time in an executor, else all cores of a worker."),
+    click.option("--max-cores", type=_COUNT, help="Cores taken in all, else all that a standalone cluster has."),
+    click.option(
+        "--spark-secret-file", default="", metavar="FILE", help="What the cluster's processes have in common."
+    ),
+    click.option("--spark-ui/--no-spark-ui", default=False, help="Whether Spark's own pages are served."),
+    click.option("--spark-ui-port", type=_PORT, default=0, help="Where, 0 for any."),
+    click.option(
+        "--spark-ui-interface", default="127.0.0.1", help="Where; beyond loopback with --private-network alone."
+    ),
+    click.option(
+        "--private-network", is_flag=True, help="The network is private: Spark's pages may be beyond loopback."
+    ),
+    click.option("--event-log", default="", metavar="DIR", help="Keep what `deltabook cluster history` shows."),
+    click.option("--spark-metrics/--no-spark-metrics", default=False, help="Serve Spark's own figures on its pages."),
+    click.option(
+        "--spark-conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark; may be repeated."
+    ),
+)
+
+
+def parse_settings(given: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` as settings of Spark; raises `ConfigurationError`."""
+    settings: dict[str, str] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise ConfigurationError(f"expected spark.KEY=VALUE for --spark-conf, was {key!r}")
+        settings[key] = value
+    return settings
+
+
+def check_pages(interface: str, *, is_private: bool) -> None:
+    """Raise `ConfigurationError` for pages without a token that strangers could see."""
+    if not is_loopback(interface) and not is_private:
+        raise ConfigurationError(
+            f"expected Spark's pages on loopback, as they have no token, was {interface}; "
+            "--private-network says that nobody else is in the network"
+        )
+
+
+def spark_options(*, shards: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command Spark's options, and it ``spark`` as a `SparkConfig`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def given(**values: Any) -> None:
+            command(spark=_taken(values), **values)
+
+        for option in reversed((*_OPTIONS[:1], _SHARDS, *_OPTIONS[1:]) if shards else _OPTIONS):
+            given = option(given)
+        return given
+
+    return decorate
+
+
+def _taken(values: dict[str, Any]) -> SparkConfig:
+    """The configuration that the values say; they are taken out."""
+    interface, private = values.pop("spark_ui_interface"), values.pop("private_network")
+    check_pages(interface, is_private=private)
+    secret = values.pop("spark_secret_file")
+    events = values.pop("event_log")
+    config = SparkConfig(
+        master=values.pop("master"),
+        shards=values.pop("shards", 2),
+        driver_memory=values.pop("driver_memory"),
+        driver_host=values.pop("driver_host"),
+        driver_bind=values.pop("driver_bind"),
+        driver_port=values.pop("driver_port"),
+        block_manager_port=values.pop("block_manager_port"),
+        executor_memory=values.pop("executor_memory"),
+        executor_cores=values.pop("executor_cores"),
+        max_cores=values.pop("max_cores"),
+        secret_file=str(Path(secret).resolve()) if secret else "",
+        ui=values.pop("spark_ui"),
+        ui_port=values.pop("spark_ui_port"),
+        ui_interface=interface,
+        event_log=str(Path(events).resolve()) if events else "",
+        metrics=values.pop("spark_metrics"),
+        run_id=given_run_id(),
+        logs_json=_logs_json(),
+        settings=parse_settings(values.pop("spark_conf")),
+    )
+    check_config(config)
+    return config
+
+
+def _logs_json() -> bool:
+    """Whether this command's log lines are JSON: then Spark's are as well."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().params.get("log_format") == "json"
