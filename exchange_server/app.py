@@ -16,16 +16,15 @@ from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire import admin as wire
 from deltabook.wire.access import Access
+from deltabook.wire.durations import Durations, timed
 from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
 from exchange_server.admin import (
     Changes,
-    Durations,
     ExchangeMetrics,
     JournalFigures,
     Reports,
     admin_site,
-    timed,
 )
 from exchange_server.agents import AgentFlow
 from exchange_server.clock import MarketClock
@@ -172,7 +171,7 @@ class App:
             playing=self._player,
         )
         changes = Changes(reports, self._upkeep.snapshot, self.fail)
-        metrics = ExchangeMetrics(reports, self._journal_figures, self._fsyncs, self._messages)
+        metrics = ExchangeMetrics(reports, self._journal_figures, self._fsyncs, self._messages, run_id=config.run_id)
         self._reports = reports
         self._admin_site = admin_site(reports, changes, metrics, access)
 

@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from deltabook import __version__
+from deltabook.wire.durations import Durations
 
-__all__ = ["METRICS_PATH", "Exposition", "counter", "gauge", "labelled", "volume"]
+__all__ = ["METRICS_PATH", "Exposition", "counter", "gauge", "histogram", "labelled", "volume"]
 
 METRICS_PATH: Final = "/metrics"
 """Where every port of ours answers a monitor."""
@@ -68,13 +75,18 @@ def counter(name: str, what: str, value: float) -> CounterMetricFamily:
 
 
 def labelled(
-    kind: type[_Family], name: str, what: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
+    kind: type[_Family], name: str, what: str, labels: tuple[str, ...], values: Iterable[tuple[Sequence[str], float]]
 ) -> _Family:
-    """A value for each combination of the labels' values."""
+    """A value for each combination of the labels' values, in their order."""
     family = kind(name, what, labels=labels)
-    for key, value in values.items():
+    for key, value in values:
         family.add_metric(key, value)
     return family
+
+
+def histogram(name: str, what: str, durations: Durations) -> HistogramMetricFamily:
+    """How long something took, each time."""
+    return HistogramMetricFamily(name, what, buckets=list(durations.buckets()), sum_value=durations.total_s)
 
 
 def volume(prefix: str, directory: Path) -> Iterator[Metric]:

@@ -3,7 +3,7 @@
 ```
  HTTP ──▶ http.py ──────────┬──▶ reports.py   status, books, sessions, accounts, hash   ──▶ market, faces (read only)
  (deltabook.wire.admin)     ├──▶ changes.py   phases, kill, cancel, bust, cut, replay   ──▶ Input ──▶ exchange.submit
-                            ├──▶ metrics.py   /metrics (durations.py: of fsyncs)
+                            ├──▶ metrics.py   /metrics (deltabook.wire.metrics)
                             ├──▶ live.py      frames of the page                         ──▶ market; tape.py ──▶ feed
                             └──▶ page/        the page (deltabook.wire.pages)
 ```
@@ -13,7 +13,6 @@ more however large the market is.
 """
 
 from exchange_server.admin.changes import Changes
-from exchange_server.admin.durations import Durations, timed
 from exchange_server.admin.http import admin_site
 from exchange_server.admin.metrics import ExchangeMetrics, JournalFigures
 from exchange_server.admin.reports import MOST_HASHED, Connection, Face, Playing, Reports
@@ -22,12 +21,10 @@ __all__ = [
     "MOST_HASHED",
     "Changes",
     "Connection",
-    "Durations",
     "ExchangeMetrics",
     "Face",
     "JournalFigures",
     "Playing",
     "Reports",
     "admin_site",
-    "timed",
 ]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Final, get_args
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from exchange_server.admin.durations import Durations
+from deltabook.wire.durations import Durations
+from deltabook.wire.metrics import Exposition, histogram, volume
 from exchange_server.admin.reports import Reports
 from exchange_server.matching.inputs import PhaseName
 from exchange_server.readers import farthest_behind_bytes
@@ -40,7 +39,7 @@ class JournalFigures(msgspec.Struct, frozen=True):
     """Since this process wrote its newest snapshot; None if it has written none."""
 
 
-class ExchangeMetrics(Collector):
+class ExchangeMetrics:
     """Everything that ``/metrics`` says; asked on the reactor's thread, where nothing moves meanwhile."""
 
     def __init__(
@@ -49,23 +48,15 @@ class ExchangeMetrics(Collector):
         journal: Callable[[], JournalFigures],
         fsyncs: Durations,
         streams: Callable[[], Mapping[str, int]],
+        *,
+        run_id: str = "",
     ) -> None:
         """``streams``: messages of each feed so far, by its name."""
         self._reports, self._journal, self._fsyncs, self._streams = reports, journal, fsyncs, streams
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        self.answer = Exposition("exchange", run_id, self._collect).answer
+        """The text for a monitor that accepts some types, and its type."""
 
-    def answer(self, accepted: str) -> tuple[bytes, str]:
-        """The text for a monitor that accepts these types, and its type."""
-        encode, content_type = choose_encoder(accepted)
-        return encode(self._registry), content_type
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing is known in advance, and nothing is asked before a monitor does."""
-        return iter(())
-
-    def collect(self) -> Iterator[Metric]:
-        """See `prometheus_client.registry.Collector`."""
+    def _collect(self) -> Iterator[Metric]:
         yield from self._of_market()
         yield from self._of_symbols()
         yield from self._of_faces()
@@ -122,5 +113,5 @@ class ExchangeMetrics(Collector):
             what = "Since this process wrote its newest snapshot."
             yield GaugeMetricFamily(f"{_PREFIX}_snapshot_age_seconds", what, figures.snapshot_age_s)
         what = "Time that it took to force the journal to the disk."
-        buckets = list(self._fsyncs.buckets())
-        yield HistogramMetricFamily(f"{_PREFIX}_fsync_seconds", what, buckets=buckets, sum_value=self._fsyncs.total_s)
+        yield histogram(f"{_PREFIX}_fsync_seconds", what, self._fsyncs)
+        yield from volume(_PREFIX, Path(self._reports.directory))

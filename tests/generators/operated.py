@@ -13,7 +13,8 @@ from twisted.internet.testing import StringTransport
 
 from deltabook.wire import admin
 from deltabook.wire.access import Access
-from exchange_server.admin import Changes, Durations, ExchangeMetrics, JournalFigures, Reports, admin_site
+from deltabook.wire.durations import Durations
+from exchange_server.admin import Changes, ExchangeMetrics, JournalFigures, Reports, admin_site
 from exchange_server.errors import OperationError
 from exchange_server.matching.inputs import MarketRules
 from tests.generators.text_floor import RULES, Floor

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from exchange_server.admin import Durations, timed
 from exchange_server.matching.inputs import Enter, Phase
 from tests.generators.operated import Operated
 
@@ -83,20 +82,3 @@ def test_fsyncs_are_a_histogram_of_their_times(operated: Operated) -> None:
     assert (buckets["1e-06"], buckets["0.000512"], buckets["0.001024"], buckets["+Inf"]) == (2, 2, 4, 5)
     assert found["fsync_seconds_count", ()] == 5
     assert found["fsync_seconds_sum", ()] == pytest.approx(100.0018015)
-
-
-def test_a_timed_function_is_called_and_timed() -> None:
-    times = iter((10.0, 10.25, 20.0, 21.0))
-    durations, called = Durations(), list[int]()
-    sync = timed(called.append, durations, lambda: next(times))
-    sync(3)
-    sync(4)
-    assert (called, durations.total_s, sum(durations.counts)) == ([3, 4], 1.25, 2)
-
-
-def test_bounds_are_whole_powers_of_two_and_hold_what_is_in_them() -> None:
-    durations = Durations()
-    for exponent in range(24):
-        durations.add((1 << exponent) / 1e6)
-    found = dict(durations.buckets())
-    assert [found[str((1 << exponent) / 1e6)] for exponent in range(24)] == list(range(1, 25))
