@@ -41,7 +41,7 @@ from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
 from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
-from runtime.service.stream import Epochs, History, run_of
+from runtime.service.stream import Epochs, History
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
 from runtime.spark.checkpoint import committed_epoch
@@ -82,7 +82,7 @@ class LiveRuntime(IngestListener):
                 undone.pop_all()
         self._results = ResultLog(config.directory / "results")
         log = EpochLogReader(config.directory / "epochs")
-        epochs = Epochs(run_of(log), History(log.directory, self._results), log.read, self._in_thread)
+        epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs)
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
@@ -151,7 +151,7 @@ class LiveRuntime(IngestListener):
         """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
         wanted, directory = self._config.runs_spark, self._config.directory
         views = lane_program(decode_program(self._writer.control), "spark").views
-        has_run = (directory / "checkpoint").exists()
+        has_run = SparkHost.has_run(directory)
         if wanted is False and views:
             raise ServiceError(f"expected views of the express lane for --no-spark, was {views[0].name!r} among them")
         if wanted and not has_run and self._writer.log.first() > 0:

@@ -43,6 +43,11 @@ class SparkHost:
         self._lane: SparkLane | None = None
         self._stopping = False
 
+    @staticmethod
+    def has_run(directory: Path) -> bool:
+        """Whether Spark has ever published there: its checkpoint may be lost, and is begun anew then."""
+        return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
+
     def start(self, epoch: int) -> None:
         """Start Spark, which takes some 20 s, and wait until this epoch is published, unless it is given up."""
         from runtime.spark.lane import SparkLane
