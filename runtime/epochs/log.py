@@ -90,6 +90,10 @@ class EpochLogReader:
         """Where an epoch's segment is, whether it exists or not."""
         return self.directory / _name(epoch)
 
+    def hidden(self, epoch: int) -> Path:
+        """Where an epoch's segment is until it is published."""
+        return self.directory / f".{_name(epoch)}"
+
     def read(self, epoch: int) -> Segment:
         """The segment of a published epoch; raises `EpochLogError` where there is none or it is torn."""
         try:
@@ -109,6 +113,10 @@ class EpochLogReader:
         """When the log was begun, nanoseconds since the UTC epoch, which tells it from another one; 0 before that."""
         footer = self._kept(0) if self.latest() >= 0 else None
         return footer.time_ns if footer else 0
+
+    def identity(self) -> str:
+        """Tells the log from any other one, in which the same numbers are other epochs."""
+        return f"{self.begun_ns():x}"
 
     def control_before(self, epoch: int) -> bytes:
         """The newest control record up to an epoch; empty if there is none that is left.
@@ -174,6 +182,7 @@ class EpochLog(EpochLogReader):
     def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
         disk.make_directory(directory)
         super().__init__(directory, disk)
+        self._checksum: int | None = None  # of the newest epoch's footer
 
     def recover(self, committed: CommitRecord | None) -> None:
         """Finish or undo what a crash left; ``committed`` is the newest record that a transaction stored.
@@ -204,6 +213,7 @@ class EpochLog(EpochLogReader):
             )
         if committed:
             self._expect(self.path(newest), committed)
+            self._checksum = committed.checksum
         first = self.first()
         left = [epoch for epoch in self._published() if epoch >= first]
         for expected, found in enumerate(left, first):
@@ -214,7 +224,8 @@ class EpochLog(EpochLogReader):
         """Write and sync the next epoch's segment under a hidden name."""
         if footer.to_epoch != self.latest() + 1:
             raise EpochLogError(f"expected epoch {self.latest() + 1} next in {self.directory}, was {footer.to_epoch}")
-        checksum = write_segment(self.disk, self._hidden(footer.to_epoch), sections, footer)
+        footer = msgspec.structs.replace(footer, follows=self._checksum)
+        checksum = write_segment(self.disk, self.hidden(footer.to_epoch), sections, footer)
         # The name must be as durable as the bytes before the commit speaks of them.
         self.disk.sync_directory(self.directory)
         return Prepared(CommitRecord(footer.to_epoch, checksum), footer)
@@ -222,11 +233,9 @@ class EpochLog(EpochLogReader):
     def publish(self, prepared: Prepared) -> None:
         """Show a committed segment to readers."""
         epoch = prepared.record.epoch
-        self.disk.rename(self._hidden(epoch), self.path(epoch))
+        self.disk.rename(self.hidden(epoch), self.path(epoch))
+        self._checksum = prepared.record.checksum
         self.disk.sync_directory(self.directory)
-
-    def _hidden(self, epoch: int) -> Path:
-        return self.directory / f".{_name(epoch)}"
 
     def _expect(self, path: Path, record: CommitRecord) -> None:
         segment = read_segment(path, self.disk)

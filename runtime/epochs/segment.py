@@ -73,6 +73,9 @@ class Footer(msgspec.Struct, frozen=True):
     """A control record: the view program that holds from this epoch on; empty for none."""
     attributes: dict[str, str] = {}
     """Anything else a writer wants kept, such as a failed view's reason."""
+    follows: int | None = None
+    """Of an epoch: the checksum of the footer of the one before, so that whoever reads on knows that it is the same
+    log; None of the first, and of a segment that is no epoch."""
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:

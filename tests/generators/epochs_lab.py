@@ -23,7 +23,7 @@ from runtime.compiler import (
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLog, EpochLogReader, Footer, ResultLog
 from runtime.service.hub import Hub, HubConfig
-from runtime.service.stream import Epochs, History, Listener, Message, Past, Start, Subscription, arrow_frame, run_of
+from runtime.service.stream import Epochs, History, Listener, Message, Past, Start, Subscription, arrow_frame
 
 __all__ = ["RELATION", "Connection", "EpochsLab", "select"]
 
@@ -93,7 +93,7 @@ class EpochsLab:
         else:
             self.program = self._newest_program()
         reader = EpochLogReader(directory / "epochs")
-        epochs = Epochs(run_of(reader), History(directory / "epochs", self.results), reader.read, self._in_thread)
+        epochs = Epochs(reader.identity(), History(directory / "epochs", self.results), reader.read, self._in_thread)
         self.hub = Hub(self._begun_with(), lambda: 99, HubConfig(**config), epochs)
         for segment in self.results.read_all():
             self.hub.restore(segment)

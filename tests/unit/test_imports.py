@@ -17,6 +17,7 @@ RUNTIME_RANKS = {
     "relations": 1,
     "sources": 1,
     "tuples": 1,
+    "upstreams": 1,
     "views": 1,
     "client": 0,
     "compiler": 0,

@@ -17,6 +17,7 @@ from runtime.engine.ingest.turnover import OriginTable, Turnover
 from runtime.engine.plan import Context, Pipeline
 from runtime.formats import FormattedBatch, RawBuffer
 from runtime.relations import AdaptorError
+from runtime.upstreams import UpstreamEpoch
 
 __all__ = ["Applying", "ApplyingConfig"]
 
@@ -52,7 +53,8 @@ class Applying(Pipeline):
     `Origin.is_own`, nobody waits for the end and nobody hears of a failure but the listener; an `AdaptorError`, which
     comes before anything has changed, is one of those.
 
-    A `Turnover` is made where its barrier cuts.
+    A `Turnover` is made where its barrier cuts. Of an upstream whole epochs come, deltas already: there is nothing to
+    put into order or to adapt, and an epoch may end behind each.
 
     Everything here, origins and adaptors too, belongs to the worker that makes the call; there is one at a time.
     """
@@ -77,6 +79,7 @@ class Applying(Pipeline):
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Apply what formatters have completed; at the end of an epoch the rest waits."""
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
+        self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
         while self._work:
             is_over = next(self._work[0], self) is self
             if is_over:
@@ -119,8 +122,7 @@ class Applying(Pipeline):
         origins = self._table.origins.values()
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
-        cuts = {origin.name: origin.cut() for origin in origins}
-        deltas = self._open.close(self._config.newest_epoch() + 1, cuts)
+        deltas = self._open.close(self._config.newest_epoch() + 1, self._table.cuts())
         context.emit(deltas, size=deltas.messages)
 
     def _turn_over(self, turnover: Turnover) -> None:
@@ -152,6 +154,17 @@ class Applying(Pipeline):
             origin = self._table.origins.get(mark.origin_id)
             if origin is not None and not origin.ended:
                 yield from self._guarded(origin, self._marked(origin, mark))
+
+    def _upstream_steps(self, sealed: UpstreamEpoch) -> Iterator[None]:
+        """All of an upstream's epoch, or nothing: the next one may belong to the next epoch here."""
+        upstream, _ = self._table.upstreams[sealed.origin_id]
+        upstream.check(sealed)
+        self._open.add(sealed.relations, sealed.messages)
+        upstream.applied(sealed)
+        for name, cut in sealed.cuts.items():
+            self._open.moved(name, cut)
+        if self._open.messages >= self._config.most_messages:
+            yield
 
     def _marked(self, origin: Origin, mark: Mark) -> Iterator[None]:
         if mark.kind is MarkKind.ENDED:
@@ -235,6 +248,8 @@ class Applying(Pipeline):
                 if not other.ended:
                     other.forget()
                     self._table.inlets[number].end_of_stream()
+            for _, upstream in self._table.upstreams.values():
+                upstream.end_of_stream()
 
     def _reconnect(self, origin: Origin) -> None:
         if not origin.source.replays:  # what no epoch holds yet would be forgotten

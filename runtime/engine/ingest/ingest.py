@@ -30,6 +30,7 @@ from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.passing import MarkKind
 from runtime.engine.ingest.sink import EpochSink
 from runtime.engine.ingest.turnover import AtCut, OriginTable, Turnover
+from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
 from runtime.engine.ingest.writer import EpochWriter
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
 from runtime.engine.plan import Node, Pipeline, Plan
@@ -37,6 +38,7 @@ from runtime.engine.queue import TaskQueue
 from runtime.engine.workers import Crew
 from runtime.formats import InputFormatter, Pushdown, RawBuffer, Schema
 from runtime.sources import BufferSink
+from runtime.upstreams import Follower
 
 __all__ = ["INGEST", "Ingest"]
 
@@ -62,12 +64,15 @@ class Ingest(BufferSink):
         origins: Mapping[int, Origin],
         listener: IngestListener,
         *,
+        upstreams: Sequence[Follower] = (),
         views: Mapping[str, Pipeline] | None = None,
         statistics: StatisticsListener | None = None,
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
     ) -> None:
-        """``views``, by name, take `Deltas` and give `Sections` on the barrier.
+        """``upstreams`` follow other runtimes' logs behind their `kept_position`, by numbers that no origin has.
+
+        ``views``, by name, take `Deltas` and give `Sections` on the barrier.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -79,9 +84,12 @@ class Ingest(BufferSink):
         self._is_running = False
         self._early: list[tuple[object, Callable[[int], None]]] = []
         has_first = any(origin.first for origin in origins.values())
+        shared = SharedOrigins(writer.space) if upstreams else None
         self._table = OriginTable(
             origins,
             {number: Inlet(origin, self, is_held=has_first and not origin.first) for number, origin in origins.items()},
+            _upstreams(upstreams, writer, shared) if shared else {},
+            shared,
         )
         self._applying = Applying(
             ApplyingConfig(
@@ -115,7 +123,11 @@ class Ingest(BufferSink):
             self._add_formatter(self.plan, f"format {group[0][0].name if group[0][0].is_own else place}", group)
             for place, group in enumerate(shared.values())
         ]
-        applied = self.plan.add(_APPLY, self._applying, formatted)
+        followed = [
+            self.plan.add_source(f"upstream {upstream.name}", inlet)
+            for upstream, inlet in self._table.upstreams.values()
+        ]
+        applied = self.plan.add(_APPLY, self._applying, [*formatted, *followed])
         kept = [
             self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), [applied])
             for name, view in views.items()
@@ -285,6 +297,13 @@ class Ingest(BufferSink):
         with self._lock:
             ended, self._ended = self._ended, True
             return not ended
+
+
+def _upstreams(
+    followers: Sequence[Follower], writer: EpochWriter, shared: SharedOrigins
+) -> dict[int, tuple[Upstream, UpstreamInlet]]:
+    known = [Upstream(follower, writer.space, shared) for follower in followers]
+    return {upstream.origin_id: (upstream, UpstreamInlet(upstream)) for upstream in known}
 
 
 class _Status(StatusListener):

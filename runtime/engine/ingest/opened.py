@@ -29,6 +29,7 @@ class OpenEpoch:
         """Well-formed messages of the epoch."""
         self._malformed = 0
         self._described = 0
+        self._has_changes = False
         self._forget()
 
     def _forget(self) -> None:
@@ -42,7 +43,7 @@ class OpenEpoch:
     @property
     def holds_any(self) -> bool:
         """Whether there is anything that an epoch would have to seal."""
-        return bool(self.messages or self._malformed)
+        return bool(self.messages or self._malformed or self._has_changes)
 
     @property
     def is_large(self) -> bool:
@@ -55,6 +56,7 @@ class OpenEpoch:
             if batch.num_rows:
                 self._batches.setdefault(name, []).append(batch)
                 self._rows += batch.num_rows
+                self._has_changes = True
         self.messages += messages
         self._count += messages
 
@@ -81,6 +83,7 @@ class OpenEpoch:
         """What was gathered, as the last of the epoch; the next one is open then."""
         deltas = self._taken(cuts, epoch)
         self.messages = self._malformed = self._described = 0
+        self._has_changes = False
         return deltas
 
     def _taken(self, cuts: Mapping[str, Cut], closes: int) -> Deltas:

@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from runtime.engine.ingest.inlet import Inlet
 from runtime.engine.ingest.origin import Origin
+from runtime.engine.ingest.upstream import SharedOrigins, Upstream, UpstreamInlet
+from runtime.epochs import Cut
 
 __all__ = ["AtCut", "OriginTable", "Turnover"]
 
@@ -34,11 +36,34 @@ class OriginTable:
     Changed by the step that applies messages, looked at by anybody: each change makes new mappings.
     """
 
-    def __init__(self, origins: Mapping[int, Origin], inlets: Mapping[int, Inlet]) -> None:
+    def __init__(
+        self,
+        origins: Mapping[int, Origin],
+        inlets: Mapping[int, Inlet],
+        upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] | None = None,
+        shared: SharedOrigins | None = None,
+    ) -> None:
         self.origins: Mapping[int, Origin] = dict(origins)
         """Those that are cut."""
         self.inlets: Mapping[int, Inlet] = dict(inlets)
         """One for each."""
+        self.upstreams: Mapping[int, tuple[Upstream, UpstreamInlet]] = dict(upstreams or {})
+        """Those whose epochs come in whole, and how; the same as long as the ingest runs."""
+        self._shared = shared
+
+    def cuts(self) -> dict[str, Cut]:
+        """Where everything is cut if the epoch closes now, which it does: what upstreams have to keep is kept.
+
+        Raises `EngineError` if the runtime's own feed is also that of an upstream.
+        """
+        cuts = {origin.name: origin.cut() for origin in self.origins.values()}
+        if self._shared is not None:
+            for name, cut in cuts.items():
+                self._shared.take_session(name, cut)
+        for upstream, _ in self.upstreams.values():
+            upstream.at_cut()
+            cuts.update(upstream.cuts())
+        return cuts
 
     def begin(self, origin: Origin, inlet: Inlet) -> None:
         """One more."""

@@ -16,7 +16,7 @@ behind a `WebSocket`.
 
 from runtime.service.stream.committed import CommittedViews, Epochs, Start
 from runtime.service.stream.epochsubscription import EpochSubscription
-from runtime.service.stream.history import History, Past, run_of
+from runtime.service.stream.history import History, Past
 from runtime.service.stream.message import Message, arrow_frame
 from runtime.service.stream.page import Page
 from runtime.service.stream.subscription import Listener, Subscription, VersionSubscription
@@ -40,6 +40,5 @@ __all__ = [
     "WebSocket",
     "arrow_frame",
     "queues",
-    "run_of",
     "upgraded",
 ]

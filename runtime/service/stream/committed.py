@@ -37,7 +37,7 @@ class Epochs(msgspec.Struct, frozen=True):
     """What committed epochs are read with."""
 
     run: str
-    """Tells the run directory from others: see `run_of`."""
+    """Tells the run directory from others: see `runtime.epochs.EpochLogReader.identity`."""
     history: History
     """Reads those that are over."""
     segment: Callable[[int], Segment]

@@ -15,7 +15,7 @@ from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
 from runtime.views.linear import change_schema, consolidate
 
-__all__ = ["History", "Past", "run_of"]
+__all__ = ["History", "Past"]
 
 _MOST_SEGMENTS: Final = 128
 _MOST_BYTES: Final = 8 * 1024 * 1024
@@ -36,11 +36,6 @@ class Past(msgspec.Struct, frozen=True, eq=False):
 
 class _Gone(Exception):
     """The changes cannot be told any more."""
-
-
-def run_of(epochs: EpochLogReader) -> str:
-    """Tells a run directory from others, in which epochs mean something else."""
-    return f"{epochs.begun_ns():x}"
 
 
 class History:

@@ -1,0 +1,170 @@
+"""Upstreams inside an ingest: how their epochs come into the plan, and where each of them is cut.
+
+```
+Follower ──UpstreamEpoch──▶ UpstreamInlet ──▶ Applying        no formatter, no adaptor: deltas are deltas already
+```
+
+An epoch of an upstream is inside an epoch of this runtime as a whole or not at all, so that the number of the newest
+one inside is the whole position. It stands in the cuts, with the cuts of the upstream's own origins, and with the
+checksum that the next one has to follow in the object space, in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from runtime.engine.errors import EngineError
+from runtime.engine.plan import Emitter, Source
+from runtime.epochs import Cut
+from runtime.state import ObjectSpace, PersistedDictionary, PersistedValue, Schema
+from runtime.upstreams import Follower, UpstreamEpoch, UpstreamPosition, UpstreamSink
+
+__all__ = ["FEED_ORIGIN", "SharedOrigins", "Upstream", "UpstreamInlet", "kept_position"]
+
+FEED_ORIGIN: Final = "feed"
+"""What every runtime calls the origin that is the exchange's feed."""
+_SYMBOLS: Final = "upstreams/symbols"
+_MOST_SYMBOLS: Final = 1_000_000
+
+
+class KeptUpstream(msgspec.Struct, frozen=True):
+    """What of an upstream is in the object space."""
+
+    position: UpstreamPosition | None = None
+    """Behind what is inside; None: nothing."""
+    cuts: dict[str, Cut] = {}
+    """As of then."""
+
+
+def kept_position(space: ObjectSpace, name: str) -> UpstreamPosition | None:
+    """Up to where an upstream is inside, None if nothing is."""
+    return _kept(space, name).value.position
+
+
+def _kept(space: ObjectSpace, name: str) -> PersistedValue[KeptUpstream]:
+    return space.get_or_create(
+        PersistedValue[KeptUpstream], f"upstream/{name}", Schema(KeptUpstream), initial=KeptUpstream()
+    )
+
+
+class SharedOrigins:
+    """Keeps what must come from one origin alone from coming from two: sessions of feeds, and symbols.
+
+    Belongs to the worker that applies.
+    """
+
+    def __init__(self, space: ObjectSpace) -> None:
+        self._owners: PersistedDictionary[str, str] = space.get_or_create(
+            PersistedDictionary[str, str], _SYMBOLS, Schema(str, str)
+        )
+        self._sessions: dict[str, str] = {}
+
+    def take_session(self, origin: str, cut: Cut) -> None:
+        """The origin of this path is cut here; raises `EngineError` if another one reads the same feed."""
+        if origin.rpartition("/")[2] != FEED_ORIGIN or not cut.session:
+            return
+        owner = self._sessions.setdefault(cut.session, origin)
+        if owner != origin:
+            raise EngineError(
+                f"expected feeds that differ, was session {cut.session} as both {owner} and {origin}: every message "
+                "of it would count twice"
+            )
+
+    def take_symbols(self, origin: str, symbols: tuple[str, ...]) -> None:
+        """These symbols come from an origin; raises `EngineError` if they come from another one, too."""
+        for symbol in symbols:
+            owner = self._owners.get(symbol)
+            if owner is None:
+                if len(self._owners) >= _MOST_SYMBOLS:
+                    raise EngineError(f"expected at most {_MOST_SYMBOLS} symbols of upstreams, was one more")
+                self._owners[symbol] = origin
+            elif owner != origin:
+                raise EngineError(
+                    f"expected symbols of {owner} and {origin} that differ, was {symbol!r} in both: have the names of "
+                    "upstreams stand before their symbols (--upstream-symbols prefixed), or let their books add up "
+                    "(shared)"
+                )
+
+
+class Upstream:
+    """What the ingest knows of one upstream; belongs to the worker that applies, but for the follower."""
+
+    def __init__(self, follower: Follower, space: ObjectSpace, shared: SharedOrigins) -> None:
+        self.follower = follower
+        """Brings its epochs."""
+        self.origin_id = follower.log.origin_id
+        self.name = follower.log.name
+        self._kept = _kept(space, self.name)
+        self._shared = shared
+        self._position = self._kept.value.position
+        self._cuts: Mapping[str, Cut] = self._kept.value.cuts
+        for origin, cut in self._cuts.items():
+            shared.take_session(origin, cut)
+
+    @property
+    def position(self) -> UpstreamPosition | None:
+        """Behind what is applied."""
+        return self._position
+
+    def check(self, epoch: UpstreamEpoch) -> None:
+        """Raise `EngineError` for an epoch that must not be applied."""
+        before = self._position
+        if before is not None and epoch.position.epoch != before.epoch + 1:
+            raise EngineError(f"expected epoch {before.epoch + 1} of upstream {self.name}, was {epoch.position.epoch}")
+        for origin, cut in epoch.cuts.items():
+            self._shared.take_session(origin, cut)
+        self._shared.take_symbols(self.name, epoch.symbols)
+
+    def applied(self, epoch: UpstreamEpoch) -> None:
+        """All of it is in the open epoch."""
+        self._position, self._cuts = epoch.position, epoch.cuts
+
+    def cuts(self) -> Mapping[str, Cut]:
+        """Where it and its own origins are cut if the epoch closes now."""
+        return self._cuts
+
+    def at_cut(self) -> None:
+        """The epoch closes here: what a restart has to know is of it."""
+        if self._position != self._kept.value.position:
+            self._kept.value = KeptUpstream(self._position, dict(self._cuts))
+
+
+class UpstreamInlet(Source, UpstreamSink):
+    """Joins a follower to the engine. `offer` and `failed` come from the follower's thread, the rest from workers."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._follower = upstream.follower
+        self._emit: Emitter | None = None
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self._follower.log.directory}"
+
+    def open(self, emit: Emitter) -> None:
+        """See `Source`."""
+        self._emit = emit
+        self._follower.open(self)
+
+    def close(self) -> None:
+        """See `Source`."""
+        self._follower.close()
+
+    def resume(self) -> None:
+        """See `Source`."""
+        self._follower.resume()
+
+    def offer(self, epoch: UpstreamEpoch) -> bool:
+        """See `UpstreamSink`."""
+        return self._emit is not None and self._emit.offer(epoch, max(1, epoch.size))
+
+    def failed(self, reason: str) -> None:
+        """See `UpstreamSink`: an upstream whose log is not what it was makes all that follows wrong."""
+        if self._emit is not None:
+            self._emit.failed(reason)
+
+    def end_of_stream(self) -> None:
+        """Nothing more of it is wanted."""
+        if self._emit is not None:
+            self._emit.end_of_stream()

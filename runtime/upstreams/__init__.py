@@ -1,0 +1,33 @@
+"""Upstreams: the epoch logs of other runtimes, read as origins.
+
+```
+run directory of an upstream                         the runtime that reads it
+epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower ──UpstreamEpoch──▶ ingest, which cuts
+snapshots/…                   once, where the log has lost its beginning
+beat                        ──read_beat──▶ whether it lives
+consumers/18c3f2a9.json     ◀──Consumers.put── up to which epoch everything is committed here
+```
+"""
+
+from runtime.upstreams.beat import Beat, read_beat, write_beat
+from runtime.upstreams.consumers import Consumer, Consumers
+from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
+from runtime.upstreams.errors import UpstreamError
+from runtime.upstreams.following import Follower, FollowerFigures, UpstreamSink
+from runtime.upstreams.log import Symbols, UpstreamLog
+
+__all__ = [
+    "Beat",
+    "Consumer",
+    "Consumers",
+    "Follower",
+    "FollowerFigures",
+    "Symbols",
+    "UpstreamEpoch",
+    "UpstreamError",
+    "UpstreamLog",
+    "UpstreamPosition",
+    "UpstreamSink",
+    "read_beat",
+    "write_beat",
+]

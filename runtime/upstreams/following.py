@@ -1,0 +1,131 @@
+"""Follows the log of an upstream on a thread of its own: looks for the next epoch, and offers it until it is taken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final, Protocol
+
+import msgspec
+
+from runtime.epochs import EpochLogError
+from runtime.upstreams.epoch import UpstreamEpoch
+from runtime.upstreams.log import UpstreamLog
+
+__all__ = ["Follower", "FollowerFigures", "UpstreamSink"]
+
+_POLL_SECONDS: Final = 0.002
+"""While epochs come: a look-up of a name that is not there costs some microseconds."""
+_IDLE_SECONDS: Final = 0.02
+_LIVELY_SECONDS: Final = 1.0
+_NEWEST_SECONDS: Final = 0.2
+_JOIN_SECONDS: Final = 10.0
+
+
+class UpstreamSink(Protocol):
+    """Who takes an upstream's epochs. Called on the follower's thread; no call blocks."""
+
+    def offer(self, epoch: UpstreamEpoch) -> bool:
+        """Take an epoch, or return False: it is offered again after `Follower.resume`."""
+
+    def failed(self, reason: str) -> None:
+        """The log cannot be read on."""
+
+
+class FollowerFigures(msgspec.Struct, frozen=True):
+    """What a follower has seen and done since it was opened; replaced as a whole."""
+
+    newest: int = -1
+    """The newest epoch of the log at the last look."""
+    taken: int = -1
+    """The newest epoch that was taken."""
+    epochs: int = 0
+    """Epochs that were taken."""
+    rows: int = 0
+    """Rows of relations in them."""
+    bytes: int = 0
+    """Bytes of these."""
+    busy_s: float = 0.0
+    """Processor time of the thread: looking, reading, checking, offering."""
+
+
+class Follower:
+    """One upstream's. `open` and `close` belong to the owner; `resume` may be called from any thread."""
+
+    def __init__(self, log: UpstreamLog) -> None:
+        self.log = log
+        """What it reads; its thread's from `open` on."""
+        self.figures = FollowerFigures()
+        """May be looked at by anybody."""
+        self._wake = threading.Event()
+        self._stopped = False
+        self._is_shut = False
+        self._thread: threading.Thread | None = None
+
+    def open(self, sink: UpstreamSink) -> None:
+        """Begin to read behind the log's position."""
+        self._thread = threading.Thread(
+            target=self._follow, args=(sink,), name=f"upstream {self.log.name}", daemon=True
+        )
+        self._thread.start()
+
+    def resume(self) -> None:
+        """There is room again."""
+        self._wake.set()
+
+    def shut(self, is_shut: bool) -> None:
+        """Offer nothing for a while, or go on."""
+        self._is_shut = is_shut
+        self._wake.set()
+
+    def close(self) -> None:
+        """End; what was not taken is forgotten."""
+        self._stopped = True
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_JOIN_SECONDS)
+
+    def _follow(self, sink: UpstreamSink) -> None:
+        try:
+            self._read(sink)
+        except (EpochLogError, OSError) as error:
+            if not self._stopped:
+                sink.failed(str(error))
+
+    def _read(self, sink: UpstreamSink) -> None:
+        looked_s = lively_s = -1e9
+        while not self._stopped:
+            now_s = time.monotonic()
+            if now_s - looked_s >= _NEWEST_SECONDS:
+                looked_s = now_s
+                self._note(newest=self.log.newest())
+            epoch = None if self._is_shut else self.log.next()
+            if epoch is not None:
+                lively_s = now_s
+                self._offer(sink, epoch)
+                continue
+            self._rest(_POLL_SECONDS if now_s - lively_s < _LIVELY_SECONDS else _IDLE_SECONDS)
+
+    def _offer(self, sink: UpstreamSink, epoch: UpstreamEpoch) -> None:
+        while not self._stopped:
+            # Cleared before the offer: there may be room again before that has returned.
+            self._wake.clear()
+            if not self._is_shut and sink.offer(epoch):
+                figures = self.figures
+                self._note(
+                    newest=max(figures.newest, epoch.position.epoch),
+                    taken=epoch.position.epoch,
+                    epochs=figures.epochs + 1,
+                    rows=figures.rows + sum(rows.num_rows for rows in epoch.relations.values()),
+                    bytes=figures.bytes + epoch.size,
+                )
+                return
+            self._wake.wait(1.0)
+
+    def _rest(self, seconds: float) -> None:
+        if self._wake.wait(seconds):
+            self._wake.clear()
+
+    def _note(self, **figures: int) -> None:
+        self.figures = msgspec.structs.replace(self.figures, busy_s=time.thread_time(), **figures)

@@ -1,0 +1,195 @@
+"""The epoch log of another runtime, read as an origin: from a position on, every epoch checked against the one before.
+
+A position is good for ever, because an epoch that was once seen is never cut again differently. What may happen is that
+the directory is another one, or an older copy of it: each epoch's footer has the checksum of the one before, so that
+this shows at the first epoch that is read, and nothing of it comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.epochs import (
+    LOCAL_DISK,
+    Cut,
+    Disk,
+    EpochLogError,
+    EpochLogReader,
+    Segment,
+    SnapshotDirectory,
+    has_snapshot_of,
+    read_segment,
+)
+from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
+from runtime.upstreams.errors import UpstreamError
+
+__all__ = ["EPOCHS", "SNAPSHOTS", "Symbols", "UpstreamLog"]
+
+EPOCHS: Final = "epochs"
+"""Where a run directory has its epoch log."""
+SNAPSHOTS: Final = "snapshots"
+"""Where it has its relation snapshots."""
+Symbols = Literal["own", "prefixed", "shared"]
+"""Whose symbols are: each of one origin, the upstream's name before them, or books of several origins that add up."""
+_RELATIONS: Final = tuple(relation.name for relation in MARKET_RELATIONS)
+
+
+class UpstreamLog:
+    """Reads one epoch after the other; one owner at a time.
+
+    What is read is mapped, not copied; every byte of it is compared with its checksum.
+    """
+
+    def __init__(
+        self,
+        origin_id: int,
+        name: str,
+        directory: Path,
+        start: UpstreamPosition | None,
+        *,
+        symbols: Symbols = "own",
+        disk: Disk = LOCAL_DISK,
+    ) -> None:
+        """``directory`` is the upstream's run directory; ``start`` is behind what was read before, None for nothing."""
+        self.origin_id = origin_id
+        self.name = name
+        self.directory = directory
+        self._symbols = symbols
+        self._seen: set[str] = set()
+        self._log = EpochLogReader(directory / EPOCHS, disk)
+        self._snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
+        self._position = start
+        self._identity = ""
+        self._is_open = False
+
+    @property
+    def position(self) -> UpstreamPosition | None:
+        """Behind what was read last."""
+        return self._position
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the log has been found, and is the one that it must be."""
+        return self._is_open
+
+    def newest(self) -> int:
+        """The newest epoch of the log, -1 while there is none."""
+        return self._log.latest()
+
+    def next(self) -> UpstreamEpoch | None:
+        """The next epoch, None as long as there is none; costs one look-up then.
+
+        Raises `EpochLogError`: an `UpstreamError` for a log that does not go on from the position, a
+        `TornSegmentError` for an epoch that is not whole.
+        """
+        if not self._is_open and not self._open():
+            return None
+        if self._position is None:
+            return self._begun()
+        epoch = self._position.epoch + 1
+        if not self._log.disk.exists(self._log.path(epoch)):
+            return None
+        return self._taken(self._log.read(epoch))
+
+    def _open(self) -> bool:
+        """Whether the log is there, and goes on behind the position; raises `UpstreamError` if it never can."""
+        newest = self._log.latest()
+        if newest < 0:
+            return False
+        position, self._identity = self._position, self._log.identity()
+        if position is None:
+            self._is_open = True
+            return True
+        if self._identity != position.identity:
+            raise self._error(
+                f"the log {position.identity}, up to whose epoch {position.epoch} it is read", f"log {self._identity}"
+            )
+        if newest < position.epoch:
+            if newest == position.epoch - 1 and self._is_unpublished(position):
+                return False
+            raise self._error(f"epoch {position.epoch}, up to which it is read", f"a log up to {newest}: an older copy")
+        first = self._log.first()
+        if first > position.epoch + 1:
+            raise self._error(f"epoch {position.epoch + 1}, the next one", f"a log whose first epoch is {first}")
+        if first <= position.epoch:
+            found = self._log.read(position.epoch).checksum
+            self._expect(position, found, f"the footer of epoch {position.epoch}")
+        self._is_open = True
+        return True
+
+    def _is_unpublished(self, position: UpstreamPosition) -> bool:
+        """Whether the epoch is committed there and waits for its name, which a crash of the machine has taken back."""
+        try:
+            hidden = read_segment(self._log.hidden(position.epoch), self._log.disk)
+        except (FileNotFoundError, EpochLogError):
+            return False
+        return position.checksum in (None, hidden.checksum)
+
+    def _begun(self) -> UpstreamEpoch:
+        """The first epoch; of a log that has lost its beginning the newest snapshot, from which all others are left."""
+        if self._log.first() == 0:
+            return self._taken(self._log.read(0))
+        snapshot = self._snapshots.newest(self._log.latest())
+        if snapshot is None:
+            torn = "; ".join(self._snapshots.torn.values()) or "none"
+            raise self._error(f"a snapshot, as epochs before {self._log.first()} are retired", torn)
+        missing = [name for name in _RELATIONS if not has_snapshot_of(snapshot, name)]
+        if missing:
+            raise self._error("a snapshot of all relations", f"one without {', '.join(missing)}")
+        epoch = snapshot.footer.to_epoch
+        sealed = self._log.read(epoch) if epoch >= self._log.first() else None
+        cuts = sealed.footer.cuts if sealed else {}
+        return self._made(snapshot, epoch, sealed.checksum if sealed else None, cuts)
+
+    def _taken(self, segment: Segment) -> UpstreamEpoch:
+        footer = segment.footer
+        if self._position is not None:
+            self._expect(self._position, footer.follows, f"what epoch {footer.to_epoch} follows")
+        return self._made(segment, footer.to_epoch, segment.checksum, footer.cuts)
+
+    def _made(self, segment: Segment, epoch: int, checksum: int | None, cuts: Mapping[str, Cut]) -> UpstreamEpoch:
+        position = UpstreamPosition(self._identity, epoch, checksum)
+        relations: dict[str, pa.RecordBatch] = {}
+        size, symbols = 0, list[str]()
+        for name in _RELATIONS:
+            rows = segment.rows(name)
+            if rows is not None and rows.num_rows:
+                (batch,) = rows.combine_chunks().to_batches()
+                size += batch.nbytes
+                relations[name] = self._named(batch, symbols)
+        own = {self.name: Cut(position.identity, epoch, 0)}
+        own |= {f"{self.name}/{origin}": cut for origin, cut in cuts.items()}
+        self._position = position
+        footer = segment.footer
+        return UpstreamEpoch(
+            self.origin_id, position, relations, footer.messages, own, footer.time_ns, size, tuple(symbols)
+        )
+
+    def _named(self, batch: pa.RecordBatch, symbols: list[str]) -> pa.RecordBatch:
+        """Rows with their symbols as they are here; those that were not seen before are added to the list."""
+        if self._symbols == "shared":
+            return batch
+        place = batch.schema.get_field_index("symbol")
+        column = batch.column(place)
+        if self._symbols == "prefixed":
+            return batch.set_column(place, "symbol", pc.binary_join_element_wise(f"{self.name}:", column, ""))
+        found = [symbol for symbol in pc.unique(column).to_pylist() if symbol not in self._seen]
+        self._seen.update(found)
+        symbols += found
+        return batch
+
+    def _expect(self, position: UpstreamPosition, found: int | None, what: str) -> None:
+        if position.checksum is not None and found is not None and found != position.checksum:
+            raise self._error(
+                f"{position.checksum:08x} as {what}",
+                f"{found:08x}: the log was rewound, restored or replaced since",
+            )
+
+    def _error(self, expected: str, was: str) -> UpstreamError:
+        return UpstreamError(f"upstream {self.name}: expected {expected}, in {self._log.directory}, was {was}")
