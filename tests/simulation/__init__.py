@@ -7,7 +7,7 @@ World ── one act after another, chosen by the seed ────────�
   │ Stepping: the engine's tasks, one at a time ────────────────────────────────────┤        │
   │ SimulatedReactor: the clock, calls from threads; Threads: the upkeep's          ▼        │
   │ SimulatedDisk, SimulatedStore ◀── epochs, snapshots, results, state ── EpochWriter, Upkeep│
-  │ SimulatedSpark: batches, replays, workers ──▶ EpochReader, ShardProcessor, SparkLane, Hub │
+  │ SimulatedSpark, Executors: batches, tasks ───▶ EpochReader, ShardProcessor, SparkLane, Hub │
   │ Faults: kill at any operation, errors of the disk, no space                               │
   ▼                                                                                           │
 Audit: looks at the disk after every act, and compares with Book and views in plain Python ◀──┘

@@ -51,6 +51,8 @@ class Audit:
         """File name → checksum of what was visible under it."""
         self._cuts: list[tuple[int, int]] = []
         """By epoch: the feed's sequence and the table's offset."""
+        self._time_ns = 0
+        """Of the newest epoch."""
         self._programs: dict[int, Program] = {}
         self._results: dict[str, Counter[Row]] = {}
         self._reads_file = False
@@ -92,6 +94,9 @@ class Audit:
         segment.verify()
         footer, epoch = segment.footer, self.epochs
         self._sums[segment.path.name] = zlib.crc32(self._disk.read(segment.path))
+        if footer.time_ns < self._time_ns:
+            raise AuditError(f"expected epoch {epoch} not before {self._time_ns} ns, was {footer}")
+        self._time_ns = footer.time_ns
         feed = footer.cuts.get("feed", Cut("", 0, 0))
         self._reads_file = feed.session == "feed"
         table = footer.cuts.get("brokers", Cut("", 0, 0))

@@ -5,10 +5,15 @@ from __future__ import annotations
 import errno
 import random
 from collections import Counter
+from typing import Final, Literal
 
 from tests.simulation.trace import Trace
 
-__all__ = ["CrashError", "Faults"]
+__all__ = ["CrashError", "Fate", "Faults"]
+
+Fate = Literal["done", "lost", "unheard", "late"]
+"""Of a task of Spark's: it ends in the middle; it is done and its answer is lost; it is given up and done later."""
+_BAD_FATES: Final[tuple[Fate, ...]] = ("lost", "unheard", "late")
 
 
 class CrashError(BaseException):
@@ -34,6 +39,8 @@ class Faults:
         self.is_full = False
         """The disk refuses everything that needs room."""
         self.is_dead = False
+        self.bad_tasks = 0.0
+        """Share of Spark's tasks that do not simply succeed."""
 
     def reborn(self) -> None:
         """There is a new process, and nothing is armed."""
@@ -44,6 +51,16 @@ class Faults:
         """From now on nothing goes wrong."""
         self.crash_in = self.error_in = -1
         self.is_full = False
+        self.bad_tasks = 0.0
+
+    def fate_of_task(self) -> Fate:
+        """What becomes of the next task of Spark's."""
+        if not self.bad_tasks or self.chance.random() >= self.bad_tasks:
+            return "done"
+        fate = self.chance.choice(_BAD_FATES)
+        self.counts[f"{fate} tasks"] += 1
+        self.trace.say("the task will be {}", fate)
+        return fate
 
     def point(self, what: str) -> None:
         """The process may be killed here; of a dead one nothing gets any further."""

@@ -30,6 +30,8 @@ class Machine:
         self.disk = SimulatedDisk(self.platter, self.faults)
         self.threads = Threads()
         self.crews = Crews(chance)
+        self.clock_s = 0.0
+        """What the wall clock shows beyond the time that has passed."""
 
     def store(self) -> SimulatedStore:
         """The store as the next process has it."""

@@ -37,6 +37,8 @@ RUN: Final = Path("/simulated/run")
 """The run directory, on the simulated disk."""
 _TABLE, _FEED = 0, 1
 _MOST_VIEWS: Final = 4
+_BEGIN_S: Final = 1_000_000.0
+"""What the wall clock shows when nothing has happened."""
 
 
 class ProcessConfig(msgspec.Struct, frozen=True):
@@ -258,7 +260,7 @@ class Process(IngestListener):
         self.on_update(update)
 
     def _now_ns(self) -> int:
-        return int(self.reactor.seconds() * 1e9)
+        return int((_BEGIN_S + self.reactor.seconds() + self._machine.clock_s) * 1e9)
 
     def _in_thread(self, call: Callable[[], Program]) -> Deferred[Program]:
         done: Deferred[Program] = Deferred()

@@ -27,7 +27,7 @@ _LIVELY: Final = {
 _FAULTS: Final = {
     "crash": 0.25, "arm": 1.0, "error": 0.3, "full": 0.25, "stop": 0.3, "cut": 0.8, "down": 0.2, "session": 0.15,
     "spoil": 0.2, "catalogue": 0.6,
-    "break": 0.15,
+    "break": 0.15, "executor": 0.3, "late": 0.5, "pause": 0.2, "clock": 0.2,
 }  # fmt: skip
 
 
@@ -56,6 +56,8 @@ class Shape(msgspec.Struct, frozen=True):
     """How often a crash is one of the machine."""
     crash_at_start: float
     """How often a process dies while it starts."""
+    bad_tasks: float
+    """Share of Spark's tasks that are lost, not heard of, or late."""
 
     @classmethod
     def of(cls, chance: random.Random) -> Shape:
@@ -101,4 +103,5 @@ class Shape(msgspec.Struct, frozen=True):
             byte_scale=100,
             power_share=chance.choice((0.0, 0.5, 1.0)),
             crash_at_start=chance.choice((0.0, 0.0, 0.3)),
+            bad_tasks=chance.choice((0.0, 0.0, 0.2, 0.5)),
         )

@@ -1,33 +1,35 @@
 """Spark as the lane sees it: batches with a record of their own, and shards' states that are kept by batch.
 
 The source, the processor and the publishing are the real ones; Spark itself is what is simulated. A batch goes through
-four steps, each durable before the next and each a place for a crash: its span is written down, every shard's new
-state is stored, the callback publishes, the batch is committed.
+four steps, each durable before the next and each a place for a crash or a full disk: its span is written down, every
+shard's new state is stored, one task after the other on some executor, the callback publishes, the batch is committed.
 """
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from runtime.epochs import ResultLog
-from runtime.spark import processor
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.session import SparkConfig
 from runtime.spark.source import EpochReader
+from tests.simulation.executors import Answers, Attempt, Executor, StateFiles, TaskLostError, attempt
 from tests.simulation.faults import Faults
 
 __all__ = ["Checkpoint", "SimulatedSpark"]
 
-_OUTPUT = pa.schema(
+_EXECUTORS: Final = 2
+_MOST_LATE: Final = 3
+_OUTPUT: Final = pa.schema(
     [
         ("shard", pa.int32()),
         ("from_epoch", pa.int64()),
@@ -37,14 +39,6 @@ _OUTPUT = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_Pages = dict[tuple[Any, ...], tuple[Any, ...]]
-
-
-class _Shard(msgspec.Struct):
-    """A shard's state variables."""
-
-    head: tuple[Any, ...] | None = None
-    pages: _Pages = {}
 
 
 class Checkpoint:
@@ -57,8 +51,10 @@ class Checkpoint:
         """Batches that are committed."""
         self.synced = 0
         """Batches whose commit would outlive the machine."""
-        self.states: dict[int, list[_Shard]] = {}
-        """By the number of batches that are in it; of those that a restart may still need."""
+        self.states: defaultdict[int, StateFiles] = defaultdict(StateFiles)
+        """By shard."""
+        self.late: deque[Attempt] = deque(maxlen=_MOST_LATE)
+        """Tasks that were given up and still run: they write over whatever is there, even when their driver is gone."""
 
     def committed_epoch(self) -> int:
         """What `runtime.spark.checkpoint` says, and syncs."""
@@ -67,53 +63,11 @@ class Checkpoint:
 
     def lose(self, chance: random.Random) -> None:
         """A machine has stopped: the newest entries of Spark's logs may be gone, which it does not sync."""
-        if self.commits > self.synced and self.commits - 1 in self.states and chance.random() < 0.3:
+        self.late.clear()
+        if self.commits > self.synced and chance.random() < 0.3:
             self.commits -= 1
         if len(self.spans) > self.commits and chance.random() < 0.3:
             del self.spans[self.commits :]
-
-
-class _Value:
-    """Spark's value state."""
-
-    def __init__(self, shard: _Shard) -> None:
-        self._shard = shard
-
-    def exists(self) -> bool:
-        return self._shard.head is not None
-
-    def get(self) -> tuple[Any, ...] | None:
-        return self._shard.head
-
-    def update(self, row: tuple[Any, ...]) -> None:
-        self._shard.head = row
-
-
-class _Map:
-    """Spark's map state."""
-
-    def __init__(self, shard: _Shard) -> None:
-        self._pages = shard.pages
-
-    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        return self._pages.get(key)
-
-    def updateValue(self, key: tuple[Any, ...], row: tuple[Any, ...]) -> None:
-        self._pages[key] = row
-
-    def removeKey(self, key: tuple[Any, ...]) -> None:
-        del self._pages[key]
-
-
-class _Handle:
-    def __init__(self, shard: _Shard) -> None:
-        self._shard = shard
-
-    def getValueState(self, name: str, schema: str) -> _Value:
-        return _Value(self._shard)
-
-    def getMapState(self, name: str, key_schema: str, value_schema: str) -> _Map:
-        return _Map(self._shard)
 
 
 class _Frame:
@@ -161,9 +115,11 @@ class SimulatedSpark:
                 "snapshots": str(directory / "snapshots"),
             }
         )
-        self._workers: list[dict[Any, Any]] = [{}, {}]
-        """What worker processes hold of shards; a batch may be given to either."""
-        self._answers: list[dict[str, Any]] | None = None
+        self._executors = [Executor() for _ in range(_EXECUTORS)]
+        self._rows: Answers | None = None
+        """What the source's tasks of the batch have read."""
+        self._answers: dict[int, Answers] = {}
+        """Of the batch, by shard."""
         self._is_published = False
 
     def can_go_on(self, newest: int) -> bool:
@@ -177,50 +133,98 @@ class SimulatedSpark:
         return spans[-1][1] if spans else 0
 
     def go_on(self) -> None:
-        """The next step of the batch that is under way, or the first of the next one."""
+        """The next step of the batch that is under way, or the first of the next one; raises `OSError`."""
         held = self._checkpoint
         if len(held.spans) == held.commits:
             self._plan()
-        elif self._answers is None:
-            self._process(*held.spans[held.commits])
+        elif len(self._answers) < self._shards:
+            self._run_task(*held.spans[held.commits])
         elif not self._is_published:
             self._faults.point("batch callback")
-            self._lane._publish(cast(Any, _Frame(self._answers)), held.commits)
+            answers = [
+                row
+                for shard in self._faults.chance.sample(range(self._shards), self._shards)
+                for row in self._answers[shard]
+            ]
+            self._lane._publish(cast(Any, _Frame(answers)), held.commits)
             self._is_published = True
         else:
             self._commit()
+
+    def lose_executor(self) -> None:
+        """One is gone and another comes in its place; what it has read for the others is read again."""
+        place = self._faults.chance.randrange(_EXECUTORS)
+        lost = self._executors[place]
+        self._executors[place] = Executor()
+        self._rows = None
+        if self._faults.chance.random() < 0.5:  # else it is only cut off, and what runs there still does
+            late = self._checkpoint.late
+            kept = [each for each in late if each.executor is not lost]
+            late.clear()
+            late.extend(kept)
+
+    def hear_of_late(self) -> bool:
+        """A task that was given up commits after all, if there is one."""
+        late = self._checkpoint.late
+        if late:
+            found = late.popleft()
+            self._faults.trace.say("shard {}: a task given up writes state {}", found.shard, found.version)
+            found.commit()
+            return True
+        return False
 
     def _plan(self) -> None:
         begin = self._version
         end = self._reader.latestOffset({"epoch": begin}, ReadAllAvailable())["epoch"]
         assert end > begin, f"expected a batch behind epoch {begin}, was none"
         self._faults.point("offsets of the batch")
+        self._expect_room("offsets of the batch")
         self._checkpoint.spans.append((begin, end))
         self._faults.trace.say("batch {}: epochs ({}, {}]", self._checkpoint.commits, begin, end)
 
-    def _process(self, begin: int, end: int) -> None:
-        held, chance = self._checkpoint, self._faults.chance
-        parts = self._reader.partitions({"epoch": begin}, {"epoch": end})
-        rows = [row for part in reversed(parts) for found in self._reader.read(part) for row in found.to_pylist()]
-        before = held.states.get(held.commits) or [_Shard() for _ in range(self._shards)]
-        after = [_Shard(shard.head, dict(shard.pages)) for shard in before]
-        answers: list[dict[str, Any]] = []
-        ids = shard_ids(self._shards)
-        for shard in chance.sample(range(self._shards), self._shards):
-            processor._residents = chance.choice(self._workers)
-            host = ShardProcessor(self._epochs, self._shards)
-            host.init(cast(Any, _Handle(after[shard])))
-            given = [row for row in rows if row["shard"] == ids[shard]]
-            answers += [a.asDict() for a in host.handleInputRows((ids[shard],), cast(Any, iter(given)), None)]
-            self._faults.point(f"state of shard {shard}")
-        held.states[held.commits + 1] = after
-        self._answers = answers
+    def _run_task(self, begin: int, end: int) -> None:
+        """One attempt at the task of one of the shards that have not answered."""
+        held, faults = self._checkpoint, self._faults
+        if self._rows is None:
+            parts = self._reader.partitions({"epoch": begin}, {"epoch": end})
+            self._rows = [
+                row for part in reversed(parts) for found in self._reader.read(part) for row in found.to_pylist()
+            ]
+        shard = faults.chance.choice([shard for shard in range(self._shards) if shard not in self._answers])
+        shard_id = shard_ids(self._shards)[shard]
+        fate = faults.fate_of_task()
+        try:
+            made = attempt(
+                faults.chance.choice(self._executors),
+                held.states[shard],
+                lambda: ShardProcessor(self._epochs, self._shards),
+                shard=shard,
+                shard_id=shard_id,
+                version=held.commits + 1,
+                rows=[row for row in self._rows if row["shard"] == shard_id],
+                chance=faults.chance,
+                is_lost=fate == "lost",
+            )
+        except TaskLostError:
+            return
+        if fate == "late":
+            held.late.append(made)
+            return
+        faults.point(f"state of shard {shard}")
+        self._expect_room(f"state of shard {shard}")
+        made.commit()
+        if fate != "unheard":
+            self._answers[shard] = made.answers
+
+    def _expect_room(self, what: str) -> None:
+        refusal = self._faults.refusal(what, grows=True)
+        if refusal is not None:
+            raise refusal
 
     def _commit(self) -> None:
         held = self._checkpoint
         self._faults.point("commit of the batch")
+        self._expect_room("commit of the batch")
         held.commits += 1
-        for old in [number for number in held.states if number < held.commits - 1]:
-            del held.states[old]
-        self._answers, self._is_published = None, False
+        self._rows, self._answers, self._is_published = None, {}, False
         self._reader.commit({"epoch": held.spans[held.commits - 1][1]})

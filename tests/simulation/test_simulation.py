@@ -21,7 +21,10 @@ def check_seeds(seeds: range) -> Report:
 def test_seeds(part: int) -> None:
     size = FEW // 5
     report = check_seeds(range(part * size, (part + 1) * size))
-    for what in ("crashes", "disk errors", "disk full", "lost connections", "stops", "upkeeps", "express versions"):
+    for what in (
+        "crashes", "disk errors", "disk full", "lost connections", "stops", "upkeeps", "express versions",
+        "lost executors", "lost tasks", "late tasks", "unheard tasks", "pauses", "clock steps",
+    ):  # fmt: skip
         assert report.counts[what], f"expected the seeds to have seen {what}"
     assert report.counts["versions"] > 3 * size
 

@@ -15,7 +15,8 @@ from tests.simulation.edges import simulated_edges
 from tests.simulation.express import ExpressAudit
 from tests.simulation.faults import CrashError
 from tests.simulation.machine import Machine
-from tests.simulation.market import SESSION, Market
+from tests.simulation.market import Market
+from tests.simulation.mishaps import Mishaps
 from tests.simulation.network import FeedServer, Network
 from tests.simulation.process import Process
 from tests.simulation.shape import Shape
@@ -28,7 +29,7 @@ _DARK_STEPS: Final = 30
 """How long the world leaves a process down at most."""
 
 
-class World:
+class World(Mishaps):
     """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
@@ -47,6 +48,7 @@ class World:
         self.config = config
         self.audit = Audit(self.machine.platter, self.market, config.table, config.retention, trace)
         self.faults = self.machine.faults
+        self.faults.bad_tasks = self.shape.bad_tasks
         self.counts = self.faults.counts
         self.process: Process | None = None
         self.now_s = 0.0
@@ -272,90 +274,6 @@ class World:
         self.machine.threads.run_one()
         for failure in sorted(self.process.upkeep._failures):
             self._expect_a_fault(failure)
-        return True
-
-    # Faults
-
-    def _do_crash(self) -> bool:
-        if self.process is None:
-            return False
-        self.faults.kill("a task's end")
-        return True
-
-    def _do_arm(self) -> bool:
-        if self.process is None:
-            return False
-        self.faults.crash_in = self.chance.randint(0, 40)
-        return True
-
-    def _do_error(self) -> bool:
-        if self.process is None:
-            return False
-        self.faults.error_in = self.chance.randint(0, 12)
-        return True
-
-    def _do_full(self) -> bool:
-        if self.process is None:
-            return False
-        self.trace.say("the disk is full")
-        self.faults.is_full = True
-        return self._for_a_while()
-
-    def _do_stop(self) -> bool:
-        if self.process is None:
-            return False
-        self.counts["stops"] += 1
-        self._stop("stopped")
-        return True
-
-    def _do_cut(self) -> bool:
-        if not self.server.links:
-            return False
-        link = self.chance.choice(self.server.links)
-        self.counts["lost connections"] += 1
-        if self.chance.random() < 0.3:
-            self.trace.say("the connection goes silent")
-            link.is_silent = True
-        else:
-            self.trace.say("the connection breaks")
-            link.cut(self.chance.randint(0, len(link.to_client)))
-        return True
-
-    def _do_down(self) -> bool:
-        self.trace.say("the exchange is away")
-        self.network.is_down = True
-        return self._for_a_while()
-
-    def _do_session(self) -> bool:
-        self.trace.say("another exchange is in its place")
-        self.counts["other sessions"] += 1
-        self.server.session = "S2"
-        return self._for_a_while()
-
-    def _for_a_while(self) -> bool:
-        self._back_at = self.trace.step + self.chance.randint(1, 25)
-        return True
-
-    def _restore(self) -> None:
-        self.trace.say("disk and exchange are as they should be")
-        self.faults.is_full = False
-        self.network.is_down = False
-        self.server.session = SESSION
-
-    def _do_spoil(self) -> bool:
-        if self.process is None:
-            return False
-        files = [file for file in self.process.files if file.can_read]
-        if files:
-            self.counts["failed sources"] += 1
-            self.chance.choice(files).fail()
-        return bool(files)
-
-    def _do_break(self) -> bool:
-        if self.process is None:
-            return False
-        self.counts["broken views"] += 1
-        self.process.view.breaks_in = self.chance.randint(0, 6)
         return True
 
     # The end

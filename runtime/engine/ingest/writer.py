@@ -41,6 +41,8 @@ class Recovered(msgspec.Struct, frozen=True):
     """The newest epoch with a control record."""
     letters: LettersMark | None = None
     """What of the file of dead letters belongs to these epochs."""
+    time_ns: int = 0
+    """Of the epoch; 0 in the state of an earlier release."""
 
 
 class EpochWriter:
@@ -138,7 +140,7 @@ class EpochWriter:
             to_epoch=epoch,
             cuts=dict(cuts),
             messages=self._messages,
-            time_ns=self._now_ns(),
+            time_ns=self._time_ns(),
             control=control,
             attributes=self._attributes,
         )
@@ -146,7 +148,9 @@ class EpochWriter:
         prepared = self.log.prepare(footer, self._deltas)
         total = (self.recovered.messages if self.recovered else 0) + self._messages
         controlled = epoch if control else self.recovered.control if self.recovered else 0
-        recovered = Recovered(prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark)
+        recovered = Recovered(
+            prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark, footer.time_ns
+        )
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered
@@ -157,6 +161,10 @@ class EpochWriter:
     def close(self) -> None:
         """Release files; what is in the open epoch is discarded and will be read again."""
         self._store.close()
+
+    def _time_ns(self) -> int:
+        """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""
+        return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
 
     def _recover(self) -> Recovered | None:
         data = self._store.get(_TABLE, 0)
