@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from twisted.internet.error import CannotListenError
 
+from deltabook.wire.access import PortSecurity
 from exchange_server.config import ExchangeConfig
 from exchange_server.errors import ExchangeConfigurationError, ListenError
 from exchange_server.exchange import Exchange
@@ -94,9 +95,16 @@ class Faces:
             self._listen(_SENDER, 0, where, reactor.listenMulticast, self._sender)
         return self.ports
 
-    def listen(self, purpose: str, port: int, server: Any, interface: str) -> None:
-        """Open one TCP port more."""
-        self._listen(purpose, port, interface, self._reactor.listenTCP, server)
+    def listen(
+        self, purpose: str, port: int, server: Any, interface: str, security: PortSecurity | None = None
+    ) -> None:
+        """Open one TCP port more, with TLS if its security says so."""
+
+        def secured(number: int, factory: Any, interface: str) -> Any:
+            assert security is not None
+            return security.listen(self._reactor, number, factory, interface)
+
+        self._listen(purpose, port, interface, secured if security else self._reactor.listenTCP, server)
 
     def _listen(self, purpose: str, port: int, interface: str, listen: Callable[..., Any], server: Any) -> None:
         try:

@@ -13,6 +13,8 @@ from deltabook.cli._addresses import address
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._ports import ANY_INTERFACE, ask, read_token
 from deltabook.wire import admin
+from deltabook.wire.access import check_way_of_token
+from deltabook.wire.errors import AccessError
 
 __all__ = ["AdminPort", "LazyPort", "admin_options"]
 
@@ -23,11 +25,18 @@ _PATHS: Final = {kind: path for path, kind in admin.CHANGES.items()}
 class AdminPort:
     """Asks one exchange."""
 
-    def __init__(self, where: str | None, directory: Path | None, token_file: Path | None) -> None:
+    def __init__(
+        self, where: str | None, directory: Path | None, token_file: Path | None, ca_file: Path | None = None
+    ) -> None:
         """``where`` is HOST:PORT; without it the exchange that runs on ``directory`` is asked."""
         self.where = where if where is not None else _whereabouts(directory)
         address(self.where, "--admin")
         self._token = read_token(token_file) if token_file else ""
+        self._ca = ca_file
+        try:
+            check_way_of_token(self._token, self.where, is_encrypted=ca_file is not None)
+        except AccessError as error:
+            raise ConfigurationError(str(error)) from None
 
     def get(self, path: str, kind: type[T]) -> T:
         """What a path answers."""
@@ -38,7 +47,7 @@ class AdminPort:
         return msgspec.json.decode(self._ask(_PATHS[type(change)], msgspec.json.encode(change)), type=admin.Done)
 
     def _ask(self, path: str, body: bytes | None) -> bytes:
-        return ask(self.where, path, body, self._token, what="an exchange's admin port")
+        return ask(self.where, path, body, self._token, what="an exchange's admin port", ca=self._ca)
 
 
 def _whereabouts(directory: Path | None) -> str:
@@ -71,15 +80,26 @@ def admin_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def with_port(
-        where: str | None, directory: Path | None, token_file: Path | None, as_json: bool, **others: Any
+        where: str | None,
+        directory: Path | None,
+        token_file: Path | None,
+        ca_file: Path | None,
+        as_json: bool,
+        **others: Any,
     ) -> None:
-        command(port=lambda: AdminPort(where, directory, token_file), as_json=as_json, **others)
+        command(port=lambda: AdminPort(where, directory, token_file, ca_file), as_json=as_json, **others)
 
     with_port.__doc__ = command.__doc__
     with_port.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     decorated: Callable[..., Any] = with_port
     for option in (
         click.option("--json", "as_json", is_flag=True, help="JSON, for programs."),
+        click.option(
+            "--ca-file",
+            envvar="DELTABOOK_EXCHANGE_CA_FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="PEM file with the authority of a port that speaks TLS.",
+        ),
         click.option(
             "--token-file",
             envvar="DELTABOOK_EXCHANGE_TOKEN_FILE",

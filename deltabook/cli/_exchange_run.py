@@ -101,9 +101,7 @@ def _limits(path: str) -> PortLimits:
     "--admin-port", type=PORT, default="0", help="For `deltabook exchange status` and the like, and /metrics."
 )
 @click.option("--interface", default="127.0.0.1", help="Address to listen at.")
-@click.option(
-    "--admin-interface", default="127.0.0.1", help="The same of the admin port; others need token and TLS."
-)
+@click.option("--admin-interface", default="127.0.0.1", help="The same of the admin port; others need token and TLS.")
 @click.option(
     "--admin-token-file",
     "admin_token_file",

@@ -22,6 +22,7 @@ __all__ = ["command"]
 @click.option("--algo-ca-file", default="", metavar="FILE", help="PEM file of its authority.")
 @click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
 @click.option("--exchange-token-file", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--exchange-ca-file", default="", metavar="FILE", help="PEM file of its authority.")
 @click.option(
     "--peers",
     default="",
@@ -38,6 +39,13 @@ __all__ = ["command"]
 )
 @click.option("--http-port", type=click.IntRange(0, 65535), default=0, help="Port of the page, 0 for any.")
 @click.option("--interface", default="127.0.0.1", help="Where; beyond loopback with token and TLS alone.")
+@click.option(
+    "--private-network",
+    "private_names",
+    multiple=True,
+    metavar="NAME",
+    help="Or with neither, since nobody but those who may look can reach it: by NAME, or as localhost; repeatable.",
+)
 @click.option("--token-file", default="", metavar="FILE", help="The token that the page asks for.")
 @click.option("--tls-cert", default="", metavar="FILE", help="PEM file of the port's certificate.")
 @click.option("--tls-key", default="", metavar="FILE", help="PEM file of its key.")
@@ -52,10 +60,12 @@ def command(
     algo_ca_file: str,
     exchange: str,
     exchange_token_file: str,
+    exchange_ca_file: str,
     peers: str,
     scales: tuple[str, ...],
     http_port: int,
     interface: str,
+    private_names: tuple[str, ...],
     token_file: str,
     tls_cert: str,
     tls_key: str,
@@ -83,11 +93,11 @@ def command(
         DashboardConfig(
             results=peer(results, "results", results_token_file, results_ca_file),
             algo=peer(algo, "algo", algo_token_file, algo_ca_file) if algo or peers else None,
-            exchange=peer(exchange, "exchange", exchange_token_file) if exchange or peers else None,
+            exchange=peer(exchange, "exchange", exchange_token_file, exchange_ca_file) if exchange or peers else None,
             scales=parse_scales(scales),
             interface=interface,
             http_port=http_port,
-            security=PortSecurity(token_file=token_file, tls_cert=tls_cert, tls_key=tls_key),
+            security=PortSecurity(token_file, tls_cert, tls_key, private_names=private_names),
             run_id=given_run_id(),
         ),
         status_interval_s=status_interval,

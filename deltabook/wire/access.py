@@ -64,13 +64,15 @@ def _without_port(asked: str) -> str:
 class Access:
     """Decides about requests."""
 
-    def __init__(self, token: str = "", origins: Collection[str] = ()) -> None:
+    def __init__(self, token: str = "", origins: Collection[str] = (), names: Collection[str] = ()) -> None:
         """Without a token everybody on this machine is let in, and nobody else; with one whoever says it.
 
-        ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``.
+        ``origins`` are those of pages that may use the port, such as ``http://127.0.0.1:8000``. With ``names`` and
+        without a token everybody is let in who can reach the port and knows it by one of them, or as this machine.
         """
         self._expected = f"Bearer {token}".encode("ascii") if token else b""
         self._origins = frozenset(origins)
+        self._names = frozenset(names)
 
     @property
     def has_token(self) -> bool:
@@ -97,9 +99,9 @@ class Access:
             return (
                 None if hmac.compare_digest(said, self._expected) else (401, "expected the token, was another or none")
             )
-        if not is_loopback(host):
+        if not self._names and not is_loopback(host):
             return 403, f"expected a request from this machine, was {host or 'an unknown address'}"
-        if asked is not None and not is_loopback(_without_port(asked)):
+        if asked is not None and not is_loopback(name := _without_port(asked)) and name not in self._names:
             return 403, f"expected a request to localhost or a loopback address, was one to {asked[:80]}"
         return None
 
@@ -115,6 +117,10 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """PEM file with the certificate's private key."""
     origins: tuple[str, ...] = ()
     """Of pages of other ports that may use this one."""
+    private_names: tuple[str, ...] = ()
+    """Not empty: the network in front of the port is private, so that neither token nor TLS is needed off loopback. A
+    request must be to one of these names all the same, or to one of this machine: else a page of somebody whose name
+    leads to the port could read the answers in a browser that reaches it."""
 
     def check(self, interface: str) -> None:
         """Raise `AccessError` for a port that would be open to strangers, or whose files are not what they should be.
@@ -124,7 +130,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if bool(self.tls_cert) != bool(self.tls_key):
             missing, given = ("key", "certificate") if self.tls_cert else ("certificate", "key")
             raise AccessError(f"expected a TLS certificate and its key, was a {given} without a {missing}")
-        if not is_loopback(interface):
+        if not is_loopback(interface) and not self.private_names:
             if not self.token_file:
                 raise AccessError(f"expected a token for a port that is not on loopback, was none at {interface}")
             if not self.tls_cert:
@@ -135,7 +141,7 @@ class PortSecurity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def access(self) -> Access:
         """Who is let in; raises `AccessError`."""
-        return Access(read_token(self.token_file) if self.token_file else "", self.origins)
+        return Access(read_token(self.token_file) if self.token_file else "", self.origins, self.private_names)
 
     def listen(self, reactor: Any, port: int, site: Any, interface: str) -> Any:
         """Open the port for a factory, with TLS if there is a key; raises `AccessError` and what the reactor does."""

@@ -90,6 +90,8 @@ class Listening(msgspec.Struct, frozen=True):
     """The same of its admin port."""
     ports: dict[str, int]
     """Port by purpose."""
+    is_secure: bool = False
+    """Whether the admin port speaks TLS."""
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ locked 1 "hatchling pathspec pluggy setuptools tomlkit trove-classifiers" >/tmp/
 # What comes as source is built by the tools above, which are in another environment than the one it goes to.
 PYTHONPATH=$(/opt/build/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
     /opt/build/bin/python -m pip --python "$venv/bin/python" install -q --require-hashes --no-build-isolation \
+    --use-pep517 \
     -r /tmp/run.lock
 
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-_FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples", "pyspark/python/test_support")
+_FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
 _TESTS: Final = frozenset({"test", "tests"})
 _TESTED: Final = frozenset({"duckdb", "numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "twisted", "zope"})
 """Packages whose folders of that name hold tests and nothing that runs."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from deltabook.cli import main
 from deltabook.wire import admin
 from deltabook.wire.itch import frames
+from tests.generators.certificates import make_certificate
 from tests.integration._processes import DEADLINE_S, Running, exchange
 
 pytestmark = pytest.mark.process
@@ -155,6 +157,20 @@ def test_whoever_does_not_say_the_token_is_not_let_in(tmp_path: Path) -> None:
             assert "expected the token, was another or none" in result.stderr
         assert answer("halt", "ACME", *where, "--token-file", str(tmp_path / "token"))["inputs"] == 1
     assert TOKEN not in process.errors()
+
+
+def test_an_admin_port_with_a_certificate_is_asked_over_tls_alone(tmp_path: Path) -> None:
+    cert, key = map(str, make_certificate(tmp_path))
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    place, token = tmp_path / "exchange", ("--token-file", str(tmp_path / "token"))
+    secured = ("--admin-token-file", str(tmp_path / "token"), "--admin-tls-cert", cert, "--admin-tls-key", key)
+    with exchange(place, *QUIET, *secured, "--admin-interface", "0.0.0.0") as process:
+        where = ("--admin", f"127.0.0.1:{process.ready().ports['admin']}")
+        assert answer("halt", "ACME", *where, *token, "--ca-file", cert)["inputs"] == 1
+        result = run("status", *where, *token)
+        assert (result.exit_code, result.stdout) == (1, "")
+        listening = msgspec.json.decode((place / admin.PORTS_FILE).read_bytes(), type=admin.Listening)
+        assert listening.is_secure
 
 
 def test_a_day_goes_from_its_opening_auction_to_its_end(tmp_path: Path) -> None:

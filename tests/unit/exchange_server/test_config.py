@@ -69,6 +69,10 @@ def test_a_day_with_an_opening_auction_begins_in_it() -> None:
         ({"ouch_port": 0}, "expected a users file for the OUCH port, was none"),
         ({"mold_port": 0}, "expected an address that datagrams are sent to"),
         ({"admin_port": 0, "admin_interface": "0.0.0.0"}, "expected a token for an admin port that is not on loopback"),
+        (
+            {"admin_port": 0, "admin_interface": "0.0.0.0", "admin_token_file": "t"},
+            "expected TLS for an admin port that is not on loopback, was none at 0.0.0.0",
+        ),
         ({"fsync_interval_s": 0.0}, "expected an fsync interval above 0, was 0"),
         ({"keep_snapshots": 1}, "expected two snapshots to keep, or 0: all, was 1"),
         (

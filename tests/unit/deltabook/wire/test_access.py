@@ -84,6 +84,27 @@ def test_without_a_token_only_names_of_this_machine_are_answered(asked: str | No
     assert Access("0123456789abcdef").refusal("127.0.0.1", "Bearer 0123456789abcdef", None, asked) is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_ours"),
+    [("board:8070", True), ("localhost:8070", True), ("127.0.0.1", True), ("example.org", False), ("board.org", False)],
+)
+def test_a_port_in_a_private_network_is_asked_by_its_names_alone(asked: str, is_ours: bool) -> None:
+    access = PortSecurity(private_names=("board",)).access()
+    refusal = access.refusal("10.0.0.1", None, None, asked)
+    assert refusal is None if is_ours else refusal is not None and refusal[0] == 403
+    assert access.refusal("10.0.0.1", None, "http://example.org", "board") == (
+        403,
+        "expected a program, was a page of http://example.org",
+    )
+
+
+def test_a_private_network_takes_the_place_of_token_and_tls_and_not_of_a_token_that_is_given(tmp_path: Path) -> None:
+    PortSecurity(private_names=("board",)).check("0.0.0.0")
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    access = PortSecurity(str(tmp_path / "token"), private_names=("board",)).access()
+    assert access.refusal("10.0.0.1", None, None, "board") == (401, "expected the token, was another or none")
+
+
 def test_a_token_is_asked_of_this_machine_too() -> None:
     access = Access("0123456789abcdef")
     assert access.refusal("127.0.0.1", None, None) == (401, "expected the token, was another or none")
