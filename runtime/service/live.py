@@ -8,10 +8,11 @@ the Spark lane there is no Spark to be waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from prometheus_client.metrics_core import Metric
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
@@ -37,7 +38,7 @@ from runtime.service.http import ServiceParts, results_site
 from runtime.service.hub import Hub
 from runtime.service.lag import Lags
 from runtime.service.listening import ResultsPort
-from runtime.service.metrics import EngineMetrics, Rate, RuntimeMetrics
+from runtime.service.metrics import EngineMetrics, Noted, Rate, RuntimeMetrics, origin_metrics, view_metrics
 from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
@@ -70,13 +71,14 @@ class LiveRuntime(IngestListener):
         self._on_failure = on_failure
         self._log = Logger()
         self._freshness, self._lags = Freshness(_STALE_SECONDS), Lags(_STALE_SECONDS)
+        self._noted = Noted(config.directory, config.upkeep.limit_megabytes * 1_000_000, time.time_ns)
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
             self._port = ResultsPort(reactor, config)
             with ExitStack() as undone:
                 self._lock = DirectoryLock(config.directory)
                 undone.callback(self._lock.release)
-                self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch)
+                self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch, disk=self._noted.disk)
                 undone.callback(self._writer.close)
                 begun_with = self._begin(selects)
                 undone.pop_all()
@@ -105,7 +107,9 @@ class LiveRuntime(IngestListener):
         statistics = Statistics()
         self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=statistics)
         engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
-        self._metrics = RuntimeMetrics(engine, self.figures)
+        self._metrics = RuntimeMetrics(engine, self.figures, run_id=config.run_id)
+        for told in (self._noted.metrics, self._told_of_origins, lambda: view_metrics(self.hub, self._lanes)):
+            self._metrics.add(told)
         self.catalogue = Catalogue(
             reactor,
             decode_program(self._writer.control),
@@ -234,6 +238,10 @@ class LiveRuntime(IngestListener):
         """The same with what became of the tuples of each origin and what the engine does, for ``/v1/status``."""
         return {**self.figures(), "origins": self._ingest.counters(), "engine": self._metrics.engine.figures()}
 
+    def _told_of_origins(self) -> Iterator[Metric]:
+        cuts = self._writer.recovered.cuts if self._writer.recovered else {}
+        return origin_metrics(self._ingest.counters(), self.readers.gates(), cuts, self.readers.losses)
+
     # From workers and Spark's threads
 
     def on_failed(self, reason: str) -> None:
@@ -259,11 +267,13 @@ class LiveRuntime(IngestListener):
     def _on_epoch(self, footer: Footer) -> None:
         self._sealed = footer.to_epoch
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
+        self._noted.sealed(footer)
         if self._upkeep is not None:
             self._upkeep.sealed(footer)
             self._reactor.callFromThread(self.hub.commit, footer)
 
     def _on_published(self, published: Published) -> None:
+        self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self._reactor.callFromThread(self._published, published)
 
     def _on_update(self, update: Update) -> None:

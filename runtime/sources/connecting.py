@@ -113,6 +113,11 @@ class ConnectingSource(Source):
             self._sink.failed(self._origin_id, reason)
 
     @property
+    def is_connected(self) -> bool:
+        """There is a connection that is ready; on the reactor's thread."""
+        return self._connection is not None and self.is_ready(self._connection)
+
+    @property
     def where(self) -> str:
         """The server, for messages."""
         return f"{self._address[0]}:{self._address[1]}"

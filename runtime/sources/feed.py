@@ -71,11 +71,6 @@ class FeedSource(ConnectingSource):
     def read_reply(self, data: bytes) -> LoginReply | None:
         """The answer in all that came so far, None while it is incomplete; raises `LoginRefusedError`."""
 
-    @property
-    def is_connected(self) -> bool:
-        """There is a connection whose login was accepted; on the reactor's thread."""
-        return self._connection is not None and self.is_ready(self._connection)
-
     def make_connection(self, position: Position) -> Connection:
         """See `ConnectingSource`."""
         return FeedConnection(self, self._origin_id, self._turn, position.offset, self._buffer_bytes, self._silence_s)

@@ -20,7 +20,7 @@ class Gate(Source, BufferSink):
     lock guards whether it is shut and whether it has refused something since.
     """
 
-    __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source")
+    __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source", "taken_bytes")
 
     def __init__(self, source: Source, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
         """Open, and in front of a source that is not; ``on_let_in`` hears on its thread what the sink has taken."""
@@ -29,6 +29,8 @@ class Gate(Source, BufferSink):
         self._sink: BufferSink | None = None
         self._lock = threading.Lock()
         self._is_shut = self._refused = False
+        self.taken_bytes = 0
+        """Of what the sink has taken so far."""
 
     @property
     def is_shut(self) -> bool:
@@ -75,6 +77,11 @@ class Gate(Source, BufferSink):
         return self._source.replays
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the source's server is heard; a file always is. On the source's thread."""
+        return bool(getattr(self._source, "is_connected", True))
+
+    @property
     def session(self) -> str:
         """The session of a feed, else empty."""
         return str(getattr(self._source, "session", ""))
@@ -87,8 +94,10 @@ class Gate(Source, BufferSink):
                 self._refused = True
                 return False
         is_taken = self._behind().offer(raw)
-        if is_taken and self._on_let_in is not None:
-            self._on_let_in(raw)
+        if is_taken:
+            self.taken_bytes += len(raw.data)
+            if self._on_let_in is not None:
+                self._on_let_in(raw)
         return is_taken
 
     def end_of_stream(self, origin_id: int) -> None:

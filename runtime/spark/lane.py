@@ -12,6 +12,7 @@ had happened.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,8 @@ class Published(msgspec.Struct, frozen=True):
     """Of the epoch: cuts, time, messages."""
     program: Program | None = None
     """The catalogue from this version on, if it is not the one of the version before."""
+    seconds: float = 0.0
+    """What the batch took, from its first task until its results were durable."""
 
 
 class SparkLane:
@@ -175,6 +178,7 @@ class SparkLane:
             on_ended(reason)
 
     def _publish(self, batch: DataFrame, _: int) -> None:
+        begun_s = time.monotonic()
         rows = batch.toArrow()  # the one action of the batch; a second would run the processors again
         if not rows.num_rows:
             return
@@ -191,7 +195,7 @@ class SparkLane:
             is_new = self._results.publish(published.from_epoch, published.to_epoch, sections, footer)
         self._standing = None
         if is_new:
-            self._on_published(published)
+            self._on_published(msgspec.structs.replace(published, seconds=time.monotonic() - begun_s))
         with self._published:
             self._published.notify_all()
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+
+from deltabook.wire.metrics import counter, gauge, labelled
 from deltabook.wire.service import CursorFigures, RuntimeStatus, SiteLine, Statistics, ViewFigures
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
 from runtime.service.hub import Hub
@@ -36,6 +39,8 @@ class ReportRoutes:
         self._hub, self._status, self._metrics = hub, status, metrics
         self._cursors, self._site, self._now_ns = cursors, site, now_ns
         self._since_ns = now_ns()
+        if metrics is not None:
+            metrics.add(self._told_to_monitors)
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -78,6 +83,23 @@ class ReportRoutes:
                 engine=status["engine"],
             )
         )
+
+    def _told_to_monitors(self) -> Iterator[Metric]:
+        """Of this service: who is served, and what is refused."""
+        cursors, site, prefix = self._cursors(), self._site(), "deltabook_runtime"
+        yield gauge(f"{prefix}_subscribers", "Subscribers of changes.", self._hub.subscribers)
+        yield gauge(f"{prefix}_cursors", "Results that are looked at page by page.", cursors.open)
+        yield gauge(f"{prefix}_cursor_bytes", "That these results hold.", cursors.held_bytes)
+        yield gauge(f"{prefix}_connections", "Connections of the results service.", site.connections)
+        yield gauge(f"{prefix}_answer_bytes", "Of answers that are being sent.", site.held_bytes)
+        yield counter(f"{prefix}_requests", "Requests of the results service, since the start.", site.requests)
+        refused = (
+            (("connection",), float(site.refused_connections)),
+            (("request",), float(site.refused_requests - site.failed_requests)),
+            (("failure",), float(site.failed_requests)),
+        )
+        what = "Connections and requests that were refused, and requests that failed, since the start."
+        yield labelled(CounterMetricFamily, f"{prefix}_refused", what, ("what",), refused)
 
     def _view(self, name: str, lane: Any, sealed: int, status: Mapping[str, Any]) -> ViewFigures:
         hub, result = self._hub, self._hub.result(name)

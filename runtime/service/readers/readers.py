@@ -8,6 +8,7 @@ the log, and at a second cut they leave. A process that is killed in between goe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
@@ -67,6 +68,8 @@ class ReaderService:
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
         self._origins: dict[str, tuple[Origin, Gate]] = {}
         self._is_paused = False
+        self.losses: Counter[str] = Counter()
+        """How often the connection of an origin that is read broke, by its name, the feed's among them."""
         self._ingest: Ingest | None = None
         self._catalogue: Catalogue | None = None
         self.kept = keeping.load(writer.space)
@@ -89,6 +92,10 @@ class ReaderService:
             if reader.is_leaving:
                 self._empty(reader, self._writer.epoch)
 
+    def gates(self) -> dict[str, Gate]:
+        """What stands before each origin, by its name, the feed's among them."""
+        return {FEED: self._feed.gate, **{name: gate for name, (_, gate) in self._origins.items()}}
+
     def pause(self, is_paused: bool) -> None:
         """Let nothing more in, or go on: the disk is full, or has room again."""
         self._is_paused = is_paused
@@ -97,6 +104,9 @@ class ReaderService:
 
     def lost(self, number: int, reason: str) -> None:
         """The connection of an origin broke, the feed's or a reader's; it is made again."""
+        names = {FEED_ID: FEED, **{origin.origin_id: name for name, (origin, _) in self._origins.items()}}
+        if number in names:
+            self.losses[names[number]] += 1
         self._log.warn("{name} lost, connecting again: {reason}", name=self._called(number), reason=reason)
 
     def failed(self, number: int, reason: str) -> None:
@@ -184,7 +194,7 @@ class ReaderService:
             lambda kept, _: kept.leaving(name) if leaves_later else kept.without(name, stays=rows == "stay"),
             leave,
         )
-        del self._origins[name]
+        del self._origins[name], self.losses[name]
         emptied = self._empty(reader, epoch) if leaves_later else None
         self._log.info("reader {name} is dropped at epoch {epoch}, its rows {rows}", name=name, epoch=epoch, rows=rows)
         return ChangedReader(epoch, status), emptied

@@ -17,6 +17,8 @@ from runtime.engine.statistics import Statistics
 from runtime.service.metrics import EngineMetrics, RuntimeMetrics
 from tests.generators.ingest_lab import IngestLab, ListSource, footers, relations, trace, trace_adaptor
 
+ENGINE = "deltabook_runtime_engine"
+
 
 def samples(metrics: EngineMetrics) -> dict[tuple[str, str], float]:
     """What a monitor reads, by name and pipeline."""
@@ -49,16 +51,16 @@ def test_row_18_events_answer_how_much_is_done_and_where_the_time_goes(tmp_path:
 
     lab = IngestLab(tmp_path, [(source, trace_adaptor)], statistics=Watching(), workers=workers, epoch_messages=50)
     assert lab.run() == "finished"
-    assert found["deltabook_engine_queries_running", ""] == 1
-    assert samples(metrics)["deltabook_engine_queries_running", ""] == 0
-    assert found["deltabook_engine_queries_failed_total", ""] == 0
-    assert found["deltabook_engine_inputs_total", "format 0"] == len(range(70, len(data), 70)) + 2, "and the end"
-    assert found["deltabook_engine_tuples_total", "format 0"] == 300
-    assert 0 < found["deltabook_engine_tuples_total", "apply"] <= 300, "some are emitted between tasks"
+    assert found[f"{ENGINE}_queries_running", ""] == 1
+    assert samples(metrics)[f"{ENGINE}_queries_running", ""] == 0
+    assert found[f"{ENGINE}_queries_failed_total", ""] == 0
+    assert found[f"{ENGINE}_inputs_total", "format 0"] == len(range(70, len(data), 70)) + 2, "and the end"
+    assert found[f"{ENGINE}_tuples_total", "format 0"] == 300
+    assert 0 < found[f"{ENGINE}_tuples_total", "apply"] <= 300, "some are emitted between tasks"
     for pipeline in ("format 0", "apply", "epochs"):
-        assert found["deltabook_engine_tasks_total", pipeline] >= 1
-        assert found["deltabook_engine_task_seconds_total", pipeline] > 0
-    assert found["deltabook_engine_barrier_seconds_bucket", ""] >= len(footers(tmp_path)) - 1
+        assert found[f"{ENGINE}_tasks_total", pipeline] >= 1
+        assert found[f"{ENGINE}_task_seconds_total", pipeline] > 0
+    assert found[f"{ENGINE}_barrier_seconds_bucket", ""] >= len(footers(tmp_path)) - 1
 
 
 def test_row_18_a_listener_that_raises_hurts_nothing(tmp_path: Path) -> None:

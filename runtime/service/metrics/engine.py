@@ -1,50 +1,23 @@
-"""What a runtime tells a monitor: Prometheus metrics made of the engine's events and of the runtime's own figures."""
+"""What the engine does, of its events: for ``/v1/status`` and for a monitor."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.registry import Collector
 
 from runtime.engine.barriers import BarrierDurations
 from runtime.engine.statistics import Statistics
 
-__all__ = ["EngineFigures", "EngineMetrics", "Rate", "RuntimeMetrics"]
-
-Figures = Mapping[str, int | float | str | None]
-
-_GAUGES: Final = {
-    "epoch": "The newest epoch that is sealed.",
-    "published_epoch": "The newest epoch of which the Spark lane's results are published.",
-    "lag_ms": "From an epoch's end to the publishing of its results on Spark, of the newest one, in milliseconds.",
-    "express_lag_ms": "From a message's arrival to the express lane's version with it, the newest, in milliseconds.",
-    "backlog": "Raw buffers that are taken and not applied.",
-    "waiting_bytes": "Bytes of raw buffers between sources and epochs.",
-    "feed_sequence": "The feed's message up to which everything is applied.",
-    "rows_per_s": "Messages a second, between two looks.",
-    "views": "Views that are kept.",
-    "failed_views": "Views that have failed.",
-    "live_orders": "Orders that are live.",
-}
-_COUNTERS: Final = {
-    "messages": "Well-formed messages in sealed epochs.",
-    "dead_letters": "Malformed tuples in sealed epochs.",
-    "view_updates": "Changes of views that were published.",
-    "unknown_orders": "Messages about orders that are not live.",
-    "nulled_values": "Malformed values that became NULL, since the start.",
-    "upkeep_failures": "Times that the run directory was not kept small, or a damaged file was found, since the start.",
-}
+__all__ = ["EngineFigures", "EngineMetrics"]
 
 _OF_PIPELINES: Final = (
     ("tasks", "Calls of a pipeline that took inputs.", "tasks"),
@@ -118,14 +91,14 @@ class EngineMetrics:
             ("tasks_per_second", "Calls of pipelines that took inputs, of the last seconds.", figures.tasks_per_s),
             ("tuples_per_second", "Tuples that pipelines emitted, of the last seconds.", figures.tuples_per_s),
         ):
-            yield GaugeMetricFamily(f"deltabook_engine_{name}", what, value)
+            yield GaugeMetricFamily(f"deltabook_runtime_engine_{name}", what, value)
         for name, what, value in (
             ("queries_failed", "Queries that have failed.", figures.failed),
             ("expired_inputs", "Inputs that were skipped since their query had ended.", figures.expired),
         ):
-            yield CounterMetricFamily(f"deltabook_engine_{name}", what, value)
+            yield CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, value)
         for name, what, of in _OF_PIPELINES:
-            family = CounterMetricFamily(f"deltabook_engine_{name}", what, labels=("query", "pipeline"))
+            family = CounterMetricFamily(f"deltabook_runtime_engine_{name}", what, labels=("query", "pipeline"))
             for node in figures.nodes:
                 family.add_metric((node.query_id, node.node), getattr(node, of))
             yield family
@@ -142,54 +115,4 @@ def _histogram(durations: BarrierDurations) -> HistogramMetricFamily:
         buckets.append((str((1 << bucket) / 1e6), seen))
     buckets.append(("+Inf", durations.count))
     what = "From the request of a barrier to its completion."
-    return HistogramMetricFamily("deltabook_engine_barrier_seconds", what, buckets=buckets, sum_value=None)
-
-
-class RuntimeMetrics(Collector):
-    """Everything that ``/metrics`` says; asked on the thread that answers."""
-
-    def __init__(self, engine: EngineMetrics, figures: Callable[[], Figures]) -> None:
-        """``figures``: those of status lines."""
-        self.engine = engine
-        """What the engine's part is made of."""
-        self._figures = figures
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-
-    def collect(self) -> Iterator[Metric]:
-        """See `prometheus_client.registry.Collector`."""
-        yield from self.engine.metrics()
-        figures = self._figures()
-        for name, what in _GAUGES.items():
-            value = figures.get(name)
-            if isinstance(value, int | float):
-                yield GaugeMetricFamily(f"deltabook_{name}", what, value)
-        for name, what in _COUNTERS.items():
-            value = figures.get(name)
-            if isinstance(value, int | float):
-                yield CounterMetricFamily(f"deltabook_{name}", what, value)
-
-    def describe(self) -> Iterator[Metric]:
-        """Nothing is known in advance, and nothing is asked before a monitor does."""
-        return iter(())
-
-    def answer(self, accepted: str) -> tuple[bytes, str]:
-        """The text for a monitor that accepts these types, and its type."""
-        encode, content_type = choose_encoder(accepted)
-        return encode(self._registry), content_type
-
-
-class Rate:
-    """Messages a second between two looks; belongs to who looks."""
-
-    def __init__(self) -> None:
-        self._count, self._at = 0, 0.0
-        self._last = 0.0
-
-    def per_second(self, count: int, now: float) -> float:
-        """The rate, where the count is this one at this second; that of before if the last look was just now."""
-        elapsed = now - self._at
-        if elapsed >= 0.5:
-            self._last = (count - self._count) / elapsed if self._at else 0.0
-            self._count, self._at = count, now
-        return self._last
+    return HistogramMetricFamily("deltabook_runtime_engine_barrier_seconds", what, buckets=buckets, sum_value=None)

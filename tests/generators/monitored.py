@@ -1,0 +1,30 @@
+"""What a monitor reads, by name and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+__all__ = ["Samples", "read_samples", "samples_of"]
+
+Samples = dict[tuple[str, ...], float]
+"""Name and label values, in the order of the labels' names → value."""
+
+
+def read_samples(text: bytes) -> Samples:
+    """Of an answer of ``/metrics``: each has a help text, and none is there twice."""
+    return samples_of(text_string_to_metric_families(text.decode()))
+
+
+def samples_of(families: Iterable[Metric]) -> Samples:
+    """Of metrics as they are made."""
+    found: Samples = {}
+    for family in families:
+        assert family.documentation, family.name
+        for sample in family.samples:
+            key = (sample.name, *[value for _, value in sorted(sample.labels.items())])
+            assert key not in found, key
+            found[key] = sample.value
+    return found
