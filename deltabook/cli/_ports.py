@@ -35,7 +35,16 @@ def read_token(path: Path) -> str:
     return token
 
 
-def ask(where: str, path: str, body: bytes | None, token: str, *, what: str, ca: Path | None = None) -> bytes:
+def ask(
+    where: str,
+    path: str,
+    body: bytes | None,
+    token: str,
+    *,
+    what: str,
+    ca: Path | None = None,
+    timeout_s: float = _TIMEOUT_SECONDS,
+) -> bytes:
     """The answer of ``what`` at HOST:PORT to a GET or, with a body, a POST; with ``ca`` over TLS.
 
     Raises `ConfigurationError` with the port's own words, or ours where it has none.
@@ -48,7 +57,7 @@ def ask(where: str, path: str, body: bytes | None, token: str, *, what: str, ca:
     # What the environment says of proxies is not for a port of this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), *extra)
     try:
-        with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
+        with opener.open(request, timeout=timeout_s) as answer:
             data: bytes = answer.read()
             return data
     except urllib.error.HTTPError as error:

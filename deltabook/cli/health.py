@@ -1,0 +1,73 @@
+"""`deltabook health`: whether a part does its work, for those who watch containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from deltabook.cli._addresses import address
+from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._ports import ask, print_json, read_token
+from deltabook.cluster.health import PROBES, Health, HealthRole, judge
+from deltabook.wire.access import check_way_of_token
+
+__all__ = ["command"]
+
+
+@click.command("health")
+@click.argument("role", type=click.Choice(sorted(PROBES)), envvar="DELTABOOK_HEALTH_ROLE")
+@click.option("--at", default="", metavar="HOST:PORT", help="Its port.  [default: the image's, on localhost]")
+@click.option("--token-file", default="", metavar="FILE", help="The token that it asks for.")
+@click.option("--ca-file", default="", metavar="FILE", help="PEM file of its authority; it is asked over TLS then.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0.1, 60), default=5.0, help="Seconds.")
+@click.option(
+    "--most-behind",
+    "most_behind_s",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    help="Seconds that a runtime's results may be behind its feed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON with all that the part says, for programs.")
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    role: HealthRole,
+    at: str,
+    token_file: str,
+    ca_file: str,
+    timeout_s: float,
+    most_behind_s: float,
+    as_json: bool,
+) -> None:
+    """Ask a part how it is: one line, and exit code 0 if it is ready and has not failed, else 1."""
+    health = _asked(role, at, token_file, ca_file, timeout_s=timeout_s, most_behind_s=most_behind_s)
+    if as_json:
+        print_json(health)
+    else:
+        click.echo(f"{role}: {'healthy' if health.healthy else 'unhealthy'}: {health.reason}")
+    context.exit(0 if health.healthy else 1)
+
+
+def _asked(
+    role: HealthRole, where: str, token_file: str, ca_file: str, *, timeout_s: float, most_behind_s: float
+) -> Health:
+    probe = PROBES[role]
+    where = where or f"localhost:{probe.port}"
+    address(where, "--at")
+    token = read_token(Path(token_file)) if token_file else ""
+    check_way_of_token(token, where, is_encrypted=bool(ca_file))
+    try:
+        answer = ask(
+            where,
+            probe.path,
+            None,
+            token,
+            what=f"the {role}",
+            ca=Path(ca_file) if ca_file else None,
+            timeout_s=timeout_s,
+        )
+    except ConfigurationError as error:
+        return Health(role, healthy=False, reason=str(error), status={})
+    return judge(role, answer, most_behind_s)

@@ -1,0 +1,157 @@
+"""What makes a part healthy, and what the command says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from deltabook.cli import main
+from deltabook.cluster.health import PROBES, HealthRole, judge
+
+TOKEN = "a-token-that-is-long-enough"
+RUNTIME = {
+    "paused": 0, "disk_bytes": 3 << 20, "disconnected": 0, "lag_ms": 250.0,
+    "epoch": 9, "published_epoch": 8, "views": 6,
+}  # fmt: skip
+STRATEGY = {"name": "sobi", "state": "running", "is_connected": True, "reason": ""}
+ALGO = {"views_connected": True, "strategies": [STRATEGY]}
+MASTER = {"status": "ALIVE", "aliveworkers": 2, "coresused": 2, "cores": 4}
+WORKER = {"masterurl": "spark://m:1", "executors": [{}], "coresused": 1, "cores": 2}
+EXCHANGE = {"figures": {"orders": 3, "trades": 2, "listeners": 1}}
+DASHBOARD = {"results": "live", "algo": "live", "exchange": "live", "pages": 0}
+HEALTHY: dict[HealthRole, dict[str, Any]] = {
+    "algo": ALGO,
+    "dashboard": DASHBOARD,
+    "exchange": EXCHANGE,
+    "runtime": RUNTIME,
+    "spark-history": {"spark": "4.3.0"},
+    "spark-master": MASTER,
+    "spark-worker": WORKER,
+}
+
+
+def judged(role: HealthRole, status: Any) -> tuple[bool, str]:
+    health = judge(role, json.dumps(status).encode(), 60.0)
+    return health.healthy, health.reason
+
+
+@pytest.mark.parametrize("role", PROBES)
+def test_every_part_can_be_healthy_and_nothing_else_is_that_part(role: HealthRole) -> None:
+    assert judged(role, HEALTHY[role])[0]
+    for other in ({}, [], "text", 1, None):
+        healthy, reason = judged(role, other)
+        assert not healthy
+        assert reason.startswith("expected ")
+
+
+@pytest.mark.parametrize(
+    ("role", "status", "words"),
+    [
+        ("runtime", {**RUNTIME, "disconnected": 1}, "expected every origin to be connected, was 1 that is not"),
+        ("runtime", {**RUNTIME, "lag_ms": 60_001.0}, "expected results within 60 s, was 60.0 s behind"),
+        ("algo", {**ALGO, "views_connected": False}, "expected the views of a runtime, was not connected"),
+        (
+            "algo",
+            {**ALGO, "strategies": [STRATEGY, {**STRATEGY, "name": "b", "is_connected": False}]},
+            "expected strategies logged in to the exchange, was not: b",
+        ),
+        (
+            "algo",
+            {**ALGO, "strategies": [{**STRATEGY, "state": "failed", "reason": "a bug", "is_connected": False}]},
+            "expected strategies that run, was failed: sobi: a bug",
+        ),
+        ("spark-master", {**MASTER, "status": "RECOVERING"}, "expected a master that is ALIVE, was RECOVERING"),
+        ("spark-worker", {**WORKER, "masterurl": ""}, "expected a worker that its master knows"),
+    ],
+    ids=["disconnected", "behind", "views", "logged-out", "failed", "recovering", "unregistered"],
+)
+def test_what_does_not_do_its_work_is_unhealthy(role: HealthRole, status: Any, words: str) -> None:
+    healthy, reason = judged(role, status)
+    assert not healthy
+    assert reason.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("role", "status", "words"),
+    [
+        ("runtime", {**RUNTIME, "paused": 1, "disconnected": 1}, "the feed is held back: 3 MiB on disk"),
+        ("runtime", {**RUNTIME, "lag_ms": None}, "epoch 9, published 8, 6 views"),
+        ("algo", {**ALGO, "strategies": [{**STRATEGY, "state": "killed"}]}, "sobi killed"),
+        ("dashboard", {**DASHBOARD, "algo": "connecting"}, "0 pages; results live, algo connecting, exchange live"),
+    ],
+    ids=["paused", "quiet", "killed", "waiting"],
+)
+def test_what_waits_on_purpose_is_healthy(role: HealthRole, status: Any, words: str) -> None:
+    assert judged(role, status) == (True, words)
+
+
+class _Port(BaseHTTPRequestHandler):
+    """A runtime that asks for its token."""
+
+    def do_GET(self) -> None:
+        is_known = self.headers.get("Authorization") == f"Bearer {TOKEN}"
+        body = json.dumps(RUNTIME).encode() if is_known else b"expected the token, was another or none\n"
+        self.send_response(200 if is_known else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library names it
+        """Nothing: the test's output is its own."""
+
+
+@contextmanager
+def port() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), _Port)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def health(*arguments: str, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(main, ["health", *arguments], env=env)
+
+
+def test_the_command_says_a_line_and_the_exit_code_says_the_same(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text(TOKEN + "\n")
+    with port() as where:
+        good = health("runtime", "--at", where, "--token-file", str(token))
+        bad = health("runtime", "--at", where)
+        told = health("--json", env={
+            "DELTABOOK_HEALTH_ROLE": "runtime", "DELTABOOK_HEALTH_AT": where, "DELTABOOK_HEALTH_TOKEN_FILE": str(token),
+        })  # fmt: skip
+    assert (good.exit_code, good.output) == (0, "runtime: healthy: epoch 9, published 8, 6 views\n")
+    assert (bad.exit_code, bad.output) == (
+        1,
+        "runtime: unhealthy: expected the token, was another or none (--token-file)\n",
+    )
+    assert json.loads(told.output) == {
+        "role": "runtime", "healthy": True, "reason": "epoch 9, published 8, 6 views", "status": RUNTIME,
+    }  # fmt: skip
+
+
+def test_a_part_that_is_not_there_is_unhealthy() -> None:
+    found = health("exchange", "--at", "127.0.0.1:1")
+    assert found.exit_code == 1
+    assert found.output.startswith("exchange: unhealthy: expected the exchange at 127.0.0.1:1, was: ")
+
+
+def test_a_token_goes_to_another_machine_encrypted_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(TOKEN)
+    found = health("runtime", "--at", "192.0.2.7:1", "--token-file", str(tmp_path / "token"))
+    assert found.exit_code == 1
+    assert "expected TLS to send a token to another machine" in found.output
