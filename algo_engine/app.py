@@ -32,7 +32,7 @@ from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
 from algo_engine.runtime_views import RuntimeViews
-from algo_engine.status import FillLog, Reports, status_site
+from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
 from deltabook.wire.process import InputEnd, Reporter
@@ -110,7 +110,8 @@ class AlgoProcess:
             host.on_fill = _entering(fills, host)
         reports = Reports(self.engine, fills, self._reactor, self._now_ns)
         try:
-            site = status_site(reports, config.security.access())
+            metrics = AlgoMetrics(reports, self._reconnects, config.run_id)
+            site = status_site(reports, metrics, config.security.access())
             self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
         except (AccessError, OSError, CannotListenError) as error:
             self.fail(error)
@@ -118,6 +119,10 @@ class AlgoProcess:
         where = self._port.getHost()
         listening = Listening(os.getpid(), where.host, where.port, is_secure=bool(config.security.tls_cert))
         (config.directory / PORTS_FILE).write_bytes(msgspec.json.encode(listening))
+
+    def _reconnects(self) -> dict[str, int]:
+        lost = sum(link.reconnects for link in self._orders_links)
+        return {"exchange": lost, "runtime": self._results_link.reconnects}
 
     def _spools(self) -> list[Path]:
         return [_folder(self._config, loaded) / SPOOL for loaded in self._loaded]

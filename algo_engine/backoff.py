@@ -38,6 +38,8 @@ class Retry:
         self._delay_s = times.first_delay_s
         self._since_s: float | None = clock.seconds()
         self._call: ScheduledCall | None = None
+        self.losses = 0
+        """How often a peer that answered was lost."""
 
     def succeeded(self) -> None:
         """The peer answers; the next loss starts with the shortest delay."""
@@ -48,6 +50,7 @@ class Retry:
         now_s = self._clock.seconds()
         if self._since_s is None:
             self._since_s = now_s
+            self.losses += 1
         if now_s - self._since_s >= self._times.give_up_s:
             self._on_failure(
                 PeerUnreachable(f"expected {self._peer} to answer within {self._times.give_up_s:g} s, was {reason}")

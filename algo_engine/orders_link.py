@@ -137,6 +137,11 @@ class OrdersLink:
         self._attempt: Deferred[OrdersConnection] | None = None
         self._is_stopped = False
 
+    @property
+    def reconnects(self) -> int:
+        """How often the exchange was lost and looked for again."""
+        return self._retry.losses
+
     def start(self) -> None:
         """Connect, now and whenever the connection is gone."""
         attempt: Deferred[OrdersConnection] = self._endpoint.connect(Factory.forProtocol(self._connection_to_be))

@@ -130,6 +130,11 @@ class ResultsLink:
         self._is_stopped = False
         self._request: Deferred[Any] | None = None
 
+    @property
+    def reconnects(self) -> int:
+        """How often the runtime was lost and looked for again."""
+        return self._retry.losses
+
     def start(self) -> None:
         """Check the offer, then subscribe; again whenever the connection is gone."""
         if self._is_checked:

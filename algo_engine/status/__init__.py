@@ -2,13 +2,14 @@
 
 ```
 engine, hosts, desks ──▶ reports ──▶ http ──▶ dashboard, `deltabook algo status`
-         fills ──▶ fills ──┘  │
+         fills ──▶ fills ──┘  │  └──▶ metrics ──▶ http ──▶ a Prometheus
                  engine ◀──kill
 ```
 """
 
 from algo_engine.status.fills import FillLog
 from algo_engine.status.http import status_site
+from algo_engine.status.metrics import AlgoMetrics
 from algo_engine.status.reports import Reports, UnknownStrategyError
 
-__all__ = ["FillLog", "Reports", "UnknownStrategyError", "status_site"]
+__all__ = ["AlgoMetrics", "FillLog", "Reports", "UnknownStrategyError", "status_site"]

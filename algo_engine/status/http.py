@@ -13,10 +13,12 @@ from twisted.web.http import Request
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
+from algo_engine.status.metrics import AlgoMetrics
 from algo_engine.status.reports import Reports, UnknownStrategyError
 from deltabook.wire import strategies
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
+from deltabook.wire.metrics import METRICS_PATH
 
 __all__ = ["status_site"]
 
@@ -25,6 +27,7 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     strategies.FILLS_PATH: ("after",),
     strategies.ORDERS_PATH: ("strategy",),
     strategies.KILL_PATH: (),
+    METRICS_PATH: (),
 }
 """Path → what may be asked."""
 
@@ -43,9 +46,9 @@ class _Root(Resource):
     _log = Logger()
     isLeaf = True
 
-    def __init__(self, reports: Reports, access: Access) -> None:
+    def __init__(self, reports: Reports, metrics: AlgoMetrics, access: Access) -> None:
         super().__init__()
-        self._reports, self._access = reports, access
+        self._reports, self._metrics, self._access = reports, metrics, access
         self._answers: Final[dict[str, Callable[[dict[str, str]], object]]] = {
             strategies.STATUS_PATH: lambda _: reports.strategies(),
             strategies.FILLS_PATH: lambda asked: reports.fills(_number(asked.get("after", "0"))),
@@ -55,7 +58,7 @@ class _Root(Resource):
     def render(self, request: Request) -> bytes:
         """Answer a request: 200, or one line that says what was expected."""
         try:
-            return _reply(request, 200, msgspec.json.encode(self._answer(request)), "application/json")
+            return _reply(request, 200, *self._answer(request))
         except _Refused as error:
             return _refuse(request, error.status, str(error))
         except UnknownStrategyError as error:
@@ -64,7 +67,7 @@ class _Root(Resource):
             self._log.failure("status: {path}", path=request.path)
             return _refuse(request, 500, f"expected an answer, was {type(error).__name__}: see the log")
 
-    def _answer(self, request: Request) -> object:
+    def _answer(self, request: Request) -> tuple[bytes, str]:
         self._admit(request)
         path, method = request.path.decode("ascii", "replace"), request.method
         if path not in _ARGUMENTS:
@@ -76,7 +79,10 @@ class _Root(Resource):
                 405, f"expected {'POST' if b'POST' in allowed else 'GET'}, was {method[:20].decode('latin-1')}"
             )
         asked = _asked(request, _ARGUMENTS[path])
-        return self._kill(request) if path == strategies.KILL_PATH else self._answers[path](asked)
+        if path == METRICS_PATH:
+            return self._metrics.answer(request.getHeader("accept") or "")
+        answer = self._kill(request) if path == strategies.KILL_PATH else self._answers[path](asked)
+        return msgspec.json.encode(answer), "application/json"
 
     def _admit(self, request: Request) -> None:
         refusal = self._access.refusal(
@@ -130,6 +136,6 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
     return _reply(request, status, text.encode("utf-8", "replace") + b"\n", "text/plain; charset=utf-8")
 
 
-def status_site(reports: Reports, access: Access) -> Site:
+def status_site(reports: Reports, metrics: AlgoMetrics, access: Access) -> Site:
     """The port's site."""
-    return BoundedSite(_Root(reports, access))
+    return BoundedSite(_Root(reports, metrics, access))

@@ -53,6 +53,11 @@ class Reports:
             strategies=tuple(map(self._line, self._engine.hosts)),
         )
 
+    @property
+    def view_changes(self) -> int:
+        """Changes of views that have arrived."""
+        return self._engine.view_changes
+
     def fills(self, after: int) -> Fills:
         """Own trades above a number."""
         return Fills(self._run, self._fills.after(after, MOST_FILLS), self._fills.last)

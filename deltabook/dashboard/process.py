@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from deltabook.dashboard.app import Dashboard, DashboardConfig
 from deltabook.dashboard.errors import DashboardError
+from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.dashboard.site import dashboard_site
 from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
 
@@ -37,7 +38,8 @@ class DashboardProcess:
     def start(self) -> None:
         """Listen; raises `DashboardError` where that is not possible."""
         config, board = self._config, self.dashboard
-        site = dashboard_site(board.pages, board.figures, board.access, self._reactor)
+        metrics = DashboardMetrics(board.figures, config.run_id)
+        site = dashboard_site(board.pages, board.figures, metrics, board.access, self._reactor)
         try:
             self._port = config.security.listen(self._reactor, config.http_port, site, config.interface)
         except CannotListenError as error:

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="no-untyped-call"
 # twisted.web is typed in part only.
-"""The port: the page's files, ``/v1/status`` for programs, and the socket of the pages, ``/v1/frames``."""
+"""The port: the page's files, ``/v1/status``, ``/metrics`` for a monitor, and the pages' socket, ``/v1/frames``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from twisted.web.websocket import WebSocketResource, WebSocketTransport
 from wsproto.utilities import LocalProtocolError
 from zope.interface import implementer
 
+from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.dashboard.pages import MOST_PAGES, Page, Pages
 from deltabook.vendored import UPLOT
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import BoundedSite
+from deltabook.wire.metrics import METRICS_PATH
 from deltabook.wire.pages import PAGE_HEADERS, page_files, read_file
 
 __all__ = ["dashboard_site"]
@@ -143,9 +145,12 @@ class _Root(Resource):
 
     isLeaf = True
 
-    def __init__(self, pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> None:
+    def __init__(
+        self, pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
+    ) -> None:
         super().__init__()
-        self._access, self._status, self._files = access, status, page_files("deltabook.dashboard")
+        self._access, self._status, self._metrics = access, status, metrics
+        self._files = page_files("deltabook.dashboard")
         self._files |= {f"/{name}": read_file(UPLOT / name) for name in ("uPlot.iife.min.js", "uPlot.min.css")}
         self._socket = WebSocketResource(cast(Any, _Sockets(pages, clock)))
 
@@ -172,9 +177,12 @@ class _Root(Resource):
             return _reply(request, 200, self._files[path].body, self._files[path].content_type)
         if path == "/v1/status":
             return _reply(request, 200, msgspec.json.encode(self._status()), "application/json")
+        if path == METRICS_PATH:
+            return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         if path == "/v1/frames" and request.method == b"GET":
             return self._socket.render_GET(cast(SiteRequest, request))
-        return _refuse(request, 404, f"expected to get /, /v1/status or the socket /v1/frames, was {path[:80]}")
+        known = f"/, /v1/status, {METRICS_PATH} or the socket /v1/frames"
+        return _refuse(request, 404, f"expected to get {known}, was {path[:80]}")
 
 
 def _reply(request: Request, status: int, body: bytes, content_type: str) -> bytes:
@@ -189,6 +197,8 @@ def _refuse(request: Request, status: int, text: str) -> bytes:
     return _reply(request, status, text.encode("utf-8", "replace") + b"\n", _TEXT)
 
 
-def dashboard_site(pages: Pages, status: Callable[[], object], access: Access, clock: Any) -> Site:
+def dashboard_site(
+    pages: Pages, status: Callable[[], object], metrics: DashboardMetrics, access: Access, clock: Any
+) -> Site:
     """The port's site."""
-    return BoundedSite(_Root(pages, status, access, clock), _MOST_CONNECTIONS)
+    return BoundedSite(_Root(pages, status, metrics, access, clock), _MOST_CONNECTIONS)

@@ -17,6 +17,7 @@ from twisted.web.server import Site
 from deltabook.wire import admin, live
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import MOST_BODY_BYTES, BoundedSite
+from deltabook.wire.metrics import METRICS_PATH
 from deltabook.wire.pages import PAGE_HEADERS, page_files
 from exchange_server.admin.changes import Changes
 from exchange_server.admin.live import LiveFrames
@@ -30,7 +31,6 @@ _DEPTH: Final = 10
 """Levels of a book if the request does not say."""
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
-_METRICS_PATH: Final = "/metrics"
 
 
 class _Root(Resource):
@@ -51,7 +51,7 @@ class _Root(Resource):
             admin.HASH_PATH: lambda _: reports.state_hash(),
             admin.REPLAY_PATH: lambda _: reports.replay(),
         }
-        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", f"{live.LIVE_PATH}SYMBOL", _METRICS_PATH, "/"}
+        paths = {*self._answers, f"{admin.BOOK_PATH}SYMBOL", f"{live.LIVE_PATH}SYMBOL", METRICS_PATH, "/"}
         self._readable, self._changeable = ", ".join(sorted(paths)), ", ".join(sorted(admin.CHANGES))
 
     def render(self, request: Request) -> bytes:
@@ -88,7 +88,7 @@ class _Root(Resource):
     def _get(self, request: Request, path: str) -> bytes:
         if path in self._page:
             return self._file(request, path)
-        if path == _METRICS_PATH:
+        if path == METRICS_PATH:
             return _reply(request, 200, *self._metrics.answer(request.getHeader("accept") or ""))
         for prefix, name, default, report in (
             (admin.BOOK_PATH, "depth", _DEPTH, self._reports.book),

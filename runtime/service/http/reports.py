@@ -11,7 +11,7 @@ from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
-from deltabook.wire.metrics import counter, gauge, labelled
+from deltabook.wire.metrics import METRICS_PATH, counter, gauge, labelled
 from deltabook.wire.service import CursorFigures, RuntimeStatus, SiteLine, Statistics, ViewFigures
 from runtime.service.http.routes import JSON, TEXT, Answer, Call, Reply, Route, json_reply
 from runtime.service.hub import Hub
@@ -59,7 +59,7 @@ class ReportRoutes:
             text, content_type = metrics.answer(call.request.getHeader("accept") or "")
             return Reply(200, text, content_type)
 
-        return [*told, Route("GET", "/metrics", "metrics", "Metrics for a monitor.", (wanted,), answer)]
+        return [*told, Route("GET", METRICS_PATH, "metrics", "Metrics for a monitor.", (wanted,), answer)]
 
     def _told(self, call: Call) -> Reply:
         del call

@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.testing import StringTransport
 
 from algo_engine.fees import parse_fees
-from algo_engine.status import FillLog, Reports, status_site
+from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trades import trade_of
 from deltabook.wire.access import Access
 from deltabook.wire.bounded import MOST_BODY_BYTES
@@ -41,7 +41,8 @@ class Port:
         host = self.rig.host
         host.on_fill = lambda event: self.fills.add(trade_of(event, host.name, host.desk.broker_id))
         self.reports = Reports(self.rig.engine, self.fills, self.rig.lab.clock, lambda: 77)
-        self.site = status_site(self.reports, Access(token))
+        self.lost = {"exchange": 0, "runtime": 0}
+        self.site = status_site(self.reports, AlgoMetrics(self.reports, lambda: self.lost, "loop-7"), Access(token))
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
         transport, protocol = _Transport(), self.site.buildProtocol(None)

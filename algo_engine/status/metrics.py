@@ -1,0 +1,76 @@
+"""What the strategies of a process tell a monitor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, get_args
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from algo_engine.status.reports import Reports
+from deltabook.wire.metrics import Exposition, counter, gauge, labelled
+from deltabook.wire.strategies import PositionLine, StrategyLine, StrategyState
+
+__all__ = ["MOST_POSITIONS", "AlgoMetrics"]
+
+MOST_POSITIONS: Final = 200
+"""Positions that are told one by one, in the order of strategies and symbols."""
+_PREFIX: Final = "deltabook_algo"
+_COUNTED: Final = (
+    ("orders_sent", "Orders that were sent.", "orders_sent"),
+    ("orders_filled", "Orders that were filled completely.", "orders_filled"),
+    ("orders_rejected", "Orders that the exchange has rejected.", "orders_rejected"),
+    ("orders_refused", "Orders that a limit of ours has refused, never sent.", "orders_refused"),
+    ("fills", "Executions of own orders.", "fills"),
+)
+_GAUGES: Final = (
+    ("orders_open", "Orders that may still trade.", "orders_open"),
+    ("realised_tick_lots", "Profit of closed parts before fees, ticks x lots.", "realised"),
+    ("unrealised_tick_lots", "Profit of open positions at their marks, ticks x lots.", "unrealised"),
+    ("fees_tick_lots", "Fees paid, ticks x lots; below 0: more rebates.", "fees"),
+    ("connected", "1 while it is logged in to the exchange and knows the fate of all its orders.", "is_connected"),
+)
+"""Name, help and field of what is told of each strategy."""
+
+
+class AlgoMetrics:
+    """Asked on the reactor's thread."""
+
+    def __init__(self, reports: Reports, reconnects: Callable[[], Mapping[str, int]], run_id: str = "") -> None:
+        """``reconnects``: by peer, how often the way to it was lost and looked for again."""
+        self._reports, self._reconnects = reports, reconnects
+        self.answer = Exposition("algo", run_id, self._collect).answer
+        """The text for a monitor that accepts some types, and its type."""
+
+    def _collect(self) -> Iterator[Metric]:
+        told = self._reports.strategies()
+        what = "1 while the changes of all views that strategies read arrive."
+        yield gauge(f"{_PREFIX}_views_connected", what, told.views_connected)
+        yield counter(f"{_PREFIX}_view_changes", "Changes of views that arrived.", self._reports.view_changes)
+        lost = [((peer,), float(count)) for peer, count in self._reconnects().items()]
+        what = "Times that the way to a peer was lost and looked for again."
+        yield labelled(CounterMetricFamily, f"{_PREFIX}_reconnects", what, ("peer",), lost)
+        yield from _of_strategies(told.strategies)
+        held = [(line.name, position) for line in told.strategies for position in line.positions]
+        yield from _of_positions(list(islice(held, MOST_POSITIONS)))
+
+
+def _of_strategies(lines: tuple[StrategyLine, ...]) -> Iterator[Metric]:
+    own = ("strategy",)
+    for name, what, field in _COUNTED:
+        counts = [((line.name,), float(getattr(line, field))) for line in lines]
+        yield labelled(CounterMetricFamily, f"{_PREFIX}_{name}", what, own, counts)
+    for name, what, field in _GAUGES:
+        values = [((line.name,), float(getattr(line, field))) for line in lines]
+        yield labelled(GaugeMetricFamily, f"{_PREFIX}_{name}", what, own, values)
+    states = [((line.name, state), float(line.state == state)) for line in lines for state in get_args(StrategyState)]
+    yield labelled(
+        GaugeMetricFamily, f"{_PREFIX}_state", "1 for the state of a strategy.", ("strategy", "state"), states
+    )
+
+
+def _of_positions(held: list[tuple[str, PositionLine]]) -> Iterator[Metric]:
+    values = [((name, position.symbol), float(position.position_lots)) for name, position in held]
+    what = "What a strategy holds of a symbol, below 0 for a short position."
+    yield labelled(GaugeMetricFamily, f"{_PREFIX}_position_lots", what, ("strategy", "symbol"), values)
