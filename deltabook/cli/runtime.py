@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -28,13 +30,16 @@ from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.config import LiveConfig
 from runtime.service.cursors import CursorLimits
+from runtime.service.feed import FEED
 from runtime.service.feeds import FeedProtocol
 from runtime.service.http import SiteLimits
 from runtime.service.hub import HubConfig
 from runtime.service.live import LiveRuntime
 from runtime.service.pace import quicken
 from runtime.service.upkeep import SnapshotConfig, UpkeepConfig
+from runtime.service.upstreams import UpstreamConfig
 from runtime.spark.config import SparkConfig
+from runtime.upstreams import Symbols
 
 __all__ = ["command"]
 
@@ -78,8 +83,33 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
     return FeedProtocol(name, midnight_ns=midnight_ns, tick_units=_tick_units(tick))
 
 
+def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
+    found = []
+    for each in given:
+        name, _, directory = each.partition("=")
+        if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) or name == FEED or not directory:
+            raise ConfigurationError(
+                f"expected NAME=DIR for --upstream, with a name of lower-case letters, digits and _ that is not "
+                f"{FEED!r}, was {each!r}"
+            )
+        found.append(UpstreamConfig(name, Path(directory)))
+    return tuple(found)
+
+
 @click.command()
-@click.option("--feed", required=True, metavar="HOST:PORT", help="The exchange's feed.")
+@click.option("--feed", metavar="HOST:PORT", help="The exchange's feed; this, an --upstream, or both.")
+@click.option(
+    "--upstream",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="Another runtime's --dir, whose epochs come in as they are; may be repeated.",
+)
+@click.option(
+    "--upstream-symbols",
+    type=click.Choice(["own", "prefixed", "shared"]),
+    default="own",
+    help="Whether each symbol is of one upstream, has its NAME: put before it, or adds up over several.",
+)
 @click.option(
     "--feed-protocol", type=click.Choice(["text", "itch"]), default="text", help="What it is; itch: over SoupBinTCP."
 )
@@ -156,7 +186,9 @@ def _protocol(name: Literal["text", "itch"], tick: str, day: datetime | None) ->
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
-    feed: str,
+    feed: str | None,
+    upstream: tuple[str, ...],
+    upstream_symbols: Symbols,
     feed_protocol: Literal["text", "itch"],
     feed_tick: str,
     feed_day: datetime | None,
@@ -192,7 +224,14 @@ def command(
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
-    """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results."""
+    """Read a feed, keep SQL views of it up to date on Spark or in the express lane, and serve their results.
+
+    Several runtimes share the work of several feeds: each of them reads one, with or without views of its own, and
+    another one has all of them as its --upstream and keeps the views over everything. Its --dir and theirs are on one
+    volume.
+    """
+    if feed is None and not upstream:
+        raise ConfigurationError("expected --feed or --upstream, was neither")
     # What steps over few messages at a time holds the interpreter lock: a second thread would only take it away.
     most_workers = workers or (1 if express and not views else 2)
     limits = SiteLimits(
@@ -204,7 +243,9 @@ def command(
     allow_files(limits.connections + _FILES_BESIDE)
     config = LiveConfig(
         directory=directory,
-        feed=address(feed, "--feed"),
+        feed=address(feed, "--feed") if feed else None,
+        upstreams=_upstreams(upstream),
+        upstream_symbols=upstream_symbols,
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,

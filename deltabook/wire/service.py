@@ -34,6 +34,7 @@ __all__ = [
     "RuntimeStatus",
     "SiteLine",
     "Statistics",
+    "UpstreamLine",
     "Value",
     "ViewFigures",
     "ViewLine",
@@ -186,6 +187,35 @@ class EngineLine(msgspec.Struct, frozen=True):
     barrier_p99_us: int
 
 
+class UpstreamLine(msgspec.Struct, frozen=True):
+    """How an upstream is: another runtime whose epochs come in."""
+
+    directory: str
+    """Its run directory."""
+    state: Literal["waiting", "reading", "silent", "disconnected", "paused"]
+    """``waiting``: there is no log yet. ``silent``: nobody seems to run on it. ``disconnected``: it does not hear all
+    that it reads. ``paused``: it lets nothing in."""
+    epoch: int
+    """Up to which of its epochs everything is in a committed epoch here; -1: none."""
+    newest: int
+    """The newest epoch of its log."""
+    lag_epochs: int
+    """Those in between."""
+    lag_ms: float | None
+    """From the sealing of an epoch there to that of the epoch here that holds it, of the newest one, by the clocks of
+    both; of one that waits: so far. Null where nothing has come for a while."""
+    epochs: int
+    """Epochs that have come in since the start."""
+    messages: int
+    """Messages in them."""
+    rows: int
+    """Rows in them."""
+    bytes: int
+    """Bytes of these."""
+    busy_s: float
+    """Processor time of the thread that reads them."""
+
+
 class RuntimeStatus(msgspec.Struct, frozen=True):
     """How a runtime stands; it may say more than this."""
 
@@ -214,6 +244,10 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     """1 while the feed is held back."""
     origins: dict[str, OriginLine]
     engine: EngineLine
+    upstreams: dict[str, UpstreamLine] = {}
+    """By name."""
+    upstreams_silent: int = 0
+    """Those of them that are not ``reading``."""
 
 
 class ViewFigures(msgspec.Struct, frozen=True):

@@ -51,12 +51,11 @@ def begin_catalogue(
     """The program that a run directory was begun with, which on a new one is what these SELECTs say.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
-    what those of the express lane say to begin with. On an old one the log has the catalogue, and what is given must be
-    what it was begun with, or nothing.
+    what those of the express lane say to begin with. Without any the runtime keeps no views until some are added: it
+    may be read as an upstream. On an old one the log has the catalogue, and what is given must be what it was begun
+    with, or nothing.
     """
     if writer.epoch < 0:
-        if not selects:
-            raise ServiceError(f"expected --views or --express to begin {where} with, was none")
         if len(selects) > most_views:
             raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
         writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))

@@ -15,7 +15,9 @@ from runtime.service.feeds import FeedProtocol
 from runtime.service.http.limits import SiteLimits
 from runtime.service.hub import HubConfig
 from runtime.service.upkeep import UpkeepConfig
+from runtime.service.upstreams import UpstreamConfig
 from runtime.spark.config import SparkConfig
+from runtime.upstreams import Symbols
 
 __all__ = ["LiveConfig"]
 
@@ -25,8 +27,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     directory: Path
     """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
-    feed: tuple[str, int]
-    """Host and port of the exchange's feed."""
+    feed: tuple[str, int] | None = None
+    """Host and port of the exchange's feed; None: it is not read here."""
     protocol: FeedProtocol = FeedProtocol()
     """What that feed looks like."""
     interface: str = "127.0.0.1"
@@ -57,6 +59,10 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100
     """Views that the catalogue may have."""
+    upstreams: tuple[UpstreamConfig, ...] = ()
+    """Other runtimes, whose epochs come in."""
+    upstream_symbols: Symbols = "own"
+    """Whose the symbols of upstreams are."""
     reader_directories: tuple[Path, ...] = ()
     """Where readers may read files; none: nowhere. Names of files begin at the first."""
     most_readers: int = 32

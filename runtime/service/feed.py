@@ -23,9 +23,12 @@ FEED_ID: Final = 0
 class Feed:
     """Made once; what it has applied belongs to the ingest, the rest to the reactor's thread."""
 
-    def __init__(self, reactor: Any, config: LiveConfig, writer: EpochWriter, lags: Lags) -> None:
+    def __init__(
+        self, reactor: Any, config: LiveConfig, address: tuple[str, int], writer: EpochWriter, lags: Lags
+    ) -> None:
+        """``address``: host and port of the exchange's feed."""
         cut = writer.recovered.cuts.get(FEED, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
-        self._source = make_source(config.protocol, reactor, config.feed, FEED_ID)
+        self._source = make_source(config.protocol, reactor, address, FEED_ID)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
         self.gate = Gate(self._source, lambda raw: lags.arrived(raw.offset, reactor.seconds()))
         """Lets its bytes in, or not."""

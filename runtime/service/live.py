@@ -31,14 +31,17 @@ from runtime.service.control import Control
 from runtime.service.cursors import Cursors
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
-from runtime.service.feed import FEED, FEED_ID, Feed
+from runtime.service.feed import FEED, FEED_ID
 from runtime.service.feeds import begin_feed
+from runtime.service.figures import RuntimeFigures, RuntimeParts
 from runtime.service.freshness import Freshness
 from runtime.service.http import ServiceParts, results_site
 from runtime.service.hub import Hub
+from runtime.service.inputs import Inputs
 from runtime.service.lag import Lags
 from runtime.service.listening import ResultsPort
-from runtime.service.metrics import EngineMetrics, Noted, Rate, RuntimeMetrics, origin_metrics, view_metrics
+from runtime.service.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
+from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
 from runtime.service.readers import ReaderService
 from runtime.service.rundirectory import DirectoryLock, left_as_found
 from runtime.service.sparkhost import SparkHost
@@ -46,6 +49,7 @@ from runtime.service.stream import Epochs, History
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
 from runtime.spark.checkpoint import committed_epoch
+from runtime.upstreams import Consumers
 
 if TYPE_CHECKING:
     from runtime.spark.lane import Published
@@ -83,6 +87,7 @@ class LiveRuntime(IngestListener):
                 begun_with = self._begin(selects)
                 undone.pop_all()
         self._results = ResultLog(config.directory / "results")
+        self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
         epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs)
@@ -95,20 +100,50 @@ class LiveRuntime(IngestListener):
             config.directory,
             self._writer.epoch,
             self._results,
-            passed=[self._results.latest, lambda: committed_epoch(checkpoint)]
-            if self._runs_spark
-            else [lambda: self._writer.epoch],
+            passed=[
+                *([self._results.latest, lambda: committed_epoch(checkpoint)] if self._runs_spark else []),
+                lambda: self._consumers.passed(self._writer.epoch),
+            ],
             put_full=lambda: fullresults.put_full(self._results, begun_with),
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
         )
-        self._feed = Feed(reactor, config, self._writer, self._lags)
-        self.readers = ReaderService(reactor, config, self._writer, self._feed, self._in_thread)
-        origins, kept = {FEED_ID: self._feed.origin, **self.readers.origins()}, {"express": pipeline}
+        self._inputs = Inputs(reactor, config, self._writer, self._lags, now_ns=time.time_ns, in_thread=self._in_thread)
+        self.readers = ReaderService(reactor, config, self._writer, self._inputs, self._in_thread)
         statistics = Statistics()
-        self._ingest = Ingest(config.ingest, self._writer, origins, self, views=kept, statistics=statistics)
+        self._ingest = Ingest(
+            config.ingest,
+            self._writer,
+            {**self._inputs.origins(), **self.readers.origins()},
+            self,
+            upstreams=self._inputs.upstreams.followers,
+            views={"express": pipeline},
+            statistics=statistics,
+        )
         engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
+        self._figures = RuntimeFigures(
+            RuntimeParts(
+                writer=self._writer,
+                hub=self.hub,
+                inputs=self._inputs,
+                ingest=self._ingest,
+                upkeep=self._upkeep,
+                lags=self._lags,
+                freshness=self._freshness,
+                engine=engine,
+                lanes=self._lanes,
+                sealed=lambda: self._sealed,
+                now_s=reactor.seconds,
+            )
+        )
+        self.figures, self.status = self._figures.line, self._figures.status
         self._metrics = RuntimeMetrics(engine, self.figures, run_id=config.run_id)
-        for told in (self._noted.metrics, self._told_of_origins, lambda: view_metrics(self.hub, self._lanes)):
+        for told in (
+            self._noted.metrics,
+            self._told_of_origins,
+            lambda: view_metrics(self.hub, self._lanes),
+            lambda: upstream_metrics(self._inputs.upstreams.status()),
+            lambda: consumer_metrics(self._consumers.list()),
+        ):
             self._metrics.add(told)
         self.catalogue = Catalogue(
             reactor,
@@ -122,14 +157,13 @@ class LiveRuntime(IngestListener):
         )
         self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._watch = Watch(
-            config, self.hub, self._feed, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
+            config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
         )
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
         self._beats.clock = reactor
         self._sealed = self._writer.epoch
-        self._rate = Rate()
         self._stopping = False
         self._ingesting = False
         self._starting: Deferred[Any] | None = None
@@ -138,7 +172,8 @@ class LiveRuntime(IngestListener):
         """What a new directory is begun with, or goes on with; raises `ServiceError` where the two differ."""
         config, where = self._config, str(self._config.directory)
         self._express = ExpressLane(self._writer, config.directory, self._on_update)
-        begin_feed(self._writer, config.protocol, where)
+        if config.feed is not None:
+            begin_feed(self._writer, config.protocol, where)
         begun_with = begin_catalogue(
             self._writer,
             selects,
@@ -199,44 +234,10 @@ class LiveRuntime(IngestListener):
         starting.addBoth(lambda _: self._in_thread(self._stop_parts).addBoth(ended))
         return stopped
 
-    def figures(self) -> dict[str, int | float | str | None]:
-        """Figures of the moment, for status lines."""
-        counters, now_s = self._feed.counters(), self._reactor.seconds()
-        has_express = any(view.lane == "express" for view in self.hub.views)
-        waited_s = self._freshness.waited_s(self.hub.version, now_s) if self._runs_spark else None
-        return {
-            "feed_sequence": self._feed.origin.cut().sequence,
-            "epoch": self._sealed,
-            "published_epoch": min(self.hub.epoch(lane) for lane in self._lanes),
-            "express_epoch": self.hub.epoch("express"),
-            "express_step": self.hub.step("express"),
-            "lag_ms": self._lags.spark_ms(now_s, waited_s),
-            "express_lag_ms": self._lags.express_ms(now_s) if has_express else None,
-            "messages": self._writer.recovered.messages if self._writer.recovered else 0,
-            "rows_per_s": round(self._rate.per_second(counters["messages"], now_s), 1),
-            "views": len(self.hub.views),
-            "failed_views": len(self.hub.failed),
-            "view_updates": self.hub.updates,
-            "dead_letters": self._writer.dead_letters,
-            "live_orders": counters["live_orders"],
-            "unknown_orders": counters["unknown_orders"],
-            "backlog": self._ingest.backlog,
-            "nulled_values": self._feed.origin.counters().nulled,
-            "waiting_bytes": self._ingest.waiting_bytes,
-            "disk_bytes": self._upkeep.used_bytes if self._upkeep else 0,
-            "paused": int(self._feed.gate.is_shut),
-            "upkeep_failed": self._upkeep.failed if self._upkeep else None,
-            "upkeep_failures": self._upkeep.failures if self._upkeep else 0,
-        }
-
     @property
     def epoch(self) -> int:
         """The newest epoch that is sealed; may be asked on any thread."""
         return self._sealed
-
-    def status(self) -> dict[str, Any]:
-        """The same with what became of the tuples of each origin and what the engine does, for ``/v1/status``."""
-        return {**self.figures(), "origins": self._ingest.counters(), "engine": self._metrics.engine.figures()}
 
     def _told_of_origins(self) -> Iterator[Metric]:
         cuts = self._writer.recovered.cuts if self._writer.recovered else {}
@@ -269,6 +270,7 @@ class LiveRuntime(IngestListener):
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         self._noted.sealed(footer)
         if self._upkeep is not None:
+            self._inputs.upstreams.sealed(footer)
             self._upkeep.sealed(footer)
             self._reactor.callFromThread(self.hub.commit, footer)
 
@@ -312,6 +314,7 @@ class LiveRuntime(IngestListener):
         if self._upkeep is not None:
             self._upkeep.tick()
         self._cursors.expire()
+        self._inputs.upstreams.beat()
         self._watch.beat(self._reactor.seconds())
 
     def _request_barrier(self) -> None:

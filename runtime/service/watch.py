@@ -8,15 +8,15 @@ from twisted.logger import Logger
 
 from runtime.compiler import Lane
 from runtime.service.config import LiveConfig
-from runtime.service.feed import Feed
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub
+from runtime.service.inputs import Inputs
 
 __all__ = ["Watch"]
 
 
 class Watch:
-    """Holds back lanes that are stale, and pauses the feed while the disk is full. On the reactor's thread."""
+    """Holds back lanes that are stale, and pauses what is read while the disk is full. On the reactor's thread."""
 
     _log = Logger()
 
@@ -24,7 +24,7 @@ class Watch:
         self,
         config: LiveConfig,
         hub: Hub,
-        feed: Feed,
+        inputs: Inputs,
         freshness: Freshness,
         *,
         lanes: tuple[Lane, ...],
@@ -33,7 +33,7 @@ class Watch:
         """``lanes`` are those that run, ``sealed`` says the newest epoch."""
         self._config = config
         self._hub = hub
-        self._feed = feed
+        self._inputs = inputs
         self._freshness = freshness
         self._lanes = lanes
         self._sealed = sealed
@@ -43,7 +43,7 @@ class Watch:
         hub = self._hub
         version = hub.version if "spark" in self._lanes else self._sealed()
         is_spark_fresh = self._freshness.is_fresh(version, now_s)
-        stale = self._lanes if not self._feed.is_connected else () if is_spark_fresh else ("spark",)
+        stale = self._lanes if not self._inputs.is_heard else () if is_spark_fresh else ("spark",)
         if hub.held != frozenset(stale):
             if stale:
                 lanes = " and ".join(stale)
@@ -57,7 +57,7 @@ class Watch:
         """The run directory has reached its limit, or there is room again."""
         limit = self._config.upkeep.limit_megabytes
         if is_full:
-            self._feed.gate.shut()
+            self._inputs.pause(True)
             self._log.warn(
                 "the feed is paused: {directory} holds {used} MB, the limit is {limit} (--disk-limit-megabytes)",
                 directory=self._config.directory,
@@ -65,5 +65,5 @@ class Watch:
                 limit=limit,
             )
         else:
-            self._feed.gate.let_in()
+            self._inputs.pause(False)
             self._log.info("the feed goes on: {used} MB of {limit}", used=used_megabytes, limit=limit)

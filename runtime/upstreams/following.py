@@ -41,6 +41,10 @@ class FollowerFigures(msgspec.Struct, frozen=True):
     """The newest epoch that was taken."""
     epochs: int = 0
     """Epochs that were taken."""
+    taken_ns: int = 0
+    """When the newest of them was sealed, nanoseconds since the UTC epoch."""
+    messages: int = 0
+    """Messages in them."""
     rows: int = 0
     """Rows of relations in them."""
     bytes: int = 0
@@ -117,6 +121,8 @@ class Follower:
                     newest=max(figures.newest, epoch.position.epoch),
                     taken=epoch.position.epoch,
                     epochs=figures.epochs + 1,
+                    taken_ns=epoch.time_ns,
+                    messages=figures.messages + epoch.messages,
                     rows=figures.rows + sum(rows.num_rows for rows in epoch.relations.values()),
                     bytes=figures.bytes + epoch.size,
                 )

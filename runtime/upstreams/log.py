@@ -7,7 +7,7 @@ this shows at the first epoch that is read, and nothing of it comes in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -54,13 +54,19 @@ class UpstreamLog:
         start: UpstreamPosition | None,
         *,
         symbols: Symbols = "own",
+        on_found: Callable[[], None] = lambda: None,
         disk: Disk = LOCAL_DISK,
     ) -> None:
-        """``directory`` is the upstream's run directory; ``start`` is behind what was read before, None for nothing."""
+        """``directory`` is the upstream's run directory; ``start`` is behind what was read before, None for nothing.
+
+        ``on_found`` is called before it is looked which epochs are left: whoever has said by then that it reads them
+        finds them later.
+        """
         self.origin_id = origin_id
         self.name = name
         self.directory = directory
         self._symbols = symbols
+        self._on_found = on_found
         self._seen: set[str] = set()
         self._log = EpochLogReader(directory / EPOCHS, disk)
         self._snapshots = SnapshotDirectory(directory / SNAPSHOTS, disk)
@@ -104,6 +110,7 @@ class UpstreamLog:
             return False
         position, self._identity = self._position, self._log.identity()
         if position is None:
+            self._on_found()
             self._is_open = True
             return True
         if self._identity != position.identity:
@@ -114,6 +121,7 @@ class UpstreamLog:
             if newest == position.epoch - 1 and self._is_unpublished(position):
                 return False
             raise self._error(f"epoch {position.epoch}, up to which it is read", f"a log up to {newest}: an older copy")
+        self._on_found()
         first = self._log.first()
         if first > position.epoch + 1:
             raise self._error(f"epoch {position.epoch + 1}, the next one", f"a log whose first epoch is {first}")

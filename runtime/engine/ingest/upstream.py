@@ -22,10 +22,11 @@ from runtime.epochs import Cut
 from runtime.state import ObjectSpace, PersistedDictionary, PersistedValue, Schema
 from runtime.upstreams import Follower, UpstreamEpoch, UpstreamPosition, UpstreamSink
 
-__all__ = ["FEED_ORIGIN", "SharedOrigins", "Upstream", "UpstreamInlet", "kept_position"]
+__all__ = ["FEED_ORIGIN", "SharedOrigins", "Upstream", "UpstreamInlet", "kept_names", "kept_position"]
 
 FEED_ORIGIN: Final = "feed"
 """What every runtime calls the origin that is the exchange's feed."""
+_PREFIX: Final = "upstream/"
 _SYMBOLS: Final = "upstreams/symbols"
 _MOST_SYMBOLS: Final = 1_000_000
 
@@ -44,9 +45,14 @@ def kept_position(space: ObjectSpace, name: str) -> UpstreamPosition | None:
     return _kept(space, name).value.position
 
 
+def kept_names(space: ObjectSpace) -> list[str]:
+    """The upstreams of which something is inside, or was to be."""
+    return sorted(name.removeprefix(_PREFIX) for name in space if name.startswith(_PREFIX))
+
+
 def _kept(space: ObjectSpace, name: str) -> PersistedValue[KeptUpstream]:
     return space.get_or_create(
-        PersistedValue[KeptUpstream], f"upstream/{name}", Schema(KeptUpstream), initial=KeptUpstream()
+        PersistedValue[KeptUpstream], f"{_PREFIX}{name}", Schema(KeptUpstream), initial=KeptUpstream()
     )
 
 

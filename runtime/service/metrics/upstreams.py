@@ -34,10 +34,14 @@ def upstream_metrics(upstreams: Mapping[str, UpstreamLine]) -> Iterator[Metric]:
     if not upstreams:
         return
     own = ("upstream",)
-    for family, told in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
-        for name, what, field in told:
-            values = [((upstream,), float(getattr(line, field))) for upstream, line in upstreams.items()]
-            yield labelled(family, f"{_PREFIX}_upstream_{name}", what, own, values)
+
+    def values(field: str) -> list[tuple[tuple[str], float]]:
+        return [((upstream,), float(getattr(line, field))) for upstream, line in upstreams.items()]
+
+    for name, what, field in _GAUGES:
+        yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(field))
+    for name, what, field in _COUNTERS:
+        yield labelled(CounterMetricFamily, f"{_PREFIX}_upstream_{name}", what, own, values(field))
     up = [((upstream,), float(line.state == "reading")) for upstream, line in upstreams.items()]
     what = "1 while the upstream lives, hears all that it reads and lets it in."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_upstream_up", what, own, up)

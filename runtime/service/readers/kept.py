@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -85,10 +86,10 @@ class KeptReaders(msgspec.Struct, frozen=True):
         found = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
         return tuple(found.values())
 
-    def relations_of(self) -> dict[str, frozenset[str]]:
-        """Reader, the feed among them → the relations that it fills."""
+    def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
+        """Reader → the relations that it fills; ``inputs``, which the runtime was started with, are among them."""
         market = frozenset(relation.name for relation in MARKET_RELATIONS)
-        found = {FEED: market}
+        found = dict.fromkeys(inputs, market)
         for reader in self.readers:
             if not reader.is_leaving:
                 own = own_relation(reader.wanted)

@@ -24,12 +24,13 @@ from runtime.epochs import Cut, SnapshotDirectory
 from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import CatalogueError, UnknownReaderError
-from runtime.service.feed import FEED, FEED_ID, Feed
+from runtime.service.feed import FEED, FEED_ID
+from runtime.service.inputs import Inputs
 from runtime.service.readers import kept as keeping
 from runtime.service.readers.kept import KeptReader, KeptReaders, own_relation, space_of
 from runtime.service.readers.kinds import Surroundings, check_name, make_origin, try_out
 from runtime.service.readers.leaving import rows_that_leave
-from runtime.service.readers.status import feed_status, reader_status
+from runtime.service.readers.status import input_status, reader_status
 from runtime.service.readers.waiting import in_time, told
 from runtime.service.viewed import needed_by
 from runtime.sources import Gate
@@ -55,14 +56,14 @@ class ReaderService:
         reactor: Any,
         config: LiveConfig,
         writer: EpochWriter,
-        feed: Feed,
+        inputs: Inputs,
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
         """With what the writer's newest epoch knows of; ``in_thread`` runs what takes long."""
         self._reactor = reactor
         self._config = config
         self._writer = writer
-        self._feed = feed
+        self._inputs = inputs
         self._in_thread = in_thread
         self._around = Surroundings(reactor, config.reader_directories, config.retention)
         self._snapshots = SnapshotDirectory(config.directory / "snapshots")
@@ -94,7 +95,8 @@ class ReaderService:
 
     def gates(self) -> dict[str, Gate]:
         """What stands before each origin, by its name, the feed's among them."""
-        return {FEED: self._feed.gate, **{name: gate for name, (_, gate) in self._origins.items()}}
+        own = {FEED: self._inputs.feed.gate} if self._inputs.feed else {}
+        return {**own, **{name: gate for name, (_, gate) in self._origins.items()}}
 
     def pause(self, is_paused: bool) -> None:
         """Let nothing more in, or go on: the disk is full, or has room again."""
@@ -121,7 +123,7 @@ class ReaderService:
         """The feed first, then readers in the order in which they came."""
         return Readers(
             (
-                feed_status(self._feed, self._config),
+                *input_status(self._inputs, self._config),
                 *[reader_status(each, *self._known(each)) for each in self.kept.readers],
             )
         )
@@ -248,14 +250,14 @@ class ReaderService:
     def _tell(self, kept: KeptReaders) -> None:
         self.kept = kept
         _, catalogue = self._parts()
-        catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of()
+        catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of(self._inputs.names)
 
     # What is refused
 
     def _check(self, wanted: NewReader) -> None:
         check_name(wanted.name, "the name of a reader")
         kept = self.kept
-        if wanted.name == FEED or kept.find(wanted.name) is not None:
+        if wanted.name in (FEED, *self._inputs.names) or kept.find(wanted.name) is not None:
             raise CatalogueError(f"expected a new name for the reader, was {wanted.name!r}, which is taken")
         if len(kept.readers) >= self._config.most_readers:
             raise CatalogueError(f"expected at most {self._config.most_readers} readers (--most-readers), was one more")
@@ -276,8 +278,8 @@ class ReaderService:
             raise CatalogueError(f"expected names of relations that were there before, was the {_MOST_LEFT + 1}th")
 
     def _droppable(self, name: str) -> KeptReader:
-        if name == FEED:
-            raise CatalogueError("expected a reader that was added, was the runtime's own feed")
+        if name in self._inputs.names:
+            raise CatalogueError(f"expected a reader that was added, was {name!r}, which the runtime was started with")
         reader = self.kept.find(name)
         if reader is None:
             known = ", ".join(each.wanted.name for each in self.kept.readers) or "none"

@@ -9,16 +9,34 @@ from runtime.compiler import MARKET_RELATIONS
 from runtime.engine.ingest import Origin
 from runtime.service.config import LiveConfig
 from runtime.service.feed import FEED, Feed
+from runtime.service.inputs import Inputs
 from runtime.service.readers.kept import OWN_ADAPTOR, KeptReader, own_relation
 
-__all__ = ["feed_status", "reader_status"]
+__all__ = ["input_status", "reader_status"]
 
 _MARKET = tuple(relation.name for relation in MARKET_RELATIONS)
 
 
-def feed_status(feed: Feed, config: LiveConfig) -> ReaderStatus:
-    """Of the runtime's own feed."""
-    host, port = config.feed
+def input_status(inputs: Inputs, config: LiveConfig) -> list[ReaderStatus]:
+    """Of what the runtime was started to read, its feed first."""
+    own = [] if inputs.feed is None or config.feed is None else [_feed_status(inputs.feed, *config.feed)]
+    return own + [
+        ReaderStatus(
+            name=name,
+            adaptor="upstream",
+            source=line.directory,
+            delivery="exactly-once",
+            relations=_MARKET,
+            since=0,
+            state="reading",
+            reason="" if line.state == "reading" else line.state,
+            sequence=line.epoch,
+        )
+        for name, line in inputs.upstreams.status().items()
+    ]
+
+
+def _feed_status(feed: Feed, host: str, port: int) -> ReaderStatus:
     cut = feed.origin.cut()
     return ReaderStatus(
         name=FEED,

@@ -53,11 +53,17 @@ def test_an_address_that_is_none_is_one_line(tmp_path: Path, feed: str) -> None:
     assert f"expected HOST:PORT for --feed, was {feed!r}" in run(tmp_path, feed=feed)
 
 
-def test_a_new_directory_needs_views(tmp_path: Path) -> None:
-    arguments = ["runtime", "--feed", "127.0.0.1:1", "--dir", str(tmp_path / "run")]
-    done = CliRunner().invoke(main, arguments)
+def test_a_runtime_reads_something(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["runtime", "--dir", str(tmp_path / "run")])
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "expected --views or --express to begin" in done.stderr
+    assert "expected --feed or --upstream, was neither" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["a", "=dir", "a=", "A=dir", "feed=dir", "a-b=dir"])
+def test_an_upstream_that_is_none_is_one_line(tmp_path: Path, given: str) -> None:
+    done = CliRunner().invoke(main, ["runtime", "--upstream", given, "--dir", str(tmp_path / "run")])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"was {given!r}" in done.stderr
 
 
 def test_there_may_be_only_so_many_views(tmp_path: Path) -> None:

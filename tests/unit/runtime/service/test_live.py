@@ -103,6 +103,7 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     assert (figures["nulled_values"], figures["waiting_bytes"]) == (0, 0)
     assert status.pop("origins") == {"feed": msgspec.to_builtins(OriginCounters())}
     assert status.pop("engine") == msgspec.to_builtins(EngineFigures())
+    assert status.pop("upstreams") == {}
     assert status.keys() == figures.keys()
 
 
@@ -119,8 +120,10 @@ def test_lags_are_known_while_something_is_published_or_waits(tmp_path: Path, mo
     reactor.advance(2.0)
     assert lags() == (2000.0, None), "epoch 1, begun with the directory, waits for Spark"
     sink: Any = Taking()
-    runtime._feed.gate.open(sink, Position("S1", 1, 0, 0))
-    assert runtime._feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
+    feed = runtime._inputs.feed
+    assert feed is not None
+    feed.gate.open(sink, Position("S1", 1, 0, 0))
+    assert feed.gate.offer(RawBuffer(0, 1, b"12345", 0))
     reactor.advance(0.5)
     runtime._updated(Update(1, 1, {"feed": Cut("S1", 1, 5)}, {}, {}, views=["fast"]))
     assert lags()[1] is None, "one of its views only"

@@ -241,7 +241,7 @@ def test_limits_and_unknown_names(begin: Begin) -> None:
         lab.add(file_reader("more", "prices.csv"))
     with pytest.raises(UnknownReaderError, match="one of the readers prices, was 'more'"):
         lab.drop("more")
-    with pytest.raises(CatalogueError, match="own feed"):
+    with pytest.raises(CatalogueError, match="was started with"):
         lab.drop("feed")
 
 

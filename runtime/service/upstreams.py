@@ -1,0 +1,224 @@
+"""The upstreams of a live runtime: who follows them, how they are, and how far they are told that this one has come."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from deltabook.wire.service import UpstreamLine
+from runtime.engine.ingest import EpochWriter
+from runtime.engine.ingest.upstream import kept_names, kept_position
+from runtime.epochs import Footer
+from runtime.service.errors import ServiceError
+from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
+
+__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams"]
+
+FIRST_NUMBER: Final = -1
+"""Of the first upstream's origin, and downwards: feed and readers count up from 0."""
+_SILENT_SECONDS: Final = 10.0
+_State = Literal["waiting", "reading", "silent", "disconnected", "paused"]
+
+
+class UpstreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another runtime whose epochs come in."""
+
+    name: str
+    """What its origins are called by: ``NAME/feed``."""
+    directory: Path
+    """Its run directory, which need not be there yet."""
+
+
+class _Known:
+    """What is known of one beside its log; belongs to the reactor's thread; `epoch` and `lag` to who seals."""
+
+    def __init__(self, config: UpstreamConfig, follower: Follower, epoch: int) -> None:
+        self.config = config
+        self.follower = follower
+        self.epoch = epoch
+        self.told = epoch
+        self.is_telling = False
+        self.state: _State = "waiting"
+        self.beat_ns = 0
+        self.beat_s: float | None = None
+        self.lag: tuple[float, int] | None = None  # how much, as of when
+
+
+class Upstreams:
+    """Made before the ingest, which they are followed for. On the reactor's thread, but for `sealed`."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        upstreams: Sequence[UpstreamConfig],
+        directory: Path,
+        writer: EpochWriter,
+        *,
+        symbols: Symbols,
+        now_ns: Callable[[], int],
+        in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+    ) -> None:
+        """``directory`` is this runtime's. Raises `ServiceError` for upstreams that do not fit what was begun."""
+        self._reactor = reactor
+        self._directory = directory
+        self._now_ns = now_ns
+        self._in_thread = in_thread
+        self._identity = writer.log.identity()
+        _check(upstreams, directory, kept_names(writer.space))
+        self._known: dict[str, _Known] = {}
+        for place, config in enumerate(upstreams):
+            start = kept_position(writer.space, config.name)
+            epoch = start.epoch if start else -1
+            log = UpstreamLog(
+                FIRST_NUMBER - place,
+                config.name,
+                config.directory,
+                start,
+                symbols=symbols,
+                on_found=lambda config=config, epoch=epoch: self._register(config, epoch),  # type: ignore[misc]
+            )
+            self._known[config.name] = _Known(config, Follower(log), epoch)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What they are called."""
+        return tuple(self._known)
+
+    @property
+    def followers(self) -> tuple[Follower, ...]:
+        """Those that the ingest opens."""
+        return tuple(known.follower for known in self._known.values())
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Those of which nothing is heard, or that do not hear their own."""
+        return tuple(name for name, known in self._known.items() if known.state != "reading")
+
+    @property
+    def messages(self) -> int:
+        """Messages that have come of all since the start."""
+        return sum(known.follower.figures.messages for known in self._known.values())
+
+    def pause(self, is_paused: bool) -> None:
+        """Let nothing in, or go on."""
+        for known in self._known.values():
+            known.follower.shut(is_paused)
+
+    def sealed(self, footer: Footer) -> None:
+        """There is an epoch; called by the thread that seals."""
+        for name, known in self._known.items():
+            cut = footer.cuts.get(name)
+            if cut is not None and cut.sequence > known.epoch:
+                known.epoch = cut.sequence
+                known.lag = (self._now_ns() - known.follower.figures.taken_ns) / 1e6, self._now_ns()
+
+    def beat(self) -> None:
+        """Every second: look at how they are, and tell them how far everything is committed here."""
+        for known in self._known.values():
+            self._look(known)
+            if known.epoch > known.told and not known.is_telling:
+                self._tell(known, known.epoch)
+
+    @property
+    def lag_ms(self) -> float | None:
+        """Of the one that is furthest behind; None where nothing has come for a while."""
+        return max((line.lag_ms for line in self.status().values() if line.lag_ms is not None), default=None)
+
+    def status(self) -> dict[str, UpstreamLine]:
+        """All of them, by name."""
+        return {name: self._status(known) for name, known in self._known.items()}
+
+    def _status(self, known: _Known) -> UpstreamLine:
+        figures, now_ns = known.follower.figures, self._now_ns()
+        lag_epochs = max(0, figures.newest - known.epoch)
+        lag_ms = None
+        if known.lag is not None and (lag_epochs or now_ns - known.lag[1] <= _SILENT_SECONDS * 1e9):
+            waits_ms = (now_ns - known.lag[1]) / 1e6 if lag_epochs else 0.0
+            lag_ms = round(max(known.lag[0], waits_ms), 1)
+        return UpstreamLine(
+            directory=str(known.config.directory),
+            state=known.state,
+            epoch=known.epoch,
+            newest=figures.newest,
+            lag_epochs=lag_epochs,
+            lag_ms=lag_ms,
+            epochs=figures.epochs,
+            messages=figures.messages,
+            rows=figures.rows,
+            bytes=figures.bytes,
+            busy_s=round(figures.busy_s, 3),
+        )
+
+    def _look(self, known: _Known) -> None:
+        """By this machine's monotonic clock: those of two machines need not agree."""
+        now_s, beat = self._reactor.seconds(), read_beat(known.config.directory)
+        if known.beat_s is None or (beat is not None and beat.time_ns != known.beat_ns):
+            known.beat_s = now_s
+        state: _State = "reading"
+        if beat is not None:
+            known.beat_ns = beat.time_ns
+            state = "paused" if beat.is_paused else "reading" if beat.is_connected else "disconnected"
+        if known.follower.figures.newest < 0:
+            state = "waiting"
+        elif now_s - known.beat_s > _SILENT_SECONDS:
+            state = "silent"
+        if state != known.state:
+            known.state = state
+            say = self._log.info if state == "reading" else self._log.warn
+            say(
+                "upstream {name} at {directory} is {state}",
+                name=known.config.name, directory=known.config.directory, state=state,
+            )  # fmt: skip
+
+    def _tell(self, known: _Known, epoch: int) -> None:
+        known.is_telling = True
+
+        def told(_: object) -> None:
+            known.told = epoch
+
+        def failed(failure: Failure) -> None:
+            self._log.error(
+                "upstream {name} is not told how far it is read, and keeps what it would retire: {reason}",
+                name=known.config.name, reason=failure.getErrorMessage(),
+            )  # fmt: skip
+
+        def over(_: object) -> None:
+            known.is_telling = False
+
+        config = known.config
+        self._in_thread(lambda: self._register(config, epoch)).addCallbacks(told, failed).addBoth(over)
+
+    def _register(self, config: UpstreamConfig, epoch: int) -> None:
+        consumer = Consumer(
+            self._identity, str(self._directory.resolve()), socket.gethostname(), config.name, epoch, self._now_ns()
+        )
+        Consumers(config.directory).put(consumer)
+
+
+def _check(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
+    names = [upstream.name for upstream in upstreams]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ServiceError(f"expected upstreams whose names differ, was {min(twice)} twice")
+    places: dict[Path, str] = {directory.resolve(): "this runtime's own"}
+    for upstream in upstreams:
+        other = places.setdefault(upstream.directory.resolve(), f"that of upstream {upstream.name}")
+        if other != f"that of upstream {upstream.name}":
+            raise ServiceError(
+                f"expected a directory of its own for upstream {upstream.name}, was {upstream.directory}, {other}"
+            )
+    missing = [name for name in kept if name not in names]
+    if missing:
+        raise ServiceError(
+            f"expected --upstream {missing[0]}=DIR again, whose rows are in {directory}, was none; what an upstream "
+            "has brought leaves with a new --dir only"
+        )
