@@ -76,10 +76,27 @@ def status_options(command: Callable[..., Any]) -> Callable[..., Any]:
     file = click.Path(path_type=Path, dir_okay=False)
     folder = click.Path(path_type=Path, file_okay=False)
     for option in (
-        click.option("--ca-file", "ca", type=file, help="PEM file with the authority of a port that speaks TLS."),
-        click.option("--token-file", type=file, help="File with the token that the port asks for."),
+        click.option(
+            "--ca-file",
+            "ca",
+            envvar="DELTABOOK_STRATEGIES_CA_FILE",
+            type=file,
+            help="PEM file with the authority of a port that speaks TLS.",
+        ),
+        click.option(
+            "--token-file",
+            envvar="DELTABOOK_STRATEGIES_TOKEN_FILE",
+            type=file,
+            help="File with the token that the port asks for.",
+        ),
         click.option("--dir", "directory", type=folder, help="Their directory, in place of --algo on their machine."),
-        click.option("--algo", "where", metavar="HOST:PORT", help="The status port (--http-port of `algo run`)."),
+        click.option(
+            "--algo",
+            "where",
+            envvar="DELTABOOK_STRATEGIES",
+            metavar="HOST:PORT",
+            help="The status port (--http-port of `algo run`).",
+        ),
     ):
         decorated = option(decorated)
     return decorated

@@ -26,13 +26,19 @@ _NO_TOKEN: Final = 401
 _OPTIONS: Final = (
     click.option(
         "--ca-file",
+        envvar="DELTABOOK_RESULTS_CA_FILE",
         type=click.Path(path_type=Path, dir_okay=False),
         help="PEM file of who signed the service's certificate; speaks TLS.",
     ),
     click.option(
-        "--token-file", type=click.Path(path_type=Path, dir_okay=False), help="File with the token that it asks for."
+        "--token-file",
+        envvar="DELTABOOK_RESULTS_TOKEN_FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="File with the token that it asks for.",
     ),
-    click.option("--results", metavar="HOST:PORT", help="A running runtime's results service."),
+    click.option(
+        "--results", envvar="DELTABOOK_RESULTS", metavar="HOST:PORT", help="A running runtime's results service."
+    ),
 )
 
 
