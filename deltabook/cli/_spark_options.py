@@ -15,7 +15,7 @@ from deltabook.wire.access import is_loopback
 from runtime.spark.config import SparkConfig
 from runtime.spark.settings import check_config
 
-__all__ = ["MEMORY", "check_pages", "parse_settings", "spark_options"]
+__all__ = ["MEMORY", "check_pages", "logs_json", "parse_settings", "spark_options"]
 
 
 class _Memory(click.ParamType[str]):
@@ -125,14 +125,14 @@ def _taken(values: dict[str, Any]) -> SparkConfig:
         event_log=str(Path(events).resolve()) if events else "",
         metrics=values.pop("spark_metrics"),
         run_id=given_run_id(),
-        logs_json=_logs_json(),
+        logs_json=logs_json(),
         settings=parse_settings(values.pop("spark_conf")),
     )
     check_config(config)
     return config
 
 
-def _logs_json() -> bool:
+def logs_json() -> bool:
     """Whether this command's log lines are JSON: then Spark's are as well."""
     context = click.get_current_context(silent=True)
     return context is not None and context.find_root().params.get("log_format") == "json"

@@ -1,0 +1,127 @@
+"""``deltabook cluster master|worker|history|executor``: become one of Spark's own processes."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from deltabook.cli._run_id import given_run_id
+from deltabook.cli._spark_options import MEMORY, check_pages, logs_json, parse_settings
+from deltabook.cluster.daemons import DaemonConfig, DaemonRole, become, prepare
+from deltabook.cluster.executor import executor_launch
+
+__all__ = ["executor", "history", "master", "worker"]
+
+_PORT: Final = click.IntRange(0, 65535)
+_MASTER_PORT: Final = 7077
+_MASTER_PAGE: Final = 8080
+_WORKER_PAGE: Final = 8081
+_HISTORY_PAGE: Final = 18080
+
+
+def _interface(port: int) -> tuple[Callable[..., Any], ...]:
+    return (
+        click.option(
+            "--interface",
+            default="127.0.0.1",
+            help="Where it listens and what others call it; `auto`: as this machine's name says. Off loopback with "
+            "--secret-file.",
+        ),
+        click.option("--port", type=_PORT, default=port, help="Of its calls, 0 for any."),
+        click.option("--secret-file", default="", metavar="FILE", help="What the cluster's processes have in common."),
+        click.option(
+            "--ui-proxy", is_flag=True, help="The master's page leads to all others, where it alone can be reached."
+        ),
+        click.option("--metrics/--no-metrics", default=False, help="Serve its figures for a monitor on its page."),
+    )
+
+
+def _page(port: int) -> tuple[Callable[..., Any], ...]:
+    return (
+        click.option(
+            "--ui-interface", default="127.0.0.1", help="Of its page; beyond loopback with --private-network alone."
+        ),
+        click.option("--ui-port", type=_PORT, default=port, help="Of its page, 0 for any."),
+        click.option("--private-network", is_flag=True, help="The network is private: pages may be beyond loopback."),
+        click.option("--memory", "heap", type=MEMORY, default="512m", help="Heap of its own Java."),
+        click.option(
+            "--spark-conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark, repeatable."
+        ),
+    )
+
+
+def _directory(what: str) -> Callable[..., Any]:
+    return click.option("--dir", "directory", default="", metavar="DIR", help=f"{what}; else a fresh one.")
+
+
+def _daemon(role: DaemonRole, *options: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command options, and have it become the process that they say."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(private_network: bool, ui_interface: str, heap: str, spark_conf: tuple[str, ...], **rest: Any) -> None:
+            check_pages(ui_interface, is_private=private_network)
+            config = DaemonConfig(
+                role=role,
+                ui_interface=ui_interface,
+                memory=heap,
+                run_id=given_run_id(),
+                logs_json=logs_json(),
+                settings=parse_settings(spark_conf),
+                **rest,
+            )
+            become(prepare(config, os.environ))
+
+        for option in reversed(options):
+            run = option(run)
+        return run
+
+    return decorate
+
+
+@click.command("master")
+@_daemon(
+    "master",
+    *_interface(_MASTER_PORT),
+    _directory("What it recovers from, so that it may come back"),
+    *_page(_MASTER_PAGE),
+)
+def master() -> None:
+    """Be the master of a standalone cluster: spark://INTERFACE:PORT.
+
+    Its log lines go to standard error. One that comes back with the same --dir, --interface and --port knows its
+    workers and applications again; meanwhile everything that runs goes on.
+    """
+
+
+@click.command("worker")
+@click.argument("master", metavar="spark://HOST:PORT")
+@_daemon(
+    "worker",
+    *_interface(0),
+    _directory("Its executors' logs and scratch, of this worker alone"),
+    click.option("--cores", type=click.IntRange(1, 4096), help="Tasks at a time.  [default: those of the machine]"),
+    click.option("--executor-memory", type=MEMORY, default="2g", help="For all heaps of its executors together."),
+    *_page(_WORKER_PAGE),
+)
+def worker() -> None:
+    """Be a worker of a standalone cluster; it looks for its master for a day."""
+
+
+@click.command("history")
+@click.argument("events", metavar="DIR", type=click.Path(file_okay=False))
+@_daemon("history", _directory("What it has found out, kept"), *_page(_HISTORY_PAGE))
+def history() -> None:
+    """Show on a page what ran, from the event logs that `--event-log DIR` wrote."""
+
+
+@click.command("executor")
+@click.option("--dir", "directory", default="/tmp", metavar="DIR", help="Where it works.")
+def executor(directory: str) -> None:
+    """Be an executor of Spark on Kubernetes: what its pods run, with the variables that Spark gives them."""
+    become(executor_launch(os.environ, Path(directory)))

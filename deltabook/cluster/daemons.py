@@ -1,0 +1,242 @@
+"""Spark's own processes of a cluster: with which settings, which environment and which command line they run.
+
+A process of ours becomes the Java process (`become`), so that a signal, an exit code and a process id are Spark's own,
+as a container or a supervisor expects. Settings go there as a file; the secret in the environment, never in a command
+line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from deltabook.cluster.errors import ClusterError
+from deltabook.wire.access import is_loopback
+from runtime.spark.java import find_java
+from runtime.spark.logs import log4j_properties
+from runtime.spark.metrics import daemon_metrics
+from runtime.spark.secret import SECRET_VARIABLE, authentication, read_secret
+from runtime.spark.settings import SILENT_SECONDS
+
+__all__ = ["AUTO", "DaemonConfig", "DaemonRole", "Launch", "become", "prepare", "spark_home"]
+
+DaemonRole = Literal["master", "worker", "history"]
+AUTO: Final = "auto"
+"""An interface: the address that this machine's own name has."""
+_CLASSES: Final = {
+    "master": "org.apache.spark.deploy.master.Master",
+    "worker": "org.apache.spark.deploy.worker.Worker",
+    "history": "org.apache.spark.deploy.history.HistoryServer",
+}
+_FOREIGN: Final = ("SPARK_MASTER_", "SPARK_WORKER_", "SPARK_HISTORY_", "SPARK_LOCAL_", "SPARK_DAEMON_")
+"""Variables that would be a second configuration beside ours; Kubernetes makes some of them up for a service's name."""
+_QUIET_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_LOGS: Final = """\
+logger.spark.name = org.apache.spark.deploy
+logger.spark.level = info
+"""
+_A_DAY_OF_RETRIES: Final = "8640"
+
+
+class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one of Spark's processes runs."""
+
+    role: DaemonRole
+    """Which one."""
+    interface: str = "127.0.0.1"
+    """Where it listens and what others call it: a name or an address, or `AUTO`."""
+    port: int = 0
+    """Of its calls, 0 for any; a history server has none."""
+    ui_interface: str = "127.0.0.1"
+    """Where its page is served."""
+    ui_port: int = 0
+    """Of its page, 0 for any."""
+    directory: str = ""
+    """Of its own: what a master recovers from, what executors of a worker write; empty for a fresh one."""
+    secret_file: str = ""
+    """The secret that all processes of the cluster have; empty for none."""
+    memory: str = "512m"
+    """Heap of its own Java."""
+    ui_proxy: bool = False
+    """Whether the master's page leads to those of workers and applications, also where only it can be reached."""
+    metrics: bool = False
+    """Whether its page has its figures for a monitor."""
+    run_id: str = ""
+    """Of all that was started together."""
+    logs_json: bool = False
+    """Whether log lines are JSON."""
+    settings: dict[str, str] = {}
+    """Further settings of Spark, the last word."""
+    master: str = ""
+    """worker: ``spark://HOST:PORT``."""
+    cores: int | None = None
+    """worker: tasks at a time; None for all cores of the machine."""
+    executor_memory: str = "2g"
+    """worker: what its executors' heaps may take together."""
+    events: str = ""
+    """history: directory of the event logs."""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """What is ready to be started."""
+
+    command: tuple[str, ...]
+    """Program and arguments."""
+    environ: dict[str, str]
+    """All of it."""
+    directory: Path
+    """Its settings and what it writes."""
+
+
+def spark_home() -> Path:
+    """Where this Python's Spark is."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def prepare(config: DaemonConfig, environ: Mapping[str, str]) -> Launch:
+    """Write the settings and say what to start; raises `ClusterError`, `SparkLaneError`, `JavaNotFoundError`."""
+    interface = _address(config)
+    secret = read_secret(Path(config.secret_file)) if config.secret_file else ""
+    if config.role != "history" and not secret and not is_loopback(interface):
+        raise ClusterError(f"expected a secret file for a {config.role} that is not on loopback, was none: {interface}")
+    if config.directory:
+        directory = Path(config.directory).resolve()
+        directory.mkdir(parents=True, exist_ok=True)
+    else:
+        directory = Path(tempfile.mkdtemp(prefix=f"deltabook-{config.role}-"))
+    java = find_java(environ).path
+    settings = directory / "spark.conf"
+    settings.write_text("".join(f"{name} {value}\n" for name, value in _settings(config, directory).items()))
+    logs = directory / "log4j2.properties"
+    role = f"spark-{config.role}"
+    logs.write_text(log4j_properties(None, json_lines=config.logs_json, run_id=config.run_id, role=role) + _LOGS)
+    arguments = _arguments(config, interface, directory)
+    command = [str(spark_home() / "bin" / "spark-class"), _CLASSES[config.role], "--properties-file", str(settings)]
+    kept = {name: value for name, value in environ.items() if not name.startswith(_FOREIGN) and name != SECRET_VARIABLE}
+    return Launch(
+        (*command, *arguments),
+        {
+            **kept,
+            "JAVA_HOME": str(java),
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_CONF_DIR": str(directory),
+            "SPARK_DAEMON_MEMORY": config.memory,
+            "SPARK_DAEMON_JAVA_OPTS": f"{_QUIET_JAVA} -Dlog4j2.configurationFile=file:{logs}",
+            "SPARK_LOCAL_IP": config.ui_interface,
+            "SPARK_PUBLIC_DNS": interface,
+            **({"SPARK_LOCAL_DIRS": str(directory / "scratch")} if config.role == "worker" else {}),
+            **({SECRET_VARIABLE: secret} if secret else {}),
+        },
+        directory,
+    )
+
+
+def become(launch: Launch) -> None:
+    """Take the directory and turn into the process; returns only by raising `ClusterError`."""
+    take_directory(launch.directory)
+    shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # of one that could not tidy up
+    os.execve(launch.command[0], launch.command, launch.environ)
+
+
+def take_directory(directory: Path) -> int:
+    """Hold a directory until the process ends, whatever it turns into; raises `ClusterError` if another one has it."""
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ClusterError(f"expected a directory for this process alone, was {directory}, in use") from None
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def _address(config: DaemonConfig) -> str:
+    if config.interface != AUTO:
+        return config.interface
+    name = socket.gethostname()
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise ClusterError(f"expected an address for this machine's name {name}, was none: {error}") from None
+
+
+def _settings(config: DaemonConfig, directory: Path) -> dict[str, str]:
+    own = {"master": _master, "worker": _worker, "history": _history}[config.role]
+    return {
+        "spark.ui.killEnabled": "false",
+        "spark.ui.prometheus.enabled": str(config.metrics).lower(),
+        "spark.ui.reverseProxy": str(config.ui_proxy).lower(),
+        **(authentication() if config.secret_file else {}),
+        **own(config, directory),
+        **(daemon_metrics(config.role) if config.metrics and config.role != "history" else {}),
+        **config.settings,
+    }
+
+
+def _master(config: DaemonConfig, directory: Path) -> dict[str, str]:
+    del config
+    return {
+        "spark.master.rest.enabled": "false",  # who submits needs no secret there
+        "spark.master.ui.decommission.allow.mode": "DENY",
+        "spark.worker.timeout": str(SILENT_SECONDS),
+        # An application whose executors end again and again waits for its machines to be mended.
+        "spark.deploy.maxExecutorRetries": "-1",
+        "spark.deploy.recoveryMode": "FILESYSTEM",
+        "spark.deploy.recoveryDirectory": str(directory / "recovery"),
+        "spark.deploy.recoveryTimeout": str(SILENT_SECONDS),
+        "spark.deploy.retainedApplications": "20",
+        "spark.deploy.retainedDrivers": "1",
+    }
+
+
+def _worker(config: DaemonConfig, directory: Path) -> dict[str, str]:
+    del config, directory
+    return {
+        "spark.worker.timeout": str(SILENT_SECONDS),
+        # Every 5 to 15 s, for a day: the master comes back, and a worker that gave up would not.
+        "spark.worker.initialRegistrationRetries": _A_DAY_OF_RETRIES,
+        "spark.worker.maxRegistrationRetries": _A_DAY_OF_RETRIES,
+        "spark.worker.cleanup.enabled": "true",
+        "spark.worker.cleanup.interval": "600",
+        "spark.worker.cleanup.appDataTtl": "3600",
+        "spark.worker.ui.retainedExecutors": "50",
+        "spark.worker.ui.retainedDrivers": "1",
+    }
+
+
+def _history(config: DaemonConfig, directory: Path) -> dict[str, str]:
+    events = Path(config.events).resolve()
+    events.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.history.fs.logDirectory": events.as_uri(),
+        "spark.history.ui.port": str(config.ui_port),
+        "spark.history.store.path": str(directory / "store"),
+        "spark.history.retainedApplications": "10",
+        "spark.history.fs.cleaner.enabled": "true",
+        "spark.history.fs.cleaner.maxAge": "7d",
+        "spark.history.fs.cleaner.maxNum": "100",
+        # A query that runs for weeks: its latest files say what anybody wants to know.
+        "spark.history.fs.eventLog.rolling.maxFilesToRetain": "4",
+    }
+
+
+def _arguments(config: DaemonConfig, interface: str, directory: Path) -> list[str]:
+    if config.role == "history":
+        return []
+    common = ["--host", interface, "--port", str(config.port), "--webui-port", str(config.ui_port)]
+    if config.role == "master":
+        (directory / "recovery").mkdir(exist_ok=True)
+        return common
+    cores = config.cores or os.cpu_count() or 1
+    own = ["--cores", str(cores), "--memory", config.executor_memory, "--work-dir", str(directory / "work")]
+    return [*common, *own, config.master]
