@@ -1,0 +1,15 @@
+"""How throughput and freshness go with workers and runtimes, what a message costs in which process, and what that means
+for a cluster.
+
+```
+benchmark.py: run(quick) ──▶ a point after the other, each kept in a file ──▶ records, docs/scaling.md, its picture
+plan.py       which points, how much of each
+recording.py  the flow: what the exchange publishes, once, in files      feed_process.py  plays them
+system.py     cluster, feeds and runtimes of a point, as processes       meter.py         processor time by part
+point.py      a point from its start to its end                          versions.py      results → rates, freshness
+model.py      costs ──▶ throughput, freshness, what limits               calibration.py   points ──▶ costs, errors
+document.py   tables of the page                                         drawing.py       its picture
+```
+"""
+
+__all__: list[str] = []

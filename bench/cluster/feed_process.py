@@ -1,0 +1,91 @@
+"""``python -m bench.cluster.feed_process FILE SESSION``: plays a recording as an exchange's text feed.
+
+Prints its port, takes one listener, and then does what a line of standard input says: send so many further messages, as
+fast as they are taken or at a rate. It keeps when each piece was handed to the socket, by the clock that file systems
+stamp files with, and answers with a line when it is done. It ends with standard input.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Play", "Played", "main"]
+
+_PIECE_SECONDS: Final = 0.002
+_MOST_PIECE: Final = 5_000
+
+
+class Play(msgspec.Struct, frozen=True):
+    """What is to be sent."""
+
+    messages: int
+    """So many more."""
+    rate: float = 0.0
+    """Messages a second; 0: as fast as they are taken."""
+
+
+class Played(msgspec.Struct, frozen=True):
+    """What was sent."""
+
+    stamps: list[tuple[int, int]]
+    """Number of the last message of each piece, and when the piece was begun, nanoseconds since the UTC epoch."""
+    late_ms: float = 0.0
+    """How far behind its rate the sender was at most."""
+
+
+def main(path: Path, session: str) -> int:
+    """See the module."""
+    lines = path.read_bytes()
+    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n")) + 1
+    view = memoryview(lines)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        _say({"port": server.getsockname()[1]})
+        connection, _ = server.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.recv(1024)
+    connection.sendall(f"A,{session},1\n".encode())
+    at = 0
+    for line in sys.stdin.buffer:
+        play = msgspec.json.decode(line, type=Play)
+        if at + play.messages > len(ends):
+            raise ValueError(f"expected at most {len(ends) - at} further messages of {path.name}, was {play.messages}")
+        _say(msgspec.to_builtins(_play(connection, view, ends, at, play)))
+        at += play.messages
+    connection.close()
+    return 0
+
+
+def _play(connection: socket.socket, view: memoryview, ends: npt.NDArray[np.int64], at: int, play: Play) -> Played:
+    piece = max(1, round(play.rate * _PIECE_SECONDS)) if play.rate else _MOST_PIECE
+    start, sent, late_s = time.monotonic(), 0, 0.0
+    stamps: list[tuple[int, int]] = []
+    while sent < play.messages:
+        begin, sent = sent, min(sent + piece, play.messages)
+        if play.rate:
+            due = start + begin / play.rate
+            while (ahead := due - time.monotonic()) > 0:
+                time.sleep(ahead)
+            late_s = max(late_s, -ahead)
+        stamps.append((at + sent, time.time_ns()))
+        first = int(ends[at + begin - 1]) if at + begin else 0
+        connection.sendall(view[first : int(ends[at + sent - 1])])
+    # A heartbeat says that the requests of all messages so far are complete: the last need not wait for more.
+    connection.sendall(f"{at + sent + 1},0,0,0,H,0,0,\n".encode())
+    return Played(stamps, late_s * 1000)
+
+
+def _say(what: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(what) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,78 @@
+"""Processor time of a system's processes, by the part that they play; from ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["PARTS", "Part", "Process", "processes", "spent_s", "totals"]
+
+Part = Literal["upstream", "runtime", "driver", "executor", "daemon"]
+PARTS: Final[tuple[Part, ...]] = ("upstream", "runtime", "driver", "executor", "daemon")
+"""upstream: runtimes that read a feed and have no views; runtime: the Python of the one with the views; driver: its
+Java, and the Python that plans batches; executor: Java and Python of the executors (of ``local[N]`` these are inside
+driver); daemon: Spark's master and workers and what starts them."""
+_PROC: Final = Path("/proc")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A line of the table of processes."""
+
+    pid: int
+    """Its id."""
+    parent: int
+    """Of the process that started it."""
+    ticks: int
+    """Processor time of its own and of its children that have ended."""
+    command: str
+    """Its command line, blanks between the words."""
+
+
+def processes(proc: Path = _PROC) -> dict[int, Process]:
+    """All that there are now; raises `FileNotFoundError` where the system has no such table."""
+    found: dict[int, Process] = {}
+    for name in os.listdir(proc):  # noqa: PTH208 (names alone)
+        if not name.isdigit():
+            continue
+        try:
+            stat = (proc / name / "stat").read_text("ascii", "replace")
+            command = (proc / name / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            continue
+        fields = stat[stat.rindex(")") + 2 :].split()  # the name before may hold anything
+        found[int(name)] = Process(int(name), int(fields[1]), sum(map(int, fields[11:15])), command)
+    return found
+
+
+def totals(roots: Mapping[int, Part], table: Mapping[int, Process]) -> dict[Part, float]:
+    """Seconds of each part: of the processes that were started as one, and of all below them."""
+    seconds = dict.fromkeys(PARTS, 0.0)
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    waiting = [(pid, part) for pid, part in roots.items() if pid in table]
+    while waiting:
+        pid, above = waiting.pop()
+        part = _part(table[pid], above)
+        seconds[part] += table[pid].ticks / _TICKS
+        waiting += [(child, part) for child in children.get(pid, ())]
+    return seconds
+
+
+def _part(process: Process, above: Part) -> Part:
+    """An executor stands below the worker that started it, the driver's Java below the runtime."""
+    if "CoarseGrainedExecutorBackend" in process.command or above == "executor":
+        return "executor"
+    if above in {"runtime", "driver"} and ("java" in process.command.split(" ")[0] or above == "driver"):
+        return "driver"
+    return above
+
+
+def spent_s(before: Mapping[Part, float], after: Mapping[Part, float]) -> dict[Part, float]:
+    """What was spent in between."""
+    return {part: max(0.0, after[part] - before[part]) for part in PARTS}

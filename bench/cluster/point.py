@@ -1,0 +1,165 @@
+"""A point from its start to its end: bursts, then a steady rate, and what both cost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from bench.cluster.feed_process import Played
+from bench.cluster.meter import Part, spent_s
+from bench.cluster.plan import Plan, Point
+from bench.cluster.recording import Recording
+from bench.cluster.system import System, started
+from bench.cluster.versions import Version, lags_ms, percentile
+
+__all__ = ["Measured", "Phase", "measure"]
+
+_PATIENCE_S: Final = 150.0
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """What happened while messages of one kind of play came, until all of them were published."""
+
+    seconds: float
+    """Wall clock."""
+    messages: int
+    """Feed messages in the epochs published."""
+    deltas: int
+    """Rows of relations in them."""
+    epochs: int
+    """How many epochs."""
+    batch_s: tuple[float, ...]
+    """Between one version and the next."""
+    cpu_s: dict[Part, float]
+    """Processor time by part."""
+
+    @property
+    def batches(self) -> int:
+        """Of Spark's."""
+        return max(1, len(self.batch_s))
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A point's figures."""
+
+    point: Point
+    """Which."""
+    start_s: float
+    """From nothing to a runtime that serves."""
+    rates: tuple[float, ...]
+    """Messages a second of each burst: from its first byte sent to the version that has its last message."""
+    p50_ms: tuple[float, ...]
+    """Median age of a message in its first version, of each window of the steady rate."""
+    p99_ms: tuple[float, ...]
+    """The same that 99 of 100 messages do not exceed."""
+    burst: Phase
+    """All bursts together."""
+    steady: Phase
+    """The steady rate."""
+    rate: int
+    """Messages a second of it."""
+    late_ms: float
+    """How far behind that rate the sender was at most."""
+    cores: int
+    """Of the machine."""
+    load: float
+    """Of the machine, before the point began."""
+
+    @property
+    def deltas_per_message(self) -> float:
+        """Rows of relations that came of a message."""
+        return self.burst.deltas / max(1, self.burst.messages)
+
+
+def measure(point: Point, plan: Plan, recording: Recording, folder: Path, say: Callable[[str], None]) -> Measured:
+    """Run a point; its folder is removed. Raises `RuntimeError` where a process ends or nothing is published."""
+    shutil.rmtree(folder, ignore_errors=True)
+    load, begun = os.getloadavg()[0], time.monotonic()
+    try:
+        with started(point, recording, folder, say) as system:
+            start_s = time.monotonic() - begun
+            say("the books are filled")
+            system.play(plan.warm, 0, _PATIENCE_S)
+            say(f"{plan.bursts} bursts of {plan.burst:,} messages")
+            rates, burst = _bursts(system, plan)
+            say(f"{plan.rate:,} messages a second for {plan.steady_s:.0f} s")
+            steady, played, versions = _steady(system, plan)
+            origins = [feed.origin for feed in system.feeds]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    windows = [_window(versions, origins, played, number, plan.windows) for number in range(plan.windows)]
+    return Measured(
+        point=point,
+        start_s=start_s,
+        rates=tuple(rates),
+        p50_ms=tuple(p50 for p50, _ in windows),
+        p99_ms=tuple(p99 for _, p99 in windows),
+        burst=burst,
+        steady=steady,
+        rate=plan.rate,
+        late_ms=max(each.late_ms for each in played),
+        cores=os.cpu_count() or 1,
+        load=load,
+    )
+
+
+def _bursts(system: System, plan: Plan) -> tuple[list[float], Phase]:
+    rates = []
+    phase = _PhaseClock(system)
+    for _ in range(plan.bursts):
+        played, published_ns = system.play(plan.burst, 0, _PATIENCE_S)
+        begun_ns = min(each.stamps[0][1] for each in played)
+        rates.append(plan.burst / (published_ns - begun_ns) * 1e9)
+    return rates, phase.finish()
+
+
+def _steady(system: System, plan: Plan) -> tuple[Phase, list[Played], list[Version]]:
+    phase = _PhaseClock(system)
+    played, _ = system.play(round(plan.rate * plan.steady_s), plan.rate, _PATIENCE_S)
+    return phase.finish(), played, system.versions.all
+
+
+class _PhaseClock:
+    """What was so far, when a phase begins."""
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._versions = len(system.versions.all)
+        self._cpu = system.spent_s()
+        self._begun = time.monotonic()
+
+    def finish(self) -> Phase:
+        """The phase, up to now."""
+        seconds, cpu = time.monotonic() - self._begun, self._system.spent_s()
+        versions = self._system.versions.all[self._versions - 1 :]
+        epochs, messages, deltas = self._system.versions.between(versions[0].to_epoch, versions[-1].to_epoch)
+        times = [version.published_ns / 1e9 for version in versions]
+        between = tuple(float(step) for step in np.diff(times))
+        return Phase(seconds, messages, deltas, epochs, between, spent_s(self._cpu, cpu))
+
+
+def _window(
+    versions: Sequence[Version], origins: Sequence[str], played: Sequence[Played], number: int, windows: int
+) -> tuple[float, float]:
+    """Median and 99th percentile of the freshness of a stretch, over all feeds."""
+    lags, counts = [], []
+    for origin, each in zip(origins, played, strict=True):
+        begin, end = (len(each.stamps) * place // windows for place in (number, number + 1))
+        found, weight = lags_ms(versions, origin, each.stamps[begin:end])
+        lags.append(found)
+        counts.append(weight)
+    values, weights = np.concatenate(lags), np.concatenate(counts)
+    return percentile(values, weights, 50), percentile(values, weights, 99)
+
+
+def median_batch_s(phase: Phase) -> float:
+    """The middle of the times between versions; nan where there were too few."""
+    return statistics.median(phase.batch_s) if phase.batch_s else float("nan")
