@@ -1,0 +1,126 @@
+"""``deltabook cluster local``: Spark's standalone cluster as processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import maybeDeferred
+from twisted.python.failure import Failure
+
+from deltabook.cli._run_id import given_run_id
+from deltabook.cli._spark_options import MEMORY, logs_json
+from deltabook.cluster.local import LocalCluster, LocalConfig
+from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+
+__all__ = ["local"]
+
+
+@click.command("local")
+@click.option("--workers", type=click.IntRange(1, 64), default=2, help="How many.")
+@click.option("--cores", type=click.IntRange(1, 256), default=1, help="Of each: tasks at a time.")
+@click.option("--memory", type=MEMORY, default="1g", help="Of each: for the heaps of its executors.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the master, 0 for any.")
+@click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="Of the master's page, 0 for any.")
+@click.option(
+    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Its files, else a fresh directory."
+)
+@click.option("--secret-file", default="", metavar="FILE", help="What its processes and its users have in common.")
+@click.option("--metrics/--no-metrics", default=False, help="Serve figures for a monitor on the pages.")
+@click.option("--status-interval", type=click.FloatRange(0), default=5.0, help="Seconds between figures, 0 for none.")
+@click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
+def local(  # noqa: PLR0917 - click passes every option by name
+    workers: int,
+    cores: int,
+    memory: str,
+    port: int,
+    ui_port: int,
+    directory: Path | None,
+    secret_file: str,
+    metrics: bool,
+    status_interval: float,
+    exit_with_stdin: bool,
+) -> None:
+    """Run a master and workers on loopback until a signal; `--master spark://127.0.0.1:PORT` uses them.
+
+    Standard output says in JSON lines when all are there and at which ports. A worker that ends is told of and not
+    started again. Whatever ends this process, the others end too.
+    """
+    config = LocalConfig(
+        directory=(directory or Path(tempfile.mkdtemp(prefix="deltabook-cluster-"))).resolve(),
+        workers=workers,
+        cores=cores,
+        executor_memory=memory,
+        port=port,
+        ui_port=ui_port,
+        secret_file=str(Path(secret_file).resolve()) if secret_file else "",
+        metrics=metrics,
+        run_id=given_run_id(),
+        logs_json=logs_json(),
+    )
+    reason = _Process(config, status_interval, exit_with_stdin).run()
+    if reason is not None:
+        raise RuntimeError(reason)
+
+
+class _Process:
+    """Runs the reactor until a signal, the end of standard input, or a failure."""
+
+    def __init__(self, config: LocalConfig, status_interval: float, exit_with_stdin: bool) -> None:
+        self._reactor: Any = _reactor
+        self._is_json = config.logs_json
+        self._exit_with_stdin = exit_with_stdin
+        self._failure: str | None = None
+        self._stopping = False
+        self._cluster = LocalCluster(self._reactor, config, os.environ, self._fail, self._told)
+        self._reporter = Reporter(
+            "cluster",
+            sys.stdout.buffer,
+            self._reactor,
+            status_interval,
+            self._cluster.figures,
+            run_id=config.run_id,
+        )
+
+    def run(self) -> str | None:
+        """The reason of a failure, None for a clean end."""
+        # With handlers of the reactor's own it hears of children that end; those of signals that stop come after.
+        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
+        self._reactor.callWhenRunning(self._start)
+        self._reactor.run()
+        return self._failure
+
+    def _start(self) -> None:
+        if self._exit_with_stdin:
+            InputEnd(self._reactor, 0, lambda: self._stop("standard input ended")).start()
+        maybeDeferred(self._cluster.start).addCallbacks(self._reporter.ready, self._failed_to_start)
+
+    def _failed_to_start(self, failure: Failure) -> None:
+        self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)
+
+    def _told(self, name: str, line: bytes) -> None:
+        """A log line of a process: as it is where it says itself whose it is."""
+        sys.stderr.buffer.write(line + b"\n" if self._is_json else f"{name}: ".encode() + line + b"\n")
+        sys.stderr.buffer.flush()
+
+    def _fail(self, reason: str) -> None:
+        if not self._stopping:
+            self._failure = reason
+            self._stop("failure")
+
+    def _stop(self, reason: str) -> None:
+        if self._stopping:
+            return
+        self._stopping = True
+
+        def ended(_: object) -> None:
+            if self._failure is None:
+                self._reporter.stopped(reason)
+            self._reactor.stop()
+
+        self._cluster.stop().addBoth(ended)

@@ -1,0 +1,275 @@
+# mypy: disable-error-code="no-untyped-call,misc"
+# Twisted is typed in part only.
+"""A standalone cluster of this machine: a master and workers as processes on loopback, started, watched and stopped.
+
+```
+start ──▶ master ──its address──▶ workers ──all registered──▶ ready
+a worker ends: said, counted, not replaced;  the master ends: the cluster has failed
+stop ──▶ workers, then the master: SIGTERM, and SIGKILL to whoever has not gone in time
+```
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from deltabook.cluster import tied
+from deltabook.cluster.daemons import DaemonConfig, Launch, prepare, take_directory
+from deltabook.cluster.errors import ClusterError
+
+__all__ = ["LocalCluster", "LocalConfig"]
+
+_PORTS: Final = {
+    "master": re.compile(rb"Starting Spark master at spark://[^ :]+:(\d+)"),
+    "ui": re.compile(rb"Bound MasterWebUI to .* started at http://[^ :]+:(\d+)"),
+}
+_REGISTERED: Final = re.compile(rb"Successfully registered with master")
+_LONGEST_LINE: Final = 64 * 1024
+_READY_SECONDS: Final = 120.0
+_STOP_SECONDS: Final = 10.0
+
+
+class LocalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a cluster of this machine consists of."""
+
+    directory: Path
+    """Of its own: a folder for the master and one for each worker."""
+    workers: int = 2
+    """How many."""
+    cores: int = 1
+    """Of each: tasks at a time."""
+    executor_memory: str = "1g"
+    """Of each: for the heaps of its executors."""
+    port: int = 0
+    """Of the master, 0 for any."""
+    ui_port: int = 0
+    """Of its page, 0 for any."""
+    secret_file: str = ""
+    """What all of them have in common; empty for none."""
+    metrics: bool = False
+    """Whether their pages have figures for a monitor."""
+    run_id: str = ""
+    """In every log line."""
+    logs_json: bool = False
+    """Whether log lines are JSON."""
+
+    def daemon(self, role: Any, directory: Path, **others: Any) -> DaemonConfig:
+        """The configuration of one of its processes."""
+        return DaemonConfig(
+            role=role,
+            directory=str(directory),
+            secret_file=self.secret_file,
+            metrics=self.metrics,
+            run_id=self.run_id,
+            logs_json=self.logs_json,
+            **others,
+        )
+
+
+class LocalCluster:
+    """Runs the processes of one cluster. Everything happens on the reactor's thread.
+
+    ``on_failure`` is called once, with one line, when the cluster cannot go on; `stop` must still be called. ``told``
+    gets every line that a process writes, and its name.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: LocalConfig,
+        environ: Mapping[str, str],
+        on_failure: Callable[[str], None],
+        told: Callable[[str, bytes], None],
+    ) -> None:
+        self._reactor, self._config, self._environ = reactor, config, environ
+        self._on_failure, self._told = on_failure, told
+        self._log = Logger()
+        self._master: _Process | None = None
+        self._workers: list[_Process] = []
+        self._ports: dict[str, int] = {}
+        self._started: Deferred[dict[str, int]] = Deferred()
+        self._deadline: Any = None
+        self._is_ready = self._is_stopping = False
+        self.lost_workers = 0
+        """Workers that have ended and were not asked to."""
+        config.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = take_directory(config.directory)
+
+    def start(self) -> Deferred[dict[str, int]]:
+        """Fires with the ports ``master`` and ``ui`` once every worker is there; fails with `ClusterError`."""
+        config = self._config
+        self._deadline = self._reactor.callLater(_READY_SECONDS, self._late)
+        daemon = config.daemon("master", config.directory / "master", port=config.port, ui_port=config.ui_port)
+        self._master = self._run("master", daemon, self._master_said, self._master_ended)
+        return self._started
+
+    def stop(self) -> Deferred[None]:
+        """Fires once no process is left."""
+        self._is_stopping = True
+        self._cancel_deadline()
+        stopped: Deferred[None] = Deferred()
+        left = [process for process in (*self._workers, self._master) if process is not None and not process.has_ended]
+        if not left:
+            stopped.callback(None)
+            return stopped
+
+        def kill() -> None:
+            for process in left:
+                process.signal(signal.SIGKILL)
+
+        late = self._reactor.callLater(_STOP_SECONDS, kill)
+
+        def gone() -> None:
+            if any(not process.has_ended for process in left):
+                return
+            if late.active():
+                late.cancel()
+            stopped.callback(None)
+
+        for process in left:
+            process.on_gone = gone
+            process.signal(signal.SIGTERM)
+        return stopped
+
+    def figures(self) -> dict[str, int | float | str | None]:
+        """For status lines."""
+        alive = sum(1 for worker in self._workers if worker.is_registered and not worker.has_ended)
+        return {"workers": alive, "cores": alive * self._config.cores, "lost_workers": self.lost_workers}
+
+    def _run(
+        self, name: str, config: DaemonConfig, said: Callable[[bytes], None], ended: Callable[[str], None]
+    ) -> _Process:
+        launch = prepare(config, self._environ)
+        shutil.rmtree(launch.directory / "scratch", ignore_errors=True)  # of one that could not tidy up
+
+        def line(text: bytes) -> None:
+            self._told(name, text)
+            said(text)
+
+        process = _Process(line, ended)
+        process.start(self._reactor, launch)
+        (launch.directory / "pid").write_text(f"{process.pid}\n")
+        return process
+
+    def _master_said(self, line: bytes) -> None:
+        for name, pattern in _PORTS.items():
+            if found := pattern.search(line):
+                self._ports[name] = int(found[1])
+        if not self._workers and len(self._ports) == len(_PORTS):
+            self._start_workers()
+
+    def _start_workers(self) -> None:
+        config, master = self._config, f"spark://127.0.0.1:{self._ports['master']}"
+        for number in range(1, config.workers + 1):
+            place = config.directory / "workers" / str(number)
+            daemon = config.daemon(
+                "worker", place, master=master, cores=config.cores, executor_memory=config.executor_memory
+            )
+            name = f"worker {number}"
+            worker = self._run(name, daemon, self._worker_says(number), self._worker_ends(number))
+            self._workers.append(worker)
+
+    def _worker_says(self, number: int) -> Callable[[bytes], None]:
+        def said(line: bytes) -> None:
+            if _REGISTERED.search(line):
+                self._workers[number - 1].is_registered = True
+                if not self._is_ready and all(worker.is_registered for worker in self._workers):
+                    self._ready()
+
+        return said
+
+    def _worker_ends(self, number: int) -> Callable[[str], None]:
+        def ended(how: str) -> None:
+            if self._is_stopping:
+                return
+            self.lost_workers += 1
+            self._log.error("worker {number} {how}; it is not started again", number=number, how=how)
+            if not self._is_ready:
+                self._fail(f"expected worker {number} to be there, was: {how}")
+
+        return ended
+
+    def _master_ended(self, how: str) -> None:
+        if not self._is_stopping:
+            self._fail(f"expected the master to run, was: {how}")
+
+    def _ready(self) -> None:
+        self._is_ready = True
+        self._cancel_deadline()
+        self._started.callback(dict(self._ports))
+
+    def _late(self) -> None:
+        missing = "a worker" if len(self._ports) == len(_PORTS) else "the master"
+        self._fail(f"expected {missing} to be ready within {_READY_SECONDS:g} s, was not")
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+
+    def _fail(self, reason: str) -> None:
+        self._cancel_deadline()
+        if not self._is_ready and not self._started.called:
+            self._started.errback(Failure(ClusterError(reason)))
+        else:
+            self._on_failure(reason)
+
+
+class _Process(ProcessProtocol):
+    """One process: its lines, and its end."""
+
+    def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[str], None]) -> None:
+        self._on_line, self._on_end = on_line, on_end
+        self._rest = b""
+        self._transport: Any = None
+        self.on_gone: Callable[[], None] = lambda: None
+        self.has_ended = False
+        self.is_registered = False
+
+    @property
+    def pid(self) -> int:
+        """Its number, which the programs that it turns into keep."""
+        return int(self._transport.pid)
+
+    def start(self, reactor: Any, launch: Launch) -> None:
+        """Start it; it ends when this process does, however."""
+        command: Sequence[str] = (sys.executable, str(tied.__file__), *launch.command)
+        self._transport = reactor.spawnProcess(self, command[0], command, env=launch.environ, path=launch.directory)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it is still there."""
+        try:
+            self._transport.signalProcess(number.name.removeprefix("SIG"))
+        except ProcessExitedAlready:
+            return
+
+    def outReceived(self, data: bytes) -> None:
+        """What it prints is no different from what it logs."""
+        self.errReceived(data)
+
+    def errReceived(self, data: bytes) -> None:
+        """Lines of its log."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_LONGEST_LINE:]
+        for line in lines:
+            self._on_line(line)
+
+    def processEnded(self, reason: Failure) -> None:
+        """It is gone, and nothing more can be heard of it."""
+        self.has_ended = True
+        status: Any = reason.value
+        how = f"ended by {signal.Signals(status.signal).name}" if status.signal else f"ended with {status.exitCode}"
+        self._on_end(how)
+        self.on_gone()

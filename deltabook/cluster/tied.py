@@ -1,0 +1,31 @@
+"""Runs a program that is asked to end when whoever started it has ended: ``python tied.py PROGRAM ARGUMENT…``.
+
+A process that is killed cannot stop its children. Linux can tell a child of it, through all programs that the child
+turns into; elsewhere this only runs the program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Final
+
+__all__ = ["main"]
+
+_SET_PARENT_DEATH_SIGNAL: Final = 1
+
+
+def main() -> None:
+    """Never returns."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before it could be told of
+            sys.exit(1)
+    os.execv(sys.argv[1], sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
