@@ -26,15 +26,18 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: Final = {
     "algo": "Run strategies on the views and send their orders.",
     "backtest": "Run strategies on recorded days.",
+    "backup": "Copy run directories, also while their processes run.",
     "cluster": "Run Spark's standalone cluster, here or on several machines.",
     "dashboard": "Show the market, the views and the strategies in a browser.",
     "demo": "Start the whole loop for a while and show its figures.",
     "doctor": "Say what this machine has, what is missing and how to mend it.",
     "exchange": "Run the simulated exchange.",
     "health": "Say whether a part of the system does its work.",
+    "inspect": "Say what a run directory or a backup holds.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",
+    "restore": "Put a backup into an empty place.",
     "runtime": "Keep SQL views of the feed up to date.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",
 }

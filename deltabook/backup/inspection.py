@@ -1,0 +1,154 @@
+"""What a run directory or a backup holds, also while its process runs; nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from algo_engine.errors import JournalDamaged
+from algo_engine.journal import JOURNAL, read_journal
+from deltabook.backup.archive import is_archive
+from deltabook.backup.errors import BackupError
+from deltabook.backup.manifest import MANIFEST, Kind
+from deltabook.backup.parts import Part, find_parts
+from deltabook.backup.restore import read_manifest
+from exchange_server.errors import JournalError
+from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader
+from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
+from runtime.compiler import decode_program
+from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory
+from runtime.spark.beginning import misfit, read_beginning
+from runtime.spark.checkpoint import committed_epoch
+from runtime.spark.errors import SparkLaneError
+
+__all__ = ["PartReport", "inspect"]
+
+_LOCKS: Final = Path("/proc/locks")
+
+Facts = dict[str, str | int]
+
+
+class PartReport(msgspec.Struct, frozen=True):
+    """A run directory, or one in a backup."""
+
+    kind: Kind
+    """Whose."""
+    path: str
+    """Where it is; below the backup, if it is in one."""
+    facts: Facts
+    """What there is to say of it, in words."""
+
+
+def inspect(path: Path) -> list[PartReport]:
+    """A run directory, those right below a directory, or those in a backup; raises `BackupError`.
+
+    Of a backup what its manifest says: `restore` compares it with the bytes.
+    """
+    if is_archive(path) or (path / MANIFEST).is_file():
+        manifest = read_manifest(path)
+        made: Facts = {"made by version": manifest.version, "made at (ns)": manifest.made_ns, "bytes": manifest.size}
+        return [PartReport(part.kind, part.path or ".", {**part.position, **made}) for part in manifest.parts]
+    return [_report(part) for part in find_parts(path)]
+
+
+def _report(part: Part) -> PartReport:
+    say = {"algo": _algo, "exchange": _exchange, "runtime": _runtime}[part.kind]
+    try:
+        facts = say(part.directory)
+    except (EpochLogError, JournalDamaged, JournalError, ValueError) as error:
+        facts = {"damaged": str(error)}
+    held = _bytes(part.directory)
+    return PartReport(part.kind, str(part.directory), {**facts, "bytes": held})
+
+
+def _algo(directory: Path) -> Facts:
+    facts: Facts = {}
+    for journal in sorted(directory.glob(f"*/{JOURNAL}")):
+        records, _ = read_journal(journal)
+        facts[journal.parent.name] = f"{len(records)} records"
+        if user := _user(journal.with_suffix(".lock")):
+            facts["in use by"] = user
+    return facts
+
+
+def _exchange(directory: Path) -> Facts:
+    reader = JournalReader(directory / "inputs")
+    first = last = reader.head.first - 1
+    for number, batch in reader.batches(first):
+        last = number + len(batch) - 1
+    snapshots = MarketSnapshots(directory / "snapshots").inputs()
+    symbols = ", ".join(instrument.symbol for instrument in reader.head.rules.instruments)
+    return {
+        "in use by": _user(directory / "lock") or "nobody",
+        "format": JOURNAL_VERSION,
+        "session": reader.head.session,
+        "symbols": symbols,
+        "requests": f"{first + 1} to {last}",
+        "snapshots": ", ".join(map(str, snapshots)) or "none",
+    }
+
+
+def _runtime(directory: Path) -> Facts:
+    log = EpochLogReader(directory / "epochs")
+    newest = log.latest()
+    if newest < 0:
+        raise BackupError(f"expected an epoch in {log.directory}, was none")
+    footer = log.read(newest).footer
+    program = decode_program(log.control_before(newest))
+    versions = [*_fulls(directory), *ResultLog.versions_in(directory / "results")]
+    return {
+        "in use by": _user(directory / "lock") or "nobody",
+        "epochs": f"{log.first()} to {newest}",
+        **{f"origin {name}": f"{cut.session} {cut.sequence}" for name, cut in sorted(footer.cuts.items())},
+        "term": footer.attributes.get("term", "0"),
+        "program format": program.format_version,
+        "views": ", ".join(f"{view.name} ({view.lane})" for view in program.views) or "none",
+        "version": max(versions, default=0),
+        "relation snapshots": ", ".join(map(str, SnapshotDirectory(directory / "snapshots").epochs())) or "none",
+        "spark checkpoint": _checkpoint(directory / "checkpoint", max(versions, default=0)),
+    }
+
+
+def _fulls(directory: Path) -> list[int]:
+    return [int(path.stem) for path in (directory / "results").glob("[0-9]*.full")]
+
+
+def _checkpoint(checkpoint: Path, published: int) -> str:
+    if not checkpoint.is_dir():
+        return "none"
+    try:
+        begun, committed = read_beginning(checkpoint), committed_epoch(checkpoint)
+    except SparkLaneError as error:
+        return f"will be made anew: {error}"
+    if begun is None:
+        return "will be made anew: it does not say what it was made for"
+    here = msgspec.structs.replace(begun, location=str(checkpoint.resolve()))
+    if (why_not := misfit(checkpoint, here, published)) is not None:
+        return f"will be made anew: {why_not}"
+    return f"version {max(committed, begun.epoch)}, {begun.shards} shards, Spark {begun.spark}"
+
+
+def _user(lock: Path) -> str:
+    """The process that holds a lock, as the system of this machine says; empty if none does."""
+    try:
+        number = lock.stat().st_ino
+        lines: Iterable[str] = _LOCKS.read_text("ascii").splitlines()
+    except OSError:
+        return ""
+    held = [fields for line in lines if (fields := line.split())[-3].endswith(f":{number}") and "->" not in fields]
+    return f"process {held[0][-4]}" if held else ""
+
+
+def _bytes(directory: Path) -> int:
+    total = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 (thousands of them)
+            except FileNotFoundError:
+                continue
+    return total
