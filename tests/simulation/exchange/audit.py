@@ -19,7 +19,7 @@ from exchange_server.text.encoder import TextEncoder
 from exchange_server.text.protocol import TextProtocol
 from tests.simulation.exchange.traders import UNITS_PER_TICK
 
-__all__ = ["AuditError", "Shadow", "check_accounts", "check_feed"]
+__all__ = ["AuditError", "Ledger", "Shadow", "check_accounts", "check_feed", "text_ledger"]
 
 
 class AuditError(AssertionError):
@@ -117,7 +117,7 @@ def check_feed(lines: bytes) -> tuple[int, int]:
     return volume, worth
 
 
-class _Ledger:
+class Ledger:
     """What one account learned about its orders."""
 
     def __init__(self) -> None:
@@ -151,8 +151,9 @@ class _Ledger:
         return {key: lots for key, lots in self.open.items() if lots}
 
 
-def _text_ledger(lines: bytes) -> _Ledger:
-    ledger = _Ledger()
+def text_ledger(lines: bytes) -> Ledger:
+    """What a broker of the text protocol was told, line by line."""
+    ledger = Ledger()
     for number, raw in enumerate(lines.splitlines(), 1):
         told = text.parse_response(raw)
         expect(told.sequence == number, "expected number {}, was {}", number, raw)
@@ -172,8 +173,8 @@ def _messages(packets: bytes) -> Iterator[bytes]:
         yield packet.payload
 
 
-def _ouch_ledger(packets: bytes, *, is_5: bool) -> _Ledger:
-    ledger = _Ledger()
+def _ouch_ledger(packets: bytes, *, is_5: bool) -> Ledger:
+    ledger = Ledger()
     decode = ouch5.decode_reply if is_5 else ouch42.decode_reply
     key, old, new = (
         ("user_ref_num", "orig_user_ref_num", "user_ref_num")
@@ -208,7 +209,7 @@ def check_accounts(shadow: Shadow, traded: tuple[int, int]) -> None:
         assert account is not None
         told = bytes(shadow.told[account.name])
         is_text = account.protocol == "text"
-        ledger = _text_ledger(told) if is_text else _ouch_ledger(told, is_5=account.protocol == "ouch5")
+        ledger = text_ledger(told) if is_text else _ouch_ledger(told, is_5=account.protocol == "ouch5")
         position += ledger.position
         money += ledger.money
         bought += ledger.bought

@@ -48,7 +48,10 @@ class _Exchange(Exchange):
 
 
 class Process:
-    """From a start to a crash or a stop. Raises what the start of an exchange raises."""
+    """From a start to a crash or a stop. Raises what the start of an exchange raises.
+
+    ``anchor_ns`` is what its wall clock shows when it starts.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class Process:
         shape: Shape,
         users: dict[str, User],
         now_s: float,
+        anchor_ns: int,
         before: Callable[[Sequence[AnyInput]], None],
         behind: Callable[[], None],
         recovered: Callable[[Process], None],
@@ -70,7 +74,7 @@ class Process:
         protocols = [TextProtocol(rules), Ouch5(rules), Ouch42(rules)]
         journal = Journal(DIRECTORY, rules, lambda: SESSION, shape.fsync, keep=shape.keep, disk=disk)
         try:
-            market_clock = MarketClock(self.clock.seconds, shape.start_ns)
+            market_clock = MarketClock(self.clock.seconds, anchor_ns)
             self.exchange = _Exchange(journal, market_clock, encoders, protocols, now)
         except BaseException:
             journal.close()

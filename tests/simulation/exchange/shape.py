@@ -61,6 +61,10 @@ class Shape(msgspec.Struct, frozen=True):
             "hang_up": 0 if calm else 12, "crash": 0 if calm else chance.choice((2, 6, 15)),
             "crash_later": 0 if calm else chance.choice((0, 5, 15)), "disk": chance.choice((0, 0, 3)),
             "vandal": chance.choice((0, 10, 30)), "stop": 2,
+            "desk": chance.choice((0, 150, 500)), "desk_kill": 0 if calm else chance.choice((0, 6, 25)),
+            "desk_pause": 0 if calm else 4, "desk_full": 0 if calm else chance.choice((0, 0, 8)),
+            "full": 0 if calm else chance.choice((0, 0, 4)), "clock": chance.choice((0, 3)),
+            "pause": 0 if calm else chance.choice((0, 3)),
         }  # fmt: skip
         return Shape(
             rules=rules,

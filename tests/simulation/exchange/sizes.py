@@ -9,8 +9,10 @@ from unittest.mock import patch
 
 from exchange_server.journal import Position
 
-__all__ = ["small_sizes"]
+__all__ = ["COMPACT_BYTES", "small_sizes"]
 
+COMPACT_BYTES: Final = 2_000
+"""Of a desk's journal: it is compacted every few orders."""
 _CHUNK_BYTES: Final = 1_500
 _SPACING: Final = 4
 

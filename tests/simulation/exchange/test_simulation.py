@@ -22,7 +22,8 @@ def test_seeds() -> None:
     counts = check_seeds(range(FEW)).counts
     for what in (
         "crashes", "power cuts", "disk errors", "partitions", "slow clients", "dead clients", "vandals", "snapshots",
-        "stops", "trades",
+        "stops", "trades", "pauses", "clock steps", "disk full", "desk fills", "desk kills", "desk pauses",
+        "desk disk full",
     ):  # fmt: skip
         assert counts[what], f"expected the seeds to have seen {what}"
     assert counts["inputs"] > 20 * FEW

@@ -13,7 +13,9 @@ from exchange_server.errors import ExchangeError
 from exchange_server.matching.inputs import AnyInput, Phase, PhaseName, Tick
 from tests.simulation.exchange.audit import AuditError, Shadow, check_accounts, check_feed, expect
 from tests.simulation.exchange.clients import Client
+from tests.simulation.exchange.desks import DESK_BROKER, DeskClient
 from tests.simulation.exchange.disk import Platter, SimulatedDisk
+from tests.simulation.exchange.mishaps import Mishaps
 from tests.simulation.exchange.network import Link
 from tests.simulation.exchange.people import clients_of, users_of
 from tests.simulation.exchange.process import Process
@@ -33,7 +35,7 @@ _PHASES: Final[tuple[PhaseName, ...]] = (
 )  # fmt: skip
 
 
-class World:
+class World(Mishaps):
     """Everything of one seed. One generator of chance decides all, so that a seed replays exactly."""
 
     def __init__(self, seed: int, trace: Trace) -> None:
@@ -56,6 +58,10 @@ class World:
         self._users = users_of(self.shape)
         self._port = 1
         self._trading = Trading(self.chance, self.shape)
+        self.desk = DeskClient(
+            self.chance, trace, self.shape.start_ns, [each.symbol for each in self.shape.rules.instruments]
+        )
+        self.clock_ns = 0
         self._phase: PhaseName = "auction-open" if self.shape.rules.opens_with_auction else "continuous"
         self.clients = clients_of(self.chance, self.shape)
         self._traders = [client for client in self.clients if isinstance(client, TextTrader | OuchTrader)]
@@ -84,6 +90,7 @@ class World:
         self._compare("at the end")
         traded = check_feed(bytes(self.shadow.feeds["text"]))
         check_accounts(self.shadow, traded)
+        self.desk.check(self._told_desk())
         self.shadow.market._check()
         self.counts["lots traded"] += traded[0]
 
@@ -91,10 +98,13 @@ class World:
         """How often what has happened."""
         seen = {"inputs": len(self.history), "trades": self.shadow.market.trades}
         seen["logins"] = sum(client.logins for client in self.clients)
+        seen["desk fills"], seen["desk logins"] = len(self.desk.spool.fills), self.desk.logins
         return self.counts + Counter(seen)
 
     def _state(self) -> str:
-        return ", ".join(f"{client.name} has {client.count} ({client.is_logged_in})" for client in self.clients)
+        told = self._told_desk().count(b"\n")
+        desk = f"desk has {self.desk.desk.blotter.sequence} of {told}, "
+        return desk + ", ".join(f"{client.name} has {client.count} ({client.is_logged_in})" for client in self.clients)
 
     def _step(self) -> None:
         self.trace.step += 1
@@ -128,13 +138,18 @@ class World:
         self.faults.reborn()
         if self.is_calm:
             self.faults.calm()
+        elif self.faults.is_full and self.chance.random() < 0.5:
+            self.faults.is_full = False
         elif self.chance.random() < 0.1:
             self.faults.crash_in = self.chance.randint(0, 20)
         self.counts["starts"] += 1
         self.trace.say("a process starts")
         disk = SimulatedDisk(self.platter, self.faults)
         try:
-            process = Process(disk, self.shape, self._users, self.now_s, self._before, self._behind, self._recovered)
+            anchor_ns = self.shape.start_ns + self.clock_ns
+            process = Process(
+                disk, self.shape, self._users, self.now_s, anchor_ns, self._before, self._behind, self._recovered
+            )
         except (ExchangeError, OSError) as error:
             self._expect_a_fault(str(error))
             self._ended(None)
@@ -170,6 +185,12 @@ class World:
             whole = self._stream_of(client)
             expect(whole.startswith(client.stream), "{}: {} was told what is not so", when, client.name)
 
+    def _all(self) -> list[Client | DeskClient]:
+        return [*self.clients, self.desk]
+
+    def _told_desk(self) -> bytes:
+        return bytes(self.shadow.told[f"text:{DESK_BROKER}"])
+
     def _stream_of(self, client: Client) -> bytearray:
         if isinstance(client, TextTrader):
             return self.shadow.told[f"text:{client.broker_id}"]
@@ -196,6 +217,7 @@ class World:
     def _calm_down(self) -> None:
         self.is_calm = True
         self.faults.calm()
+        self.desk.fill_disk(is_full=False)
         for link in self.links:
             link.is_cut = link.is_stalled = False
 
@@ -205,7 +227,7 @@ class World:
             self._guarded(self._boot)
             return
         self.links = [link for link in self.links if not link.is_over]
-        for client in self.clients:
+        for client in self._all():
             if client.link is None:
                 self._guarded(lambda client=client: self._connect(client))  # type: ignore[misc]
         moved = False
@@ -222,7 +244,7 @@ class World:
         if self.process is None or any(link.up or link.down for link in self.links):
             return False
         self.shadow.apply(self.history)
-        return all(
+        return self.desk.is_settled(self._told_desk()) and all(
             client.is_logged_in and len(client.stream) == len(self._stream_of(client)) for client in self.clients
         )
 
@@ -235,6 +257,14 @@ class World:
         trader = self.chance.choice(traders)
         for _ in range(self.chance.choice((1, 1, 2, 5))):
             self._trading.ask(trader, self.now_s if self.process is None else self.process.clock.seconds())
+        return True
+
+    def _do_desk(self) -> bool:
+        if self.desk.link is None and self.process is not None:
+            self._connect(self.desk)
+            return True
+        for _ in range(self.chance.choice((1, 1, 2, 5))):
+            self.desk.trade(self._trading.symbol())
         return True
 
     def _do_move(self) -> bool:
@@ -255,6 +285,7 @@ class World:
     def _advance(self, by_s: float) -> None:
         assert self.process is not None
         self.process.clock.advance(by_s)
+        self.desk.advance(by_s)
         if by_s:
             for client in self.clients:
                 if client.link is not None:
@@ -268,16 +299,16 @@ class World:
         return True
 
     def _do_connect(self) -> bool:
-        free = [client for client in self.clients if client.link is None]
+        free = [client for client in self._all() if client.link is None]
         if self.process is None or not free:
             return False
         self._connect(self.chance.choice(free))
         return True
 
-    def _connect(self, client: Client) -> None:
+    def _connect(self, client: Client | DeskClient) -> None:
         assert self.process is not None
         self._port += 1
-        self.trace.say("{} connects, behind {}", client.name, client.count)
+        self.trace.say("{} connects", client.name)
         link = Link(client, self.process.connect(client.port, self._port), self._port)
         self.links.append(link)
         client.connected(link)
@@ -333,66 +364,4 @@ class World:
             self.process.exchange.journal.sync()
         except ExchangeError as error:
             self.process.fail(str(error))
-        return True
-
-    # Faults
-
-    def _link(self) -> Link | None:
-        return self.chance.choice(self.links) if self.links else None
-
-    def _do_cut(self) -> bool:
-        link = self._link()
-        if link is not None:
-            self.counts["partitions"] += 1
-            link.is_cut = True
-        return link is not None
-
-    def _do_heal(self) -> bool:
-        for link in self.links:
-            if self.chance.random() < 0.5:
-                link.is_cut = link.is_stalled = False
-        return True
-
-    def _do_stall(self) -> bool:
-        link = self._link()
-        if link is not None:
-            self.counts["slow clients"] += 1
-            link.is_stalled = True
-        return link is not None
-
-    def _do_hang_up(self) -> bool:
-        link = self._link()
-        if link is not None:
-            self.counts["dead clients"] += 1
-            link.end()
-        return link is not None
-
-    def _do_crash(self) -> bool:
-        if self.process is not None:
-            self.faults.kill("a moment between two acts")
-        return False
-
-    def _do_crash_later(self) -> bool:
-        self.faults.crash_in = self.chance.randint(0, 30)
-        return True
-
-    def _do_disk(self) -> bool:
-        self.faults.error_in = self.chance.randint(0, 10)
-        return True
-
-    def _do_stop(self) -> bool:
-        process = self.process
-        if process is None:
-            return False
-        self.counts["stops"] += 1
-        self.trace.say("the exchange is stopped")
-        try:
-            process.stop()
-        except ExchangeError as error:
-            process.fail(str(error))
-            return True
-        for link in self.links:
-            while link.down and not link.is_cut and not link.is_stalled and not link.is_over:
-                link.fall(1 << 20)
-        self._ended(process)
         return True

@@ -1,0 +1,249 @@
+"""The algorithm engine's desk as a client of the exchange: the real one, with its journal and its bad luck.
+
+```
+trading ──▶ Desk ── journal: what is synced outlives it, of the rest some ── OrdersConnection ──▶ Link ──▶ exchange
+```
+
+It is killed, stands still, finds no room on its disk, has its clock set, and loses its connections as all clients do.
+At the end it must agree with what the exchange has told its broker, about every order, every lot and every fill.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from twisted.internet import error
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from algo_engine.backoff import LinkTimes
+from algo_engine.contents import ViewChange
+from algo_engine.desk import Desk
+from algo_engine.journal import MemoryJournal
+from algo_engine.order import OrderEvent, OrderStatus, Side
+from algo_engine.orders_link import OrdersConnection
+from algo_engine.quotes import QUOTE_VIEW, Quotes
+from algo_engine.records import Checkpoint, Record
+from algo_engine.risk import RiskGate, RiskLimits
+from algo_engine.trades import MemorySpool
+from deltabook.wire import text
+from tests.simulation.exchange.audit import Ledger, expect, text_ledger
+from tests.simulation.exchange.network import Link
+from tests.simulation.exchange.sizes import COMPACT_BYTES
+from tests.simulation.trace import Trace
+
+__all__ = ["DESK_BROKER", "DeskClient"]
+
+DESK_BROKER: Final = 77
+_QUOTE: Final = {"bid_price": 99, "bid_volume": 100, "ask_price": 101, "ask_volume": 100}
+_LIMITS: Final = RiskLimits(
+    max_order_lots={"*": 1_000},
+    max_position_lots={"*": 1_000_000},
+    max_open_orders=10_000,
+    orders_per_s=1_000_000,
+    burst_orders=1_000_000,
+    price_band_bps=10_000,
+)
+
+
+class _Journal(MemoryJournal):
+    """Its disk may have no room."""
+
+    is_full = False
+
+    def append(self, record: Record) -> None:
+        self._expect_room()
+        super().append(record)
+
+    def sync(self) -> None:
+        self._expect_room()
+        super().sync()
+
+    def compact(self, state: Checkpoint) -> None:
+        self._expect_room()
+        super().compact(state)
+
+    def _expect_room(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def after_a_kill(self, chance: random.Random) -> _Journal:
+        """What the next process finds: all that was synced, and of what was only written some."""
+        return _Journal(self.durable + self._written[: chance.randint(0, len(self._written))])
+
+
+class _Wire:
+    """The desk's end of a link, as its transport."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.disconnecting = False
+
+    def write(self, data: bytes) -> None:
+        self._link.up += data
+
+    def abortConnection(self) -> None:
+        self.disconnecting = True
+        self._link.end()
+
+    loseConnection = abortConnection
+
+
+class DeskClient:
+    """One desk, life after life; a client of the text port."""
+
+    name = "desk"
+    port = "text"
+
+    def __init__(self, chance: random.Random, trace: Trace, start_ns: int, symbols: Sequence[str]) -> None:
+        self._chance, self._trace, self._start_ns = chance, trace, start_ns
+        self.clock: Any = Clock()
+        self.clock_ns = 0
+        """What its wall clock shows beyond the time that has passed."""
+        self.link: Link | None = None
+        self.spool = MemorySpool()
+        self.logins = self.kills = 0
+        self.failure = ""
+        self._late_s = 0.0
+        """How long it has stood still."""
+        self._quotes = Quotes()
+        rows = ({"symbol": symbol, **_QUOTE} for symbol in symbols)
+        self._quotes.apply(ViewChange(QUOTE_VIEW, True, 0, 1, tuple(rows), ()))
+        self._journal = _Journal()
+        self._connection: OrdersConnection | None = None
+        self.desk = self._begin()
+
+    def _begin(self) -> Desk:
+        return Desk(
+            broker_id=DESK_BROKER,
+            journal=self._journal,
+            spool=self.spool,
+            gate=RiskGate(_LIMITS, lambda: self._start_ns + self.clock_ns + int(self.clock.seconds() * 1e9)),
+            quotes=self._quotes,
+            clock=self.clock,
+            listener=self._heard,
+            on_failure=self._failed,
+            compact_bytes=COMPACT_BYTES,
+        )
+
+    # The client's side of a link
+
+    def connected(self, link: Link) -> None:
+        """There is a connection: log in."""
+        self.link = link
+        silence_s = LinkTimes().silence_s
+        connection = OrdersConnection(self.desk, _Notes(self), self.clock, silence_s)  # type: ignore[arg-type]
+        self._connection = connection
+        connection.makeConnection(_Wire(link))  # type: ignore[no-untyped-call]
+
+    def received(self, data: bytes) -> None:
+        """Bytes from the exchange."""
+        if self._connection is not None:
+            self._connection.dataReceived(data)
+
+    def lost(self) -> None:
+        """The connection is no more."""
+        self.link = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.connectionLost(Failure(error.ConnectionDone()))  # type: ignore[no-untyped-call]
+
+    # What the world does to it
+
+    def advance(self, by_s: float) -> None:
+        """Time passes; what is due is done, unless the desk stands still, which a stalled link stands for."""
+        if self.link is not None and self.link.is_stalled:
+            self._late_s += by_s
+            return
+        by_s, self._late_s = by_s + self._late_s, 0.0
+        self.clock.advance(by_s)
+        if self.failure:
+            self.kill()
+
+    def trade(self, symbol: str) -> None:
+        """Ask for something, as a strategy would."""
+        chance, desk = self._chance, self.desk
+        resting = desk.blotter.open_orders()
+        what = chance.random()
+        if what < 0.5 or not resting:
+            side = chance.choice((Side.BUY, Side.SELL))
+            desk.submit(side, symbol, chance.randint(1, 9), chance.choice((0, 98, 99, 100, 101, 102)))
+        elif what < 0.6:
+            desk.cancel_all()
+        else:
+            order = chance.choice(resting)
+            if what < 0.75:
+                desk.cancel(order.client_id)
+            elif what < 0.85:
+                desk.reduce(order.client_id, chance.randint(1, 3))
+            else:
+                desk.replace(order.client_id, chance.randint(1, 9), chance.randint(97, 103))
+
+    def kill(self) -> None:
+        """SIGKILL, and a new process on what the old one has left."""
+        self.kills += 1
+        self._trace.say("the desk is killed{}", f", as {self.failure}" if self.failure else "")
+        link, self._connection, self.failure = self.link, None, ""
+        if link is not None:
+            link.end()
+        for call in self.clock.getDelayedCalls():
+            call.cancel()
+        self._journal = self._journal.after_a_kill(self._chance)
+        self.desk = self._begin()
+
+    def fill_disk(self, *, is_full: bool) -> None:
+        """Whether its journal finds room."""
+        self._journal.is_full = is_full
+
+    # What must hold
+
+    def is_settled(self, told: bytes) -> bool:
+        """Whether it has heard everything, and waits for nothing."""
+        blotter = self.desk.blotter
+        return self.desk.is_synchronised and blotter.sequence == told.count(b"\n") and not list(blotter.pending())
+
+    def check(self, told: bytes) -> None:
+        """The desk and the exchange agree about every order, every lot and every fill."""
+        desk, blotter = self.desk, self.desk.blotter
+        blotter._check()
+        responses = [text.parse_response(line) for line in told.splitlines()]
+        accepted = [each.client_id for each in responses if each.action == "A"]
+        expect(len(accepted) == len(set(accepted)), "the desk's orders were doubled: {}", accepted)
+        expect(blotter.unmatched == 0, "{} messages are of orders that the desk does not know", blotter.unmatched)
+        ledger: Ledger = text_ledger(told)
+        held = {order.order_id: order.remaining_lots for order in blotter.open_orders()}
+        expect(held == ledger.live(), "the desk takes {} for open, was told {}", held, ledger.live())
+        position = sum(holding.position_lots for holding in desk.portfolio.holdings.values())
+        expect(position == ledger.position, "the desk holds {} lots, was told {}", position, ledger.position)
+        fills = [each.sequence for each in responses if each.action in {"E", "F"}]
+        spooled = [event.sequence for event in self.spool.fills]
+        expect(spooled == fills, "the desk's trades are {}, was told {}", spooled, fills)
+        expect(blotter.fills == len(fills), "the desk counts {} fills, was told {}", blotter.fills, len(fills))
+        unknown = [order.client_id for order in blotter.open_orders() if order.status is OrderStatus.UNKNOWN]
+        expect(not unknown, "the fate of {} is unknown", unknown)
+
+    def _heard(self, event: OrderEvent) -> None:
+        self._trace.say("desk: {} {}", event.kind, event.order.client_id)
+
+    def _failed(self, reason: Exception) -> None:
+        expect(isinstance(reason, OSError), "expected the desk to fail of its disk alone, was {}", reason)
+        self.failure = str(reason)
+
+
+class _Notes:
+    """In the place of `algo_engine.orders_link.OrdersLink`: when to connect again is the world's to say."""
+
+    def __init__(self, client: DeskClient) -> None:
+        self._client = client
+
+    def connected(self) -> None:
+        self._client.logins += 1
+
+    def disconnected(self, reason: str) -> None:
+        del reason
+
+    def failed(self, error: Exception) -> None:
+        self._client._failed(error)
