@@ -19,6 +19,7 @@ import msgspec
 
 from algo_engine.errors import JournalDamaged, JournalInUse
 from algo_engine.records import Checkpoint, Record, decode_record, encode_record
+from deltabook.wire.claim import CLAIM_LIMIT_BYTES, claimed_by, this_process
 
 __all__ = ["JOURNAL", "FileJournal", "Journal", "MemoryJournal", "read_journal"]
 
@@ -199,10 +200,16 @@ def _scan(data: bytes) -> Iterator[tuple[Record, int]]:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    file = path.open("ab")
+    file = path.open("a+b")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
+        held_by = claimed_by(os.pread(file.fileno(), CLAIM_LIMIT_BYTES, 0))
         file.close()
-        raise JournalInUse(f"expected to be the only process with {path.parent}, was held by another") from None
+        raise JournalInUse(
+            f"expected {path.parent} to be free, was in use by another algorithm engine ({held_by})"
+        ) from None
+    file.truncate(0)
+    file.write(this_process().encoded())
+    file.flush()
     return file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from deltabook.wire.claim import CLAIM_LIMIT_BYTES, claimed_by, this_process
 from exchange_server.errors import DirectoryInUseError, ExchangeConfigurationError, JournalError
 from exchange_server.journal.disk import LOCAL_DISK, Disk
 from exchange_server.journal.inputs_log import FsyncPolicy, InputsLog
@@ -81,13 +81,13 @@ class Journal:
             try:
                 self._disk.lock(descriptor)
             except BlockingIOError:
-                owner = self._disk.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                held_by = claimed_by(self._disk.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
                 self._disk.close(descriptor)
                 raise DirectoryInUseError(
-                    f"expected {self.directory} to be free, was in use by another exchange (process {owner})"
+                    f"expected {self.directory} to be free, was in use by another exchange ({held_by})"
                 ) from None
             self._disk.truncate(descriptor, 0)
-            self._disk.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+            self._disk.pwrite(descriptor, this_process().encoded(), 0)
         except JournalError:
             raise
         except OSError as error:

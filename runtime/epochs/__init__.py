@@ -11,8 +11,9 @@ retire: what all of them have passed goes, oldest first; control records stay un
 ```
 """
 
+from runtime.epochs.claim import CLAIM, DirectoryClaim
 from runtime.epochs.disk import LOCAL_DISK, Disk, LocalDisk
-from runtime.epochs.errors import EpochLogError, TornSegmentError
+from runtime.epochs.errors import EpochLogError, FencedError, TornSegmentError
 from runtime.epochs.log import CommitRecord, EpochLog, EpochLogReader, Prepared
 from runtime.epochs.results import ResultLog
 from runtime.epochs.retention import RetentionConfig, retire
@@ -20,13 +21,16 @@ from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
 
 __all__ = [
+    "CLAIM",
     "LOCAL_DISK",
     "CommitRecord",
     "Cut",
+    "DirectoryClaim",
     "Disk",
     "EpochLog",
     "EpochLogError",
     "EpochLogReader",
+    "FencedError",
     "Footer",
     "LocalDisk",
     "Prepared",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["EpochLogError", "TornSegmentError"]
+__all__ = ["EpochLogError", "FencedError", "TornSegmentError"]
 
 
 class EpochLogError(RuntimeError):
     """The log cannot be used as asked."""
+
+
+class FencedError(RuntimeError):
+    """Another process has taken the run directory: this one must not write into it any more."""
 
 
 class TornSegmentError(EpochLogError):

@@ -14,7 +14,7 @@ result spares reading what came before it; results behind it follow each other w
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -40,9 +40,13 @@ class ResultLog:
     The two may be different threads: the list of what there is changes under a lock, files only after it.
     """
 
-    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK) -> None:
-        """Raises `EpochLogError` for a result that is missing; ``torn`` afterwards names full results passed over."""
+    def __init__(self, directory: Path, disk: Disk = LOCAL_DISK, *, fence: Callable[[], None] = lambda: None) -> None:
+        """Raises `EpochLogError` for a result that is missing; ``torn`` afterwards names full results passed over.
+
+        ``fence`` is called before anything is published, and raises if that is another process's by now.
+        """
         self.directory = directory
+        self._fence = fence
         self.torn: list[str] = []
         self._disk = disk
         self._lock = threading.Lock()
@@ -110,6 +114,7 @@ class ResultLog:
         self, from_epoch: int, to_epoch: int, changes: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer
     ) -> bool:
         """Make the changes of ``(from, to]`` durable; False, and nothing done, if that was published before."""
+        self._fence()
         latest = self.latest()
         if to_epoch <= latest:
             return False
@@ -123,6 +128,7 @@ class ResultLog:
 
     def put_full(self, tables: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> None:
         """Make every view's rows at a version that was published, ``footer.to_epoch``, durable as a full result."""
+        self._fence()
         version = footer.to_epoch
         with self._lock:
             if version not in {to for _, to in self._spans}:

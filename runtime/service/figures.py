@@ -32,6 +32,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
     engine: EngineMetrics
     lanes: tuple[Lane, ...]
     """Those that run."""
+    term: int
+    """Of the claim on the run directory."""
     sealed: Callable[[], int]
     """The newest epoch."""
     now_s: Callable[[], float]
@@ -78,6 +80,7 @@ class RuntimeFigures:
             "upkeep_failures": upkeep.failures,
             "upstreams_silent": len(upstreams.silent),
             "upstream_lag_ms": upstreams.lag_ms,
+            "term": parts.term,
         }
 
     def status(self) -> dict[str, Any]:

@@ -8,13 +8,23 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from runtime.engine.ingest import EpochWriter, Origin
+from runtime.engine.ingest.upstream import kept_names
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 from runtime.service.feed import FEED, FEED_ID, Feed
 from runtime.service.lag import Lags
-from runtime.service.upstreams import Upstreams
+from runtime.service.upstreams import Upstreams, check_upstreams
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "check_inputs"]
+
+
+def check_inputs(config: LiveConfig, writer: EpochWriter) -> None:
+    """Raise `ServiceError` for inputs that cannot be, or that do not fit what the run directory was begun with."""
+    if config.feed is None and not config.upstreams:
+        raise ServiceError("expected a feed or an upstream to read, was neither")
+    if config.feed is None and writer.recovered and FEED in writer.recovered.cuts:
+        raise ServiceError(f"expected --feed again, whose rows are in {config.directory}, was none")
+    check_upstreams(config.upstreams, config.directory, kept_names(writer.space))
 
 
 class Inputs:
@@ -30,11 +40,7 @@ class Inputs:
         now_ns: Callable[[], int],
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """Raises `ServiceError` for a run directory that was begun with a feed, or an upstream, that is missing."""
-        if config.feed is None and not config.upstreams:
-            raise ServiceError("expected a feed or an upstream to read, was neither")
-        if config.feed is None and writer.recovered and FEED in writer.recovered.cuts:
-            raise ServiceError(f"expected --feed again, whose rows are in {config.directory}, was none")
+        """Of a configuration that `check_inputs` has let through."""
         self.upstreams = Upstreams(
             reactor,
             config.upstreams,

@@ -19,20 +19,19 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, Program, decode_program, lane_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
 from runtime.engine.express import Update
-from runtime.engine.ingest import EpochWriter, Ingest, IngestListener
+from runtime.engine.ingest import Ingest, IngestListener
 from runtime.engine.statistics import Statistics
-from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.service import fullresults
-from runtime.service.catalogue import Catalogue, begin_catalogue
+from runtime.service.begun import BegunDirectory
+from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
 from runtime.service.errors import ServiceError
-from runtime.service.expresslane import ExpressLane
 from runtime.service.feed import FEED, FEED_ID
-from runtime.service.feeds import begin_feed
 from runtime.service.figures import RuntimeFigures, RuntimeParts
 from runtime.service.freshness import Freshness
 from runtime.service.http import ServiceParts, results_site
@@ -43,13 +42,14 @@ from runtime.service.listening import ResultsPort
 from runtime.service.metrics import EngineMetrics, Noted, RuntimeMetrics, origin_metrics, view_metrics
 from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
 from runtime.service.readers import ReaderService
-from runtime.service.rundirectory import DirectoryLock, left_as_found
+from runtime.service.rundirectory import left_as_found
+from runtime.service.signoflife import SignOfLife
 from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
 from runtime.spark.checkpoint import committed_epoch
-from runtime.upstreams import Consumers
+from runtime.upstreams import Beat, Consumers
 
 if TYPE_CHECKING:
     from runtime.spark.lane import Published
@@ -79,14 +79,18 @@ class LiveRuntime(IngestListener):
         self._upkeep: Upkeep | None = None
         with left_as_found(config.directory):
             self._port = ResultsPort(reactor, config)
-            with ExitStack() as undone:
-                self._lock = DirectoryLock(config.directory)
-                undone.callback(self._lock.release)
-                self._writer = EpochWriter(config.directory, time.time_ns, self._on_epoch, disk=self._noted.disk)
-                undone.callback(self._writer.close)
-                begun_with = self._begin(selects)
-                undone.pop_all()
-        self._results = ResultLog(config.directory / "results")
+            self._begun = BegunDirectory(
+                config,
+                selects,
+                disk=self._noted.disk,
+                now_ns=time.time_ns,
+                on_epoch=self._on_epoch,
+                on_update=self._on_update,
+            )
+        self._writer, self._express, begun_with = self._begun.writer, self._begun.express, self._begun.program
+        self._runs_spark, self._lanes = self._begun.runs_spark, self._begun.lanes
+        fence = self._begun.claim.check
+        self._results = ResultLog(config.directory / "results", fence=fence)
         self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
         epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
@@ -106,6 +110,7 @@ class LiveRuntime(IngestListener):
             ],
             put_full=lambda: fullresults.put_full(self._results, begun_with),
             on_full=lambda is_full: reactor.callFromThread(self._full, is_full),
+            fence=fence,
         )
         self._inputs = Inputs(reactor, config, self._writer, self._lags, now_ns=time.time_ns, in_thread=self._in_thread)
         self.readers = ReaderService(reactor, config, self._writer, self._inputs, self._in_thread)
@@ -131,6 +136,7 @@ class LiveRuntime(IngestListener):
                 freshness=self._freshness,
                 engine=engine,
                 lanes=self._lanes,
+                term=self._begun.claim.term,
                 sealed=lambda: self._sealed,
                 now_s=reactor.seconds,
             )
@@ -159,6 +165,7 @@ class LiveRuntime(IngestListener):
         self._watch = Watch(
             config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
         )
+        self._sign = SignOfLife(config.directory, self._in_thread)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
@@ -167,40 +174,6 @@ class LiveRuntime(IngestListener):
         self._stopping = False
         self._ingesting = False
         self._starting: Deferred[Any] | None = None
-
-    def _begin(self, selects: Sequence[NamedSelect]) -> Program:
-        """What a new directory is begun with, or goes on with; raises `ServiceError` where the two differ."""
-        config, where = self._config, str(self._config.directory)
-        self._express = ExpressLane(self._writer, config.directory, self._on_update)
-        if config.feed is not None:
-            begin_feed(self._writer, config.protocol, where)
-        begun_with = begin_catalogue(
-            self._writer,
-            selects,
-            MARKET_RELATIONS,
-            mode=config.mode,
-            most_views=config.most_views,
-            where=where,
-            first=self._express.first,
-        )
-        self._runs_spark = self._is_spark_wanted()
-        return begun_with
-
-    def _is_spark_wanted(self) -> bool:
-        """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
-        wanted, directory = self._config.runs_spark, self._config.directory
-        views = lane_program(decode_program(self._writer.control), "spark").views
-        has_run = SparkHost.has_run(directory)
-        if wanted is False and views:
-            raise ServiceError(f"expected views of the express lane for --no-spark, was {views[0].name!r} among them")
-        if wanted and not has_run and self._writer.log.first() > 0:
-            raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
-        return bool(views) or has_run if wanted is None else wanted
-
-    @property
-    def _lanes(self) -> tuple[Lane, ...]:
-        """Those that run."""
-        return ("spark", "express") if self._runs_spark else ("express",)
 
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
@@ -310,11 +283,17 @@ class LiveRuntime(IngestListener):
         return port
 
     def beat(self) -> None:
-        """Say that the service lives, to those whose views are fresh."""
+        """Say that the service lives, to those whose views are fresh; end if the directory is another's now."""
+        try:
+            self._begun.claim.check()
+        except FencedError as error:
+            self._fail(str(error))
         if self._upkeep is not None:
             self._upkeep.tick()
         self._cursors.expire()
-        self._inputs.upstreams.beat()
+        inputs, term = self._inputs, self._begun.claim.term
+        inputs.upstreams.beat()
+        self._sign.beat(Beat(term, self._sealed, time.time_ns(), inputs.is_whole, inputs.is_paused))
         self._watch.beat(self._reactor.seconds())
 
     def _request_barrier(self) -> None:
@@ -353,8 +332,7 @@ class LiveRuntime(IngestListener):
 
     def _stop_parts(self) -> None:
         with ExitStack() as parts:  # each is stopped, whatever the others raise
-            parts.callback(self._lock.release)
-            parts.callback(self._writer.close)
+            parts.callback(self._begun.close)
             if self._upkeep is not None:
                 parts.callback(self._upkeep.stop)
             parts.callback(self._spark.stop)

@@ -8,24 +8,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
+from deltabook.wire.claim import CLAIM_LIMIT_BYTES, Claim, claimed_by
 from runtime.epochs import LOCAL_DISK
 from runtime.service.errors import DirectoryInUseError
 
 __all__ = ["DirectoryLock", "left_as_found"]
-
-_MOST_DIGITS: Final = 32
 
 
 class DirectoryLock:
     """Holds a run directory for as long as it is not released, and says to others which process that is.
 
     The system lets go of it with the process. Where the disk knows no such locks nothing is held: then the lock of the
-    state database alone keeps a second process out. Belongs to one thread.
+    state database keeps a second process out, or else the first one finds out by its claim. Belongs to one thread.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, holder: Claim) -> None:
         """Make the directory if it is not there; raises `DirectoryInUseError` with the process that holds it."""
         LOCAL_DISK.make_directory(directory)
         descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -33,15 +31,15 @@ class DirectoryLock:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(descriptor, _MOST_DIGITS, 0).decode("ascii", "replace").strip()
+            held_by = claimed_by(os.pread(descriptor, CLAIM_LIMIT_BYTES, 0))
             self._file.close()
             raise DirectoryInUseError(
-                f"expected {directory} to be free, was in use by another runtime (process {holder or 'unknown'})"
+                f"expected {directory} to be free, was in use by another runtime ({held_by})"
             ) from None
         except OSError:
             return
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        os.pwrite(descriptor, holder.encoded(), 0)
 
     def release(self) -> None:
         """Let the next one in; nothing happens the second time."""

@@ -68,12 +68,14 @@ class Upkeep:
         passed: Sequence[Callable[[], int]],
         put_full: Callable[[], None],
         on_full: Callable[[bool], None],
+        fence: Callable[[], None] = lambda: None,
     ) -> None:
         """``epoch`` is the newest of the log in ``directory``.
 
         ``passed`` say for each consumer up to which epoch it will never read again, ``put_full`` puts a full result
         into the result log, ``on_full`` hears when the directory has reached its limit, and when there is room again;
-        all on the thread of the upkeep.
+        all on the thread of the upkeep. ``fence`` raises if the directory is another process's by now: then nothing is
+        taken nor retired.
         """
         self._config = config
         self._directory = directory
@@ -83,6 +85,7 @@ class Upkeep:
         self._passed = tuple(passed)
         self._put_full = put_full
         self._on_full = on_full
+        self._fence = fence
         self._lock = threading.Lock()
         taken = self._snapshots.newest(epoch)
         self._taken = taken.footer.to_epoch if taken else 0
@@ -160,11 +163,9 @@ class Upkeep:
 
     def _work(self) -> None:
         """Part by part: what one fails at keeps no other from being done, so that the limit holds in any case."""
-        failures = {
-            said
-            for part in (self._snapshot, self._full_result, self._retire, self._measure)
-            if (said := self._failed(part))
-        }
+        parts = (self._snapshot, self._full_result, self._retire, self._measure)
+        fenced = self._failed(self._fence)
+        failures = {fenced} if fenced else {said for part in parts if (said := self._failed(part))}
         self._failures = frozenset(failures)
         if self._note_damaged() or failures:
             self._times_failed += 1

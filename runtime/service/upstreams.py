@@ -14,12 +14,12 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.service import UpstreamLine
 from runtime.engine.ingest import EpochWriter
-from runtime.engine.ingest.upstream import kept_names, kept_position
+from runtime.engine.ingest.upstream import kept_position
 from runtime.epochs import Footer
 from runtime.service.errors import ServiceError
 from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
 
-__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams"]
+__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "check_upstreams"]
 
 FIRST_NUMBER: Final = -1
 """Of the first upstream's origin, and downwards: feed and readers count up from 0."""
@@ -67,13 +67,12 @@ class Upstreams:
         now_ns: Callable[[], int],
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
     ) -> None:
-        """``directory`` is this runtime's. Raises `ServiceError` for upstreams that do not fit what was begun."""
+        """``directory`` is this runtime's; of upstreams that `check_upstreams` has let through."""
         self._reactor = reactor
         self._directory = directory
         self._now_ns = now_ns
         self._in_thread = in_thread
         self._identity = writer.log.identity()
-        _check(upstreams, directory, kept_names(writer.space))
         self._known: dict[str, _Known] = {}
         for place, config in enumerate(upstreams):
             start = kept_position(writer.space, config.name)
@@ -204,7 +203,8 @@ class Upstreams:
         Consumers(config.directory).put(consumer)
 
 
-def _check(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
+def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:
+    """Raise `ServiceError` for upstreams that cannot be of one runtime, or where one of those ``kept`` is missing."""
     names = [upstream.name for upstream in upstreams]
     twice = {name for name in names if names.count(name) > 1}
     if twice:

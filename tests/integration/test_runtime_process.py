@@ -38,7 +38,7 @@ def test_a_second_runtime_is_told_which_process_has_the_directory(tmp_path: Path
         engine.ready()
         with express(directory) as second:
             said = second.fails()
-        assert f"expected {directory} to be free, was in use by another runtime (process {engine.pid})" in said
+        assert f"expected {directory} to be free, was in use by another runtime (process {engine.pid} on " in said
         engine.close_input()
         engine.finish()
     with express(directory) as engine:

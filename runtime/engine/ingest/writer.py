@@ -16,13 +16,17 @@ import pyarrow as pa
 
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
-from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, Disk, EpochLog, Footer
+from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, DirectoryClaim, Disk, EpochLog, FencedError, Footer
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
 __all__ = ["EpochWriter", "Recovered"]
 
 _TABLE: Final = "epochs"
+_TERM: Final = 1
+"""The key of the claim's term in that table; the epoch's record is 0."""
+TERM: Final = "term"
+"""The attribute of a segment that says in which term of the directory it was written."""
 _MOST_LETTERS: Final = 10_000
 
 
@@ -60,16 +64,21 @@ class EpochWriter:
         *,
         store: Store | None = None,
         disk: Disk = LOCAL_DISK,
+        claim: DirectoryClaim | None = None,
     ) -> None:
         """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is sealed.
 
-        Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case.
+        Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case. A
+        ``claim`` is begun with the term that the state knows, and asked before each commit.
         """
         disk.make_directory(directory)
         self._store = store or SqliteStore(directory / "state.db")
         self._now_ns = now_ns
         self._on_epoch = on_epoch
         try:
+            self._claim = claim
+            if claim is not None:
+                self._begin_term(claim)
             self.space = ObjectSpace(self._store)
             self.log = EpochLog(directory / "epochs", disk)
             self.recovered = self._recover()
@@ -134,6 +143,7 @@ class EpochWriter:
 
         If it raises, the writer must be closed and opened again: only then is it known whether the epoch committed.
         """
+        self._expect_claim()
         epoch = self.epoch + 1
         footer = Footer(
             from_epoch=max(0, epoch - 1),
@@ -142,7 +152,7 @@ class EpochWriter:
             messages=self._messages,
             time_ns=self._time_ns(),
             control=control,
-            attributes=self._attributes,
+            attributes=self._attributes | ({TERM: str(self._claim.term)} if self._claim else {}),
         )
         self._dead.write(epoch, self._letters)
         prepared = self.log.prepare(footer, self._deltas)
@@ -151,6 +161,7 @@ class EpochWriter:
         recovered = Recovered(
             prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark, footer.time_ns
         )
+        self._expect_claim()
         self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
         self.log.publish(prepared)
         self.recovered = recovered
@@ -165,6 +176,22 @@ class EpochWriter:
     def _time_ns(self) -> int:
         """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""
         return max(self._now_ns(), self.recovered.time_ns if self.recovered else 0)
+
+    def _begin_term(self, claim: DirectoryClaim) -> None:
+        """The state knows the term from here on: who writes with an older one is found out even without the file."""
+        known = self._store.get(_TABLE, _TERM)
+        term = claim.begin(int.from_bytes(known, "little") if known else 0)
+        self._store.commit([Edit(_TABLE, _TERM, term.to_bytes(8, "little"))])
+
+    def _expect_claim(self) -> None:
+        """Raise `FencedError` if another process has begun on the directory since."""
+        claim = self._claim
+        if claim is None:
+            return
+        claim.check()
+        known = int.from_bytes(self._store.get(_TABLE, _TERM) or b"", "little")
+        if known != claim.term:
+            raise FencedError(f"fenced: expected term {claim.term} in the state, was {known}; nothing more is written")
 
     def _recover(self) -> Recovered | None:
         data = self._store.get(_TABLE, 0)

@@ -27,9 +27,19 @@ from runtime.sources import Position
 VIEWS = [NamedSelect("volumes", "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol")]
 
 
+class Pool:
+    """Runs each call at once."""
+
+    def callInThreadWithCallback(self, on_result: Any, call: Any, *args: Any, **named: Any) -> None:
+        on_result(True, call(*args, **named))
+
+
 class Reactor(Clock):  # type: ignore[misc, unused-ignore]  # Twisted's test classes are Any to mypy
     def callFromThread(self, call: Any, *args: Any) -> None:
         call(*args)
+
+    def getThreadPool(self) -> Pool:
+        return Pool()
 
 
 class Source:

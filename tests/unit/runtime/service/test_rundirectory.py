@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
 
+from deltabook.wire.claim import Claim
 from runtime.service.errors import DirectoryInUseError
 from runtime.service.rundirectory import DirectoryLock, left_as_found
+
+HOLDER = Claim("db-1", 4711, run="r7")
 
 
 def begin(directory: Path) -> None:
@@ -63,26 +65,26 @@ def test_what_begins_stays(tmp_path: Path) -> None:
 
 def test_a_directory_belongs_to_one_process_which_the_refusal_names(tmp_path: Path) -> None:
     directory = tmp_path / "runs" / "one"
-    first = DirectoryLock(directory)
+    first = DirectoryLock(directory, HOLDER)
     with pytest.raises(DirectoryInUseError) as refused:
-        DirectoryLock(directory)
+        DirectoryLock(directory, HOLDER)
     assert str(refused.value) == (
-        f"expected {directory} to be free, was in use by another runtime (process {os.getpid()})"
+        f"expected {directory} to be free, was in use by another runtime (process 4711 on db-1, run r7)"
     )
     (directory / "lock").write_bytes(b"")  # as for a moment while the first one begins
-    with pytest.raises(DirectoryInUseError, match=r"\(process unknown\)"):
-        DirectoryLock(directory)
+    with pytest.raises(DirectoryInUseError, match=r"\(an unknown process\)"):
+        DirectoryLock(directory, HOLDER)
     first.release()
     first.release()
-    DirectoryLock(directory).release()
+    DirectoryLock(directory, HOLDER).release()
 
 
 def test_what_another_process_has_begun_meanwhile_stays(tmp_path: Path) -> None:
     def begin_second(directory: Path) -> DirectoryLock:
         with left_as_found(directory):
             begin(directory)
-            held = DirectoryLock(directory)
-            DirectoryLock(directory)
+            held = DirectoryLock(directory, HOLDER)
+            DirectoryLock(directory, HOLDER)
         return held
 
     with pytest.raises(DirectoryInUseError):
@@ -95,7 +97,7 @@ def test_where_the_disk_has_no_locks_nothing_is_held(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOLCK, "no locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    held = [DirectoryLock(tmp_path), DirectoryLock(tmp_path)]
+    held = [DirectoryLock(tmp_path, HOLDER), DirectoryLock(tmp_path, HOLDER)]
     assert (tmp_path / "lock").read_bytes() == b""
     for lock in held:
         lock.release()

@@ -1,0 +1,92 @@
+"""A run directory that this process has taken: nobody else writes into it, and what it holds fits the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from deltabook.wire.claim import this_process
+from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program, lane_program
+from runtime.engine.express import Update
+from runtime.engine.ingest import EpochWriter
+from runtime.epochs import DirectoryClaim, Disk, Footer
+from runtime.service.catalogue import begin_catalogue
+from runtime.service.config import LiveConfig
+from runtime.service.errors import ServiceError
+from runtime.service.expresslane import ExpressLane
+from runtime.service.feeds import begin_feed
+from runtime.service.inputs import check_inputs
+from runtime.service.rundirectory import DirectoryLock
+from runtime.service.sparkhost import SparkHost
+
+__all__ = ["BegunDirectory"]
+
+
+class BegunDirectory:
+    """A new directory with what it begins with, or one that goes on where it ended."""
+
+    def __init__(
+        self,
+        config: LiveConfig,
+        selects: Sequence[NamedSelect],
+        *,
+        disk: Disk,
+        now_ns: Callable[[], int],
+        on_epoch: Callable[[Footer], None],
+        on_update: Callable[[Update], None],
+    ) -> None:
+        """``on_epoch`` hears of epochs, ``on_update`` of versions of the express lane, both on a worker.
+
+        Raises `ServiceError` for a directory that is in use, or was begun with something else.
+        """
+        self._config = config
+        directory = config.directory
+        holder = this_process(run=config.run_id, since_ns=now_ns())
+        with ExitStack() as undone:
+            self._lock = DirectoryLock(directory, holder)
+            undone.callback(self._lock.release)
+            self.claim = DirectoryClaim(directory, holder, disk)
+            """Whether it is still this process's."""
+            self.writer = EpochWriter(directory, now_ns, on_epoch, disk=disk, claim=self.claim)
+            """Of its epochs."""
+            undone.callback(self.writer.close)
+            self.express = ExpressLane(self.writer, directory, on_update)
+            """Its express lane."""
+            check_inputs(config, self.writer)
+            if config.feed is not None:
+                begin_feed(self.writer, config.protocol, str(directory))
+            self.program = begin_catalogue(
+                self.writer,
+                selects,
+                MARKET_RELATIONS,
+                mode=config.mode,
+                most_views=config.most_views,
+                where=str(directory),
+                first=self.express.first,
+            )
+            """The views that it was begun with."""
+            self.runs_spark = self._is_spark_wanted()
+            """Whether Spark is to run."""
+            undone.pop_all()
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Those that run."""
+        return ("spark", "express") if self.runs_spark else ("express",)
+
+    def close(self) -> None:
+        """Let the next one in."""
+        with ExitStack() as parts:  # both, whatever the first raises
+            parts.callback(self._lock.release)
+            parts.callback(self.writer.close)
+
+    def _is_spark_wanted(self) -> bool:
+        """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
+        wanted, directory = self._config.runs_spark, self._config.directory
+        views = lane_program(decode_program(self.writer.control), "spark").views
+        has_run = SparkHost.has_run(directory)
+        if wanted is False and views:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {views[0].name!r} among them")
+        if wanted and not has_run and self.writer.log.first() > 0:
+            raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
+        return bool(views) or has_run if wanted is None else wanted
