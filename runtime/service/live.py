@@ -208,6 +208,11 @@ class LiveRuntime(IngestListener):
         return stopped
 
     @property
+    def spark_ui_port(self) -> int | None:
+        """Port of Spark's own pages, once it runs; None where they are not served."""
+        return self._spark.ui_port
+
+    @property
     def epoch(self) -> int:
         """The newest epoch that is sealed; may be asked on any thread."""
         return self._sealed

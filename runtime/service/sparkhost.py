@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from runtime.epochs import ResultLog
 
@@ -42,6 +43,8 @@ class SparkHost:
         self._session: SparkSession | None = None
         self._lane: SparkLane | None = None
         self._stopping = False
+        self.ui_port: int | None = None
+        """Of Spark's own pages; None where they are not served."""
 
     @staticmethod
     def has_run(directory: Path) -> bool:
@@ -54,6 +57,8 @@ class SparkHost:
         from runtime.spark.session import start_session
 
         self._session = start_session(self._config, self._directory / "spark")
+        if url := self._session.sparkContext.uiWebUrl:
+            self.ui_port = urlsplit(url).port
         if self._stopping:
             return
         self._lane = SparkLane(
