@@ -58,6 +58,7 @@ _OPTIONS: Final = (
     click.option(
         "--private-network", is_flag=True, help="The network is private: Spark's pages may be beyond loopback."
     ),
+    click.option("--spark-ui-proxy", is_flag=True, help="They are reached through the master's page (`--ui-proxy`)."),
     click.option("--event-log", default="", metavar="DIR", help="Keep what `deltabook cluster history` shows."),
     click.option("--spark-metrics/--no-spark-metrics", default=False, help="Serve Spark's own figures on its pages."),
     click.option(
@@ -122,6 +123,7 @@ def _taken(values: dict[str, Any]) -> SparkConfig:
         ui=values.pop("spark_ui"),
         ui_port=values.pop("spark_ui_port"),
         ui_interface=interface,
+        ui_proxy=values.pop("spark_ui_proxy"),
         event_log=str(Path(events).resolve()) if events else "",
         metrics=values.pop("spark_metrics"),
         run_id=given_run_id(),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["SparkHost"]
 
 _FIRST_VERSION_SECONDS: Final = 120.0
+_CLUSTER_SECONDS: Final = 600.0
+"""The same on a cluster, whose workers may be started after us."""
 
 
 class SparkHost:
@@ -71,7 +73,7 @@ class SparkHost:
             snapshots=self._directory / "snapshots",
         )
         self._lane.start(self._on_ended)
-        self._lane.wait_for(epoch, _FIRST_VERSION_SECONDS)
+        self._lane.wait_for(epoch, _FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
 
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""

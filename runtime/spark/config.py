@@ -46,6 +46,8 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where, 0 for any."""
     ui_interface: str = "127.0.0.1"
     """Where; the pages have no token."""
+    ui_proxy: bool = False
+    """Whether they are reached through the master's page."""
     event_log: str = ""
     """Directory of what a history server shows; empty for none."""
     metrics: bool = False

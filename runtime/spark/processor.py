@@ -69,9 +69,23 @@ class _Resident(msgspec.Struct):
 
     state: ShardState
     nonce: str
+    used: int = 0
+    """Counts up with every turn of any shard in this process."""
 
 
 _residents: dict[tuple[str, int], _Resident] = {}
+"""Of this worker process; any other may have a newer or an older state of the same shard."""
+_UNUSED_TURNS: Final = 8
+"""A shard that has not come back while so many times as many shards as there are came by has moved elsewhere."""
+
+
+def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:
+    """Keep a shard in memory, and let go of those that other workers have by now."""
+    resident.used = max([resident.used, *(other.used for other in _residents.values())]) + 1
+    _residents[place] = resident
+    oldest = resident.used - _UNUSED_TURNS * shards
+    for other in [key for key, held in _residents.items() if held.used < oldest]:
+        del _residents[other]
 
 
 class ShardProcessor(StatefulProcessor):
@@ -102,7 +116,7 @@ class ShardProcessor(StatefulProcessor):
         backfill = {program.views[number].name: given for number, given in batch.backfill.items()}
         step = resident.state.step(batch.delivered, backfill)
         self._write(head, resident, batch)
-        _residents[(self._directory, shard_id)] = resident
+        _keep((self._directory, shard_id), resident, self._shards)
         yield from _output(shard_id, batch.span, step)
 
     def close(self) -> None:

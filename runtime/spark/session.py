@@ -82,9 +82,9 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def _launching(config: SparkConfig, directory: Path) -> Iterator[None]:
     """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after."""
-    values = {"SPARK_LOCAL_IP": config.ui_interface}
+    values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host}
     path = directory / "secret.conf"
-    if config.secret_file:
+    if config.secret_file and config.master.startswith("spark:"):
         # The settings of a session are in the command line of its JVM, which everybody on the machine can read.
         write_private(path, f"spark.authenticate.secret {read_secret(Path(config.secret_file))}\n")
         submit = os.environ.get("PYSPARK_SUBMIT_ARGS", _DEFAULT_SUBMIT)

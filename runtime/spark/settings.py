@@ -34,7 +34,7 @@ def check_config(config: SparkConfig) -> None:
             f"expected local[N], spark://HOST:PORT, k8s://URL or yarn as Spark's master, was {config.master!r}"
         )
     listens = config.driver_bind or config.driver_host
-    if not is_loopback(listens) and not config.secret_file and not config.is_local:
+    if config.master.startswith("spark:") and not config.secret_file and not is_loopback(listens):
         raise SparkLaneError(f"expected a secret file for a driver that is not on loopback, was none at {listens}")
     if owned := sorted(_OWNED & config.settings.keys()):
         raise SparkLaneError(f"expected {owned[0]} to be what it is, as results would not be right, was another value")
@@ -82,10 +82,18 @@ def spark_settings(config: SparkConfig, directory: Path) -> dict[str, str]:
         "spark.sql.streaming.stateStore.maintenanceInterval": "15s",  # when state of batches past these is removed
         "spark.sql.streaming.numRecentProgressUpdates": "100",
         **(driver_metrics() if config.metrics else {"spark.ui.prometheus.enabled": "false"}),
-        **(authentication() if config.secret_file else {}),
+        **_secret(config),
         **({} if config.is_local else _cluster(config, directory)),
         **config.settings,
     }
+
+
+def _secret(config: SparkConfig) -> dict[str, str]:
+    """YARN and Kubernetes make a secret up for each application, if it is not in a file that all pods have."""
+    if config.is_local or (config.master.startswith("spark:") and not config.secret_file):
+        return {}
+    in_pods = {"spark.authenticate.secret.file": config.secret_file}
+    return authentication() | (in_pods if config.secret_file and config.master.startswith("k8s:") else {})
 
 
 def _pages(config: SparkConfig) -> dict[str, str]:
@@ -95,6 +103,7 @@ def _pages(config: SparkConfig) -> dict[str, str]:
         "spark.ui.enabled": str(config.ui).lower(),
         "spark.ui.port": str(config.ui_port),
         "spark.ui.killEnabled": "false",
+        "spark.ui.reverseProxy": str(config.ui_proxy).lower(),
         "spark.ui.showConsoleProgress": "false",
         # A query that runs for days has many batches: of each as little as the pages need.
         "spark.ui.retainedJobs": "100",

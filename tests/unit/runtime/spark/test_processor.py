@@ -218,3 +218,35 @@ def test_a_wrong_byte_in_a_shards_state_is_found(tmp_path: Path) -> None:
         store.batch(((3, 4), 1))
     store.restore(held)
     store.batch(((3, 4), 1))
+
+
+def test_two_attempts_of_a_batch_write_the_same_state_whatever_their_workers_remember(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One attempt that was taken for lost may write after the one that counts, over its files: it must not matter."""
+    monkeypatch.setattr(processor, "_SMALLEST_BASE_BYTES", 1)
+    for number in range(1, 13):
+        before, remembered = store.snapshot(), deepcopy(processor._residents)
+        processor._residents.clear()
+        store.batch(((number % 3, number), 1), ((number % 5, -number), 1))
+        late = dict(store.pages.rows)
+        store.restore(before)
+        processor._residents.update(remembered)
+        store.batch(((number % 3, number), 1), ((number % 5, -number), 1))
+        assert store.pages.rows == late
+        store.pages.rows = late
+
+
+def test_a_worker_lets_go_of_shards_that_have_moved_elsewhere(tmp_path: Path) -> None:
+    Log(tmp_path)
+    store = Store(tmp_path)
+    processor._residents.clear()
+    store.batch()
+    ((place, gone),) = processor._residents.items()
+    processor._residents[("elsewhere", 1)] = processor._Resident(gone.state, "nonce", gone.used)
+    for _ in range(processor._UNUSED_TURNS):
+        store.batch()
+    assert ("elsewhere", 1) in processor._residents
+    for _ in range(processor._UNUSED_TURNS):
+        store.batch()
+    assert list(processor._residents) == [place]
