@@ -25,7 +25,7 @@ from runtime.spark.lane import SparkLane
 from runtime.spark.session import SparkConfig, start_session
 from runtime.views import ShardState, deliveries
 
-__all__ = ["run"]
+__all__ = ["ingest", "run"]
 
 _VIEWS: Final = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
 _LINEAR: Final = ("book_depth", "vwap_book")
@@ -47,7 +47,7 @@ def run(quick: bool) -> list[Record]:
         epochs: list[float] = []
         reference: list[float] = []
         for number in range(runs):
-            seconds = _timed(lambda n=number: _ingest(path, folder / f"run{n}", epoch_messages, _VIEWS))  # type: ignore[misc]
+            seconds = _timed(lambda n=number: ingest(path, folder / f"run{n}", epoch_messages, _VIEWS))  # type: ignore[misc]
             epochs.append(messages / seconds)
             reference.append(messages / _timed(lambda: _read_csv(path)))
         sealed = record(
@@ -86,7 +86,7 @@ def _program(names: tuple[str, ...]) -> Program:
     return compile_program(selects, MARKET_RELATIONS)
 
 
-def _ingest(path: Path, directory: Path, epoch_messages: int, names: tuple[str, ...]) -> int:
+def ingest(path: Path, directory: Path, epoch_messages: int, names: tuple[str, ...]) -> int:
     """The whole ingest: file, formatter, adaptor, state, sealed epochs."""
     writer = EpochWriter(directory, time.time_ns, lambda _: None)
     writer.seal({}, control=encode_program(_program(names)))
@@ -94,10 +94,10 @@ def _ingest(path: Path, directory: Path, epoch_messages: int, names: tuple[str, 
     source = FileSource(path, 0, buffer_bytes=_BUFFER_BYTES)
     origin = Origin(0, "feed", source, adaptor, Position(sequence=1))
     done = _Done()
-    ingest = Ingest(IngestConfig(workers=_WORKERS, epoch_messages=epoch_messages), writer, {0: origin}, done)
-    ingest.start()
+    running = Ingest(IngestConfig(workers=_WORKERS, epoch_messages=epoch_messages), writer, {0: origin}, done)
+    running.start()
     done.event.wait()
-    ingest.stop()
+    running.stop()
     epoch = writer.epoch
     writer.close()
     if done.reason is not None:
@@ -140,7 +140,7 @@ class _Case(msgspec.Struct, frozen=True):
 
 def _through_spark(session: Any, config: SparkConfig, case: _Case, path: Path, epoch_messages: int) -> Record:
     directory = case.directory
-    last = _ingest(path, directory, epoch_messages, case.names)
+    last = ingest(path, directory, epoch_messages, case.names)
 
     def once(number: int) -> None:
         lane = SparkLane(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -80,21 +78,17 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure(point: Point, plan: Plan, recording: Recording, folder: Path, say: Callable[[str], None]) -> Measured:
-    """Run a point; its folder is removed. Raises `RuntimeError` where a process ends or nothing is published."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Run a point in a new folder. Raises `RuntimeError` where a process ends or nothing is published."""
     load, begun = os.getloadavg()[0], time.monotonic()
-    try:
-        with started(point, recording, folder, say) as system:
-            start_s = time.monotonic() - begun
-            say("the books are filled")
-            system.play(plan.warm, 0, _PATIENCE_S)
-            say(f"{plan.bursts} bursts of {plan.burst:,} messages")
-            rates, burst = _bursts(system, plan)
-            say(f"{plan.rate:,} messages a second for {plan.steady_s:.0f} s")
-            steady, played, versions = _steady(system, plan)
-            origins = [feed.origin for feed in system.feeds]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with started(point, recording, folder, say) as system:
+        start_s = time.monotonic() - begun
+        say("the books are filled")
+        system.play(plan.warm, 0, _PATIENCE_S)
+        say(f"{plan.bursts} bursts of {plan.burst:,} messages")
+        rates, burst = _bursts(system, plan)
+        say(f"{plan.rate:,} messages a second for {plan.steady_s:.0f} s")
+        steady, played, versions = _steady(system, plan)
+        origins = [feed.origin for feed in system.feeds]
     windows = [_window(versions, origins, played, number, plan.windows) for number in range(plan.windows)]
     return Measured(
         point=point,
@@ -158,8 +152,3 @@ def _window(
         counts.append(weight)
     values, weights = np.concatenate(lags), np.concatenate(counts)
     return percentile(values, weights, 50), percentile(values, weights, 99)
-
-
-def median_batch_s(phase: Phase) -> float:
-    """The middle of the times between versions; nan where there were too few."""
-    return statistics.median(phase.batch_s) if phase.batch_s else float("nan")

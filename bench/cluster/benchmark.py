@@ -1,0 +1,168 @@
+"""``make bench-cluster``: every point once, a file each, so that a run that was cut short goes on where it stopped.
+
+A point that was measured is taken as it is while plan and code are the same; BENCH_FRESH=1 measures all of them anew.
+A run with all points puts its tables into docs/scaling.md and draws its picture; a quick one changes no page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.cluster import document
+from bench.cluster.calibration import calibrate, errors
+from bench.cluster.drawing import draw
+from bench.cluster.parts import measure_parts
+from bench.cluster.plan import FULL, QUICK, Plan, Point
+from bench.cluster.point import Measured, measure
+from bench.cluster.recording import Recording, recorded
+from bench.cluster.scenarios import BIG, answer
+from bench.report import Record, machine, record
+
+__all__ = ["run"]
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_KEPT: Final = _ROOT / "bench" / "out" / "cluster"
+_CACHE: Final = _ROOT / ".cache" / "bench-cluster"
+_PAGE: Final = _ROOT / "docs" / "scaling.md"
+_PICTURE: Final = _ROOT / "docs" / "scaling.png"
+_CODE: Final = ("algo_engine", "bench/cluster", "deltabook", "exchange_server", "runtime", "queries")
+_TRIES: Final = 2
+_PARTS_MESSAGES: Final = 400_000
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A point's file."""
+
+    fingerprint: str
+    """Of the plan and the code."""
+    measured: Measured
+
+
+def run(quick: bool) -> list[Record]:
+    """All figures; points for which there was no time are left out, and named."""
+    if sys.platform != "linux":
+        raise RuntimeError(f"expected Linux, whose /proc says what processes spend, was {sys.platform}")
+    plan, begun = QUICK if quick else FULL, time.monotonic()
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"bench: cluster: {time.monotonic() - begun:4.0f} s: {text}\n")
+        sys.stdout.flush()
+
+    say("the flow is recorded")
+    recording = recorded(_CACHE, plan.symbols, plan.live_orders, plan.requests)
+    if recording.messages[0] < plan.messages:
+        raise RuntimeError(f"expected a recording of {plan.messages} messages, was {recording.messages[0]}")
+    parts = measure_parts(recording.whole, min(_PARTS_MESSAGES, plan.messages))
+    points = _points(plan, recording, begun, say)
+    single_us = statistics.median(parts.single_us)
+    costs = calibrate(points, single_us, plan.symbols)
+    found = document.Findings(points, parts, costs, errors(points, single_us, plan.symbols, plan.burst), plan)
+    document.show(found)
+    if not quick and len(points) == len(plan.points):
+        document.write(_PAGE, found, machine())
+        draw(points, costs, plan, _PICTURE)
+        say(f"{_PAGE.relative_to(_ROOT)} and {_PICTURE.relative_to(_ROOT)} are written")
+    return list(_figures(found))
+
+
+def _points(plan: Plan, recording: Recording, begun: float, say: document.Say) -> list[Measured]:
+    """Those that are kept, and those that there is time for; raises `RuntimeError` if there is none."""
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    mark, fresh = _fingerprint(plan), os.environ.get("BENCH_FRESH", "") not in {"", "0"}
+    points: list[Measured] = []
+    for point in plan.points:
+        path = _KEPT / f"{point.name}.json"
+        kept = None if fresh else _kept(path, mark)
+        if kept is None and time.monotonic() - begun > plan.budget_s:
+            say(f"no time is left for {point.name}: run it again to go on from here")
+            continue
+        if kept is None:
+            kept = _measured(point, plan, recording, say)
+            if kept is None:
+                continue
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(_Kept(mark, kept)), indent=2) + b"\n")
+        else:
+            say(f"{point.name}: kept from before, see {path.relative_to(_ROOT)}")
+        points.append(kept)
+    if not any(point.point.workers for point in points):
+        raise RuntimeError(f"expected at least one point with workers, was {[p.point.name for p in points]}")
+    return points
+
+
+def _measured(point: Point, plan: Plan, recording: Recording, say: document.Say) -> Measured | None:
+    """A point, tried again where it fails; None if it fails again: the others are still worth having."""
+    for _ in range(_TRIES):
+        folder = Path(tempfile.mkdtemp(prefix="bench-cluster-"))
+        try:
+            return measure(point, plan, recording, folder / "point", lambda text: say(f"{point.name}: {text}"))
+        except (RuntimeError, OSError) as error:
+            logs = _KEPT / f"{point.name}.failed"
+            shutil.rmtree(logs, ignore_errors=True)
+            logs.mkdir()
+            for path in folder.rglob("*.log"):
+                shutil.copy(path, logs / "-".join(path.relative_to(folder).parts))
+            say(f"{point.name}: failed, see {logs.relative_to(_ROOT)}: {' '.join(str(error).split())[:600]}")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def _kept(path: Path, mark: str) -> Measured | None:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    return kept.measured if kept.fingerprint == mark else None
+
+
+def _fingerprint(plan: Plan) -> str:
+    """Of what a point depends on: the plan but for its list of points, and all code that runs."""
+    digest = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(plan, points=())))
+    for folder in _CODE:
+        for path in sorted((_ROOT / folder).rglob("*")):
+            if path.suffix in {".py", ".sql"}:
+                digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _figures(found: document.Findings) -> Iterator[Record]:
+    points, parts, costs, off = found.points, found.parts, found.costs, found.off
+    reference = next((p for p in points if not p.point.workers), None)
+    about = "local[2], one runtime"
+    for measured in points:
+        key = f"cluster.{measured.point.name}"
+        local = (reference.rates, reference.p50_ms, reference.p99_ms) if reference else ((), (), ())
+        yield record(f"{key}.messages_per_s", measured.rates, "messages/s", about, local[0])
+        deltas = [rate * measured.deltas_per_message for rate in measured.rates]
+        yield record(f"{key}.deltas_per_s", deltas, "deltas/s")
+        yield record(f"{key}.p50_ms", measured.p50_ms, "ms", about, local[1])
+        yield record(f"{key}.p99_ms", measured.p99_ms, "ms", about, local[2])
+        for kind, phase in (("burst", measured.burst), ("steady", measured.steady)):
+            for part, seconds in phase.cpu_s.items():
+                if seconds:
+                    value = 1e6 * seconds / phase.messages
+                    yield record(f"{key}.{kind}.{part}.cpu_us_per_message", [value], "µs")
+    yield record("cluster.in_process.messages_per_s", parts.messages_per_s, "messages/s", "views alone, one thread")
+    for name, value in msgspec.structs.asdict(costs).items():
+        yield record(f"cluster.model.{name}", [value], name.rsplit("_", 1)[1])
+    for what in ("rate", "p50_ms", "p99_ms"):
+        seen = [abs(error.percent) for error in off if error.what == what]
+        unseen = [abs(error.percent_without) for error in off if error.what == what]
+        yield record(f"cluster.model.{what}.error_percent", seen, "%")
+        yield record(f"cluster.model.{what}.error_unseen_percent", unseen, "%")
+    for scenario in BIG:
+        said = answer(costs, scenario)
+        yield record(f"cluster.model.{scenario.key}.messages_per_s", [said.most_rate], "messages/s", said.limit)
+        yield record(f"cluster.model.{scenario.key}.p50_ms", [said.at_rate.p50_ms], "ms")
+        yield record(f"cluster.model.{scenario.key}.p99_ms", [said.at_rate.p99_ms], "ms")

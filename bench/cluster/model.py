@@ -1,0 +1,185 @@
+"""A model of throughput and freshness: what a message and a batch cost, laid out over processes and cores.
+
+```
+feeds ─▶ runtimes that read (one core each) ─▶ epochs ─▶ batch after batch: driver │ executors │ publishing ─▶ results
+              └─▶ passed on by the one with the views (one core)
+```
+
+A batch takes everything that is sealed when it begins. Its time is what cannot be shared (waiting, the driver's
+planning and its tasks, publishing) and what the executors do: all of it over the cores, but no less than the busiest
+shard, nor than the views that live in one shard. Where all processes share a machine, no batch has more of it than the
+others leave. Everything is a pure function of `Costs` and a `Layout`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Costs", "Layout", "Outcome", "batch_s", "burst", "busiest_share", "limits", "steady"]
+
+_MOST_BATCHES: Final = 100_000
+_SAMPLES: Final = 40
+_LEAST_CORES: Final = 0.05
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What things cost: processor time, except `wait_ms`."""
+
+    ingest_us: float
+    """A message, in the runtime that reads its feed."""
+    pass_us: float
+    """A message of an upstream, in the runtime with the views."""
+    publish_ms: float
+    """A batch, in the Python of the runtime with the views."""
+    publish_shard_ms: float
+    """A shard of a batch, there."""
+    driver_ms: float
+    """A batch, in the driver."""
+    driver_task_ms: float
+    """A task, in the driver."""
+    executor_us: float
+    """A message, in the executors."""
+    executor_task_ms: float
+    """A task, in an executor."""
+    single_us: float
+    """Of `executor_us`: the state of views that live in one shard."""
+    daemon_cores: float
+    """A worker with nothing to do, in cores."""
+    wait_ms: float
+    """A batch: what is spent waiting (syncs, hand-overs), not computing."""
+    epoch_ms: float = 100.0
+    """Time between epochs."""
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """What runs where, and what is asked of it."""
+
+    workers: int
+    """Of the cluster."""
+    cores: int
+    """Of each worker."""
+    shards: int
+    """Of the view program."""
+    runtimes: int
+    """1: it reads the feed and has the views; more: so many upstreams, and one with the views."""
+    symbols: int
+    """By which views are spread."""
+    shared_cores: int | None = None
+    """All processes are on one machine with so many; None: each runtime and each worker has its own."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What comes of it."""
+
+    rate: float
+    """Messages a second, from the first sent to the last published."""
+    p50_ms: float
+    """Median age of a message in its first version."""
+    p99_ms: float
+    """The age that 99 of 100 do not exceed."""
+    batch_s: float
+    """Median time of a batch."""
+
+
+def busiest_share(symbols: int, shards: int) -> float:
+    """The part of evenly active symbols that the busiest shard has."""
+    counts = np.zeros(shards, np.int64)
+    for number in range(symbols):
+        counts[zlib.crc32(b"S%03d" % number) % shards] += 1
+    return float(counts.max() / symbols)
+
+
+def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0.0) -> float:
+    """How long a batch with so many messages takes, while other work keeps so many cores of a shared machine busy."""
+    source_tasks = 1 if messages < 10_000 else layout.shards
+    tasks = layout.shards + source_tasks
+    driver = (costs.driver_ms + costs.driver_task_ms * tasks + costs.publish_ms) / 1e3
+    driver += costs.publish_shard_ms * layout.shards / 1e3
+    work = messages * costs.executor_us / 1e6 + costs.executor_task_ms * tasks / 1e3
+    spread = messages * max(0.0, costs.executor_us - costs.single_us) / 1e6
+    longest = costs.executor_task_ms / 1e3 + max(
+        messages * costs.single_us / 1e6, spread * busiest_share(layout.symbols, layout.shards)
+    )
+    cores = float(min(layout.workers * layout.cores, layout.shards))
+    if layout.shared_cores is None:
+        return costs.wait_ms / 1e3 + driver + max(work / cores, longest)
+    free = max(_LEAST_CORES, layout.shared_cores - busy_cores - costs.daemon_cores * layout.workers)
+    # One core's worth of serial work is slower as well where less than a core is left for it.
+    serial = costs.wait_ms / 1e3 + driver / min(1.0, free)
+    return serial + max(work / min(cores, free), longest / min(1.0, free))
+
+
+def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
+    """Messages a second that come into epochs at most; cores that a message a second keeps busy until then."""
+    if layout.runtimes == 1:
+        return 1e6 / costs.ingest_us, costs.ingest_us / 1e6
+    each = (costs.ingest_us + costs.pass_us) / 1e6
+    most = min(layout.runtimes * 1e6 / costs.ingest_us, 1e6 / max(costs.pass_us, 1e-9))
+    return (most if layout.shared_cores is None else min(most, layout.shared_cores / each)), each
+
+
+def limits(costs: Costs, layout: Layout) -> dict[str, float]:
+    """Messages a second at which each part is at its end, with batches so large that their fixed cost is nothing."""
+    cores = min(layout.workers * layout.cores, layout.shards)
+    spread_us = max(1e-9, costs.executor_us - costs.single_us)
+    found = {
+        "reading the feeds": layout.runtimes * 1e6 / costs.ingest_us,
+        "executors": cores * 1e6 / costs.executor_us,
+        "views in one shard": 1e6 / max(1e-9, costs.single_us),
+        "the busiest shard": 1e6 / (spread_us * busiest_share(layout.symbols, layout.shards)),
+    }
+    if layout.runtimes > 1:
+        found["passing on"] = 1e6 / max(1e-9, costs.pass_us)
+    if layout.shared_cores is not None:
+        found["the machine"] = layout.shared_cores / (_reading(costs, layout)[1] + costs.executor_us / 1e6)
+    return found
+
+
+def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
+    """So many messages at once."""
+    most, each = _reading(costs, layout)
+    return _play(costs, layout, messages, most, each * most)
+
+
+def steady(costs: Costs, layout: Layout, rate: float, seconds: float = 30.0) -> Outcome:
+    """So many messages a second; where that is too many, ages grow with the seconds."""
+    most, each = _reading(costs, layout)
+    return _play(costs, layout, round(rate * seconds), min(rate, most), each * min(rate, most), rate)
+
+
+def _play(  # noqa: PLR0917 (what is played, and how it comes)
+    costs: Costs, layout: Layout, messages: int, read_rate: float, busy_cores: float, sent_rate: float | None = None
+) -> Outcome:
+    """Epoch after epoch is sealed, batch after batch takes what there is."""
+    epoch_s, now_s, done = costs.epoch_ms / 1e3, 0.0, 0.0
+    taken: list[float] = []
+    ages: list[npt.NDArray[np.float64]] = []
+    counts: list[float] = []
+    while done < messages and len(taken) < _MOST_BATCHES:
+        sealed = min(float(messages), now_s // epoch_s * epoch_s * read_rate)
+        if messages / read_rate <= now_s:  # the last epoch is sealed as soon as its messages are read
+            sealed = float(messages)
+        if sealed <= done:
+            now_s = min(now_s // epoch_s * epoch_s + epoch_s, max(now_s + 1e-6, messages / read_rate))
+            continue
+        busy = busy_cores if now_s < messages / read_rate else 0.0
+        took = batch_s(costs, layout, sealed - done, busy)
+        now_s += took
+        taken.append(took)
+        if sent_rate is not None:
+            ages.append(now_s - np.linspace(done, sealed, _SAMPLES) / sent_rate)
+            counts.append(sealed - done)
+        done = sealed
+    middle = float(np.median(taken))
+    if sent_rate is None:
+        return Outcome(messages / now_s, float("nan"), float("nan"), middle)
+    values, weights = np.concatenate(ages), np.repeat(np.array(counts) / _SAMPLES, _SAMPLES)
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    p50, p99 = (float(values[order][np.searchsorted(reached, part)]) * 1e3 for part in (0.5, 0.99))
+    return Outcome(messages / now_s, p50, p99, middle)

@@ -1,0 +1,82 @@
+"""What views cost by themselves: the program of the points in this process, and what of it lives in one shard."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from bench.cluster.plan import VIEWS
+from bench.flowthrough import ingest
+from queries import query_path
+from runtime.compiler import MARKET_RELATIONS, Program, compile_program, read_script
+from runtime.epochs import EpochLogReader, Segment
+from runtime.views import ShardState, deliveries
+from runtime.views.placement import is_spread
+
+__all__ = ["Parts", "measure_parts"]
+
+_EPOCH_MESSAGES: Final = 20_000
+_SHARDS: Final = 4
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """Figures of views without Spark, one of each batch of an epoch behind the first half, which fills the state."""
+
+    messages_per_s: tuple[float, ...]
+    """All views in one shard, on one thread: what a machine does without Spark."""
+    add_up_us: tuple[float, ...]
+    """Processor time of a message: adding up per map and key, which any number of tasks share."""
+    spread_us: tuple[float, ...]
+    """The same: the state of the views that are spread, over all shards together."""
+    single_us: tuple[float, ...]
+    """The same: the state of the views that live in one shard."""
+
+
+def measure_parts(recording: Path, messages: int) -> Parts:
+    """On the beginning of a recording."""
+    program = _program(VIEWS)
+    alone = [view.name for view in program.views if not is_spread(program, view)]
+    spread = [view.name for view in program.views if is_spread(program, view)]
+    with tempfile.TemporaryDirectory(prefix="bench-cluster-") as name:
+        folder = Path(name)
+        with recording.open("rb") as source, (folder / "feed.csv").open("wb") as file:
+            file.writelines(itertools.islice(source, messages))
+        last = ingest(folder / "feed.csv", folder / "run", _EPOCH_MESSAGES, VIEWS)
+        log = EpochLogReader(folder / "run" / "epochs")
+        segments = [log.read(epoch) for epoch in range(1, last + 1)]
+        _, whole_us = _follow(program, segments, 1)
+        add_up_us, _ = _follow(program, segments, _SHARDS)
+        _, spread_us = _follow(_program(spread), segments, _SHARDS)
+        _, single_us = _follow(_program(alone), segments, 1) if alone else ([], [0.0])
+        one_add_us, _ = _follow(program, segments, 1)
+    rates = tuple(1e6 / (one + step) for one, step in zip(one_add_us, whole_us, strict=True))
+    return Parts(rates, tuple(add_up_us), tuple(spread_us), tuple(single_us))
+
+
+def _program(names: Sequence[str]) -> Program:
+    selects = [select for name in names for select in read_script(query_path(name)).selects]
+    return compile_program(selects, MARKET_RELATIONS)
+
+
+def _follow(program: Program, segments: Sequence[Segment], shards: int) -> tuple[list[float], list[float]]:
+    """Microseconds a message of adding up, and of the state over all shards, of each epoch behind the first half."""
+    states = [ShardState(program, number, shards) for number in range(shards)]
+    add_up, step = [], []
+    for segment in segments:
+        begun = time.thread_time()
+        given = list(deliveries(program, [segment], shards))
+        added = time.thread_time()
+        for number, state in enumerate(states):
+            state.step((d.part, d.payload) for d in given if d.shard == number)
+            state.save()
+        messages = max(1, segment.footer.messages)
+        add_up.append((added - begun) * 1e6 / messages)
+        step.append((time.thread_time() - added) * 1e6 / messages)
+    half = len(segments) // 2
+    return add_up[half:], step[half:]
