@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from deltabook.backup.errors import BackupError
 
-__all__ = ["is_archive", "members", "write_archive"]
+__all__ = ["is_archive", "members", "reading", "write_archive"]
 
 _SUFFIXES: Final = (".tar", ".tar.zst")
 
@@ -37,17 +37,23 @@ def write_archive(path: Path, directory: Path, names: list[str]) -> None:
 
 
 def members(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """Every file of an archive with its bytes, which have to be read before the next one.
+    """Every file of an archive with its bytes, which have to be read before the next one, within `reading`.
 
-    Raises `BackupError` for an archive that is not whole, or holds anything but files.
+    Raises `BackupError` for an archive that holds anything but files.
     """
+    with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            data = archive.extractfile(member) if member.isfile() else None
+            if data is None:
+                raise BackupError(f"expected files alone in {path}, was {member.name!r}")
+            yield member.name, data
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever an archive that is not whole makes of reading it is a `BackupError`."""
     try:
-        with _opened(path, "r") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                data = archive.extractfile(member) if member.isfile() else None
-                if data is None:
-                    raise BackupError(f"expected files alone in {path}, was {member.name!r}")
-                yield member.name, data
+        yield
     except (tarfile.TarError, pa.ArrowException, EOFError) as error:
         raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from deltabook.backup.archive import is_archive, members
+from deltabook.backup.archive import is_archive, members, reading
 from deltabook.backup.backup import sync_below
 from deltabook.backup.errors import BackupError
 from deltabook.backup.manifest import MANIFEST, FileEntry, Manifest, decode_manifest, files_below
@@ -30,7 +30,8 @@ def restore(backup: Path, directory: Path) -> Manifest:
     shutil.rmtree(stage, ignore_errors=True)  # of a restore that was interrupted
     try:
         stage.mkdir(parents=True)
-        manifest = _written(backup, stage)
+        with reading(backup):
+            manifest = _written(backup, stage)
         sync_below(stage)
         if directory.exists():
             directory.rmdir()
@@ -44,7 +45,11 @@ def restore(backup: Path, directory: Path) -> Manifest:
 
 def read_manifest(backup: Path) -> Manifest:
     """What a backup says that it holds; raises `BackupError`."""
-    files = _files(backup)
+    with reading(backup):
+        return _manifest(_files(backup), backup)
+
+
+def _manifest(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Manifest:
     _, data = next(files, ("", None))
     if data is None:
         raise BackupError(f"expected a backup at {backup}, was an empty one")
@@ -75,10 +80,7 @@ def _manifest_first(files: Iterator[tuple[str, IO[bytes]]], backup: Path) -> Ite
 
 def _written(backup: Path, stage: Path) -> Manifest:
     files = _files(backup)
-    _, data = next(files, ("", None))
-    if data is None:
-        raise BackupError(f"expected a backup at {backup}, was an empty one")
-    manifest = decode_manifest(data.read(_MOST_MANIFEST_BYTES), str(backup))
+    manifest = _manifest(files, backup)
     left = {entry.path: entry for entry in manifest.files}
     for name, data in files:
         entry = left.pop(name, None)
