@@ -15,7 +15,7 @@ import msgspec
 
 from tests.cluster.engine import Engine, EngineError
 
-__all__ = ["COMPOSE_FILE", "STATE", "ComposeCluster", "Container"]
+__all__ = ["COMPOSE_FILE", "STATE", "ComposeCluster", "Container", "MakeCluster"]
 
 ROOT: Final = Path(__file__).parents[2]
 COMPOSE_FILE: Final = ROOT / "deploy" / "docker-compose.yml"
@@ -23,7 +23,7 @@ STATE: Final = "/var/lib/deltabook"
 """Where the volume is, in every container."""
 VOLUME: Final = "state"
 """The volume's name in the compose file."""
-DEADLINE_S: Final = 300.0
+DEADLINE_S: Final = 600.0
 """Nothing is waited for any longer: a slow machine is no failure, a stuck container is."""
 _LOOK_S: Final = 0.25
 _UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -61,17 +61,22 @@ class ComposeCluster:
         *,
         image: str,
         workers: int = 2,
+        services: Sequence[str] = (),
         profiles: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         overrides: Sequence[Path] = (),
     ) -> None:
-        """``secrets`` is a directory made by `deltabook cluster secrets`; ``overrides`` are further compose files, the
-        last word first; ``environment`` fills the compose file's variables (see its head)."""
+        """``secrets`` is a directory made by `deltabook cluster secrets`; ``services`` are those that come up, all of
+        the profiles if there are none; ``overrides`` are further compose files, which have the last word;
+        ``environment`` fills the compose file's variables (see its head)."""
         self.engine = engine
         self.project = project
         self.workers = workers
         self._files = [str(COMPOSE_FILE), *map(str, overrides)]
+        self._aliases: dict[tuple[str, str], list[str]] = {}
+        """Container and network → the names that it had there when it was cut off."""
         self._profiles = tuple(profiles)
+        self._services = tuple(services)
         self._environment = {
             "DELTABOOK_IMAGE": image,
             "DELTABOOK_SECRETS": str(secrets),
@@ -117,8 +122,9 @@ class ComposeCluster:
         )
 
     def up(self, *services: str, wait: bool = True) -> float:
-        """Start all services or some; seconds until all of them were healthy, or started if it is not waited for."""
+        """Start some services or those there are; seconds until they were healthy, or started if nobody waits."""
         begin_s = time.monotonic()
+        services = services or self._services
         waiting = ["--wait", "--wait-timeout", str(int(DEADLINE_S))] if wait else []
         scale = [] if services and "spark-worker" not in services else ["--scale", f"spark-worker={self.workers}"]
         self.compose("up", "-d", "--no-build", "--quiet-pull", *waiting, *scale, *services, timeout_s=DEADLINE_S + 60)
@@ -213,12 +219,16 @@ class ComposeCluster:
 
     def disconnect(self, service: str, network: str = "cluster", index: int = 1) -> None:
         """Cut a container from one of the compose file's networks."""
-        self.engine.run("network", "disconnect", f"{self.project}_{network}", self.name(service, index))
+        name, full = self.name(service, index), f"{self.project}_{network}"
+        known = json.loads(self.engine.run("inspect", name))[0]["NetworkSettings"]["Networks"]
+        self._aliases[name, full] = known[full]["Aliases"] or []
+        self.engine.run("network", "disconnect", full, name)
 
     def connect(self, service: str, network: str = "cluster", index: int = 1) -> None:
-        """Heal the cut: the container has its service's name in the network again."""
-        full = f"{self.project}_{network}"
-        self.engine.run("network", "connect", "--alias", service, full, self.name(service, index))
+        """Heal the cut: the container has the names in the network again that it had."""
+        name, full = self.name(service, index), f"{self.project}_{network}"
+        aliases = [part for alias in self._aliases.pop((name, full), [service]) for part in ("--alias", alias)]
+        self.engine.run("network", "connect", *aliases, full, name)
 
     # What can be seen from outside
 
@@ -281,6 +291,10 @@ class ComposeCluster:
         name = self.name("runtime")
         script = 'mkdir -p "$(dirname "$1")" && cat >"$1"'
         self.engine.run("exec", "-i", name, "sh", "-c", script, "sh", f"{STATE}/{target}", stdin=data)
+
+
+MakeCluster = Callable[..., ComposeCluster]
+"""What the fixture `make_cluster` is: arguments are those of `ComposeCluster` by name."""
 
 
 def _bytes(text: str) -> int:

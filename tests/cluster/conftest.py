@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import secrets as random_names
-from collections.abc import Callable
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.compose import ROOT, ComposeCluster
+from deltabook.cluster.secrets import make_secrets
+from tests.cluster.compose import ROOT, ComposeCluster, MakeCluster
 from tests.cluster.engine import Engine, EngineError, find_engine
+from tests.cluster.report import Report
 
 IMAGE = "deltabook:test"
 _BUILD_S = 1_800.0
@@ -25,23 +27,27 @@ def engine() -> Engine:
 
 
 @pytest.fixture(scope="session")
-def image(engine: Engine) -> str:
+def report() -> Report:
+    """Where figures are entered."""
+    return Report()
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine, report: Report) -> str:
     """The image of this checkout."""
-    engine.run("build", "-q", "-f", "deploy/Dockerfile", "-t", IMAGE, ".", timeout_s=_BUILD_S, directory=ROOT)
+    for what in ("built, as much of it as had changed", "built again, nothing changed"):
+        begin_s = time.monotonic()
+        engine.run("build", "-q", "-f", "deploy/Dockerfile", "-t", IMAGE, ".", timeout_s=_BUILD_S, directory=ROOT)
+        report.enter("image", what, time.monotonic() - begin_s, "s")
     return IMAGE
 
 
 @pytest.fixture(scope="session")
 def cluster_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tokens, certificates and Spark's secret."""
-    from deltabook.cluster.secrets import make_secrets
-
     directory = tmp_path_factory.mktemp("secrets")
     make_secrets(directory)
     return directory
-
-
-MakeCluster = Callable[..., ComposeCluster]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -22,9 +23,9 @@ class EngineError(RuntimeError):
 class Engine:
     """Runs ``docker`` in the environment of the tests, which says where the engine is (``DOCKER_HOST``, a context)."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        """``environment`` replaces that of the tests."""
-        self._environment = None if environment is None else dict(environment)
+    def __init__(self, compose: Sequence[str] = ("docker", "compose")) -> None:
+        """``compose`` is its command line for compose."""
+        self._compose = tuple(compose)
 
     def run(
         self,
@@ -38,20 +39,7 @@ class Engine:
 
         ``environment`` comes on top of the tests' own.
         """
-        return self.output(
-            *arguments, timeout_s=timeout_s, stdin=stdin, environment=environment, directory=directory
-        ).decode("utf-8", "replace")
-
-    def output(
-        self,
-        *arguments: str,
-        timeout_s: float = 300.0,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
-        directory: Path | None = None,
-    ) -> bytes:
-        """The same as bytes."""
-        command = ["docker", *arguments]
+        command = [*self._compose, *arguments[1:]] if arguments[0] == "compose" else ["docker", *arguments]
         try:
             done = subprocess.run(
                 command,
@@ -59,7 +47,7 @@ class Engine:
                 capture_output=True,
                 timeout=timeout_s,
                 check=False,
-                env=self._with(environment or {}),
+                env={**os.environ, **(environment or {})},
                 cwd=directory,
             )
         except FileNotFoundError:
@@ -72,19 +60,21 @@ class Engine:
         if done.returncode:
             said = _end(done.stdout, done.stderr)
             raise EngineError(f"expected `{_words(command)}` to succeed, was exit code {done.returncode}\n{said}")
-        return done.stdout
-
-    def _with(self, environment: Mapping[str, str]) -> dict[str, str] | None:
-        if not environment:
-            return self._environment
-        return {**(os.environ if self._environment is None else self._environment), **environment}
+        return done.stdout.decode("utf-8", "replace")
 
 
 def find_engine() -> Engine:
-    """The engine of this machine; raises `EngineError` where none answers or the compose plugin is missing."""
+    """The engine of this machine, with its own plugin for compose or else the one of the development dependencies.
+
+    Raises `EngineError` where none answers.
+    """
     engine = Engine()
     engine.run("info", timeout_s=_LOOK_S)
-    engine.run("compose", "version", timeout_s=_LOOK_S)
+    try:
+        engine.run("compose", "version", timeout_s=_LOOK_S)
+    except EngineError:
+        engine = Engine([str(Path(sys.executable).with_name("docker-compose"))])
+        engine.run("compose", "version", timeout_s=_LOOK_S)
     return engine
 
 

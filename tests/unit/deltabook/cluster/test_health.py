@@ -46,7 +46,8 @@ def judged(role: HealthRole, status: Any) -> tuple[bool, str]:
 @pytest.mark.parametrize("role", PROBES)
 def test_every_part_can_be_healthy_and_nothing_else_is_that_part(role: HealthRole) -> None:
     assert judged(role, HEALTHY[role])[0]
-    for other in ({}, [], "text", 1, None):
+    others: list[Any] = [{}, [], "text", 1, None]
+    for other in others:
         healthy, reason = judged(role, other)
         assert not healthy
         assert reason.startswith("expected ")
