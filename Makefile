@@ -13,11 +13,14 @@ TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
 SEEDS ?= 1000
 SECONDS ?= 300
 START ?= 0
+WORKERS ?= 2
+PROFILES ?=
+VOLUMES ?=
 BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
+.PHONY: help setup demo test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -30,10 +33,20 @@ demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=it
 	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed $(FEED))
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
-	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow" $(PYTEST_ARGS)
+	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow and not docker" $(PYTEST_ARGS)
 
-test-all: setup ## run every test
-	@$(PY) -m pytest $(TEST_PROCESSES) $(PYTEST_ARGS)
+test-all: setup ## run every test, those of the cluster in containers where a Docker engine can be had
+	@$(PY) -m pytest $(TEST_PROCESSES) -m "not docker" $(PYTEST_ARGS)
+	@scripts/cluster.sh test || [ $$? = 77 ]
+
+cluster: setup ## start the whole system in containers: WORKERS=2, PROFILES="history monitoring upstreams"
+	@WORKERS="$(WORKERS)" PROFILES="$(PROFILES)" scripts/cluster.sh up
+
+cluster-down: setup ## stop it; its state stays, but for VOLUMES=1
+	@VOLUMES="$(VOLUMES)" scripts/cluster.sh down
+
+cluster-test: setup ## run the tests of the cluster in containers; DOCKER_REQUIRED=1 fails without an engine
+	@PYTEST_ARGS="$(PYTEST_ARGS)" scripts/cluster.sh test
 
 fuzz-views: setup ## compare random queries over random streams with DuckDB: SEEDS=10000 START=0
 	@$(PY) -m tests.conformance.fuzz --seeds $(SEEDS) --start $(START)

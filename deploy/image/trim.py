@@ -14,8 +14,7 @@ from typing import Final
 
 _FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
 _TESTS: Final = frozenset({"test", "tests"})
-_TESTED: Final = frozenset({"duckdb", "numpy", "pandas", "pyarrow", "pyspark", "sqlglot", "twisted", "zope"})
-"""Packages whose folders of that name hold tests and nothing that runs."""
+"""Folders of packages that hold tests and nothing that runs."""
 _LEARNING: Final = ("algebra_", "arpack", "blas-", "breeze", "cats-kernel", "lapack", "netlib", "spark-mllib_", "spire")
 """Jars of Spark's machine learning, which no other of its parts loads."""
 _STORE: Final = "rocksdbjni-"
@@ -40,10 +39,8 @@ def trim(site: Path) -> None:
     """Trim a folder of packages."""
     for name in _FOLDERS:
         shutil.rmtree(site / name)
-    for package in sorted(_TESTED):
-        for folder in sorted((site / package).rglob("*")):
-            if folder.name in _TESTS and folder.is_dir():
-                shutil.rmtree(folder)
+    for folder in [path for path in site.rglob("*") if path.name in _TESTS and path.is_dir()]:
+        shutil.rmtree(folder, ignore_errors=True)  # one within another has gone with it
     for jar in sorted((site / "pyspark" / "jars").glob("*.jar")):
         if jar.name.startswith(_LEARNING):
             jar.unlink()

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# The cluster in containers, and its tests. Bash 3.2 is enough.
+#
+#   cluster.sh up      secrets, image, containers; waits until all are healthy and says where the pages are
+#   cluster.sh down    stops it; VOLUMES=1 removes its state too
+#   cluster.sh test    runs the tests that need an engine: PYTEST_ARGS passes through
+#
+# WORKERS=2, PROFILES="history monitoring upstreams" and the variables of deploy/docker-compose.yml choose what runs.
+# The tests bring an engine of their own up and down where none answers and DOCKER_LAB names a script that can. Exit
+# code 77: they did not run for want of one; with DOCKER_REQUIRED=1 that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PY=.venv/bin/python
+COMPOSE_FILE=deploy/docker-compose.yml
+DOCKER_LAB=${DOCKER_LAB:-../shared/tools/docker-lab.sh}
+SKIPPED=77
+
+say() { printf 'cluster: %s\n' "$*"; }
+fail() {
+    printf 'cluster: failed: %s\n' "$*" >&2
+    exit 1
+}
+step_started=0
+step() {
+    step_started=$SECONDS
+    say "$*"
+}
+step_done() { say "  done in $((SECONDS - step_started)) s"; }
+
+answers() { docker info >/dev/null 2>&1; }
+
+# The engine's plugin, or the same program of the development dependencies.
+compose() {
+    local profile
+    local command=(docker compose)
+    docker compose version >/dev/null 2>&1 || command=(.venv/bin/docker-compose)
+    command+=(-f "$COMPOSE_FILE")
+    for profile in ${PROFILES:-}; do command+=(--profile "$profile"); done
+    "${command[@]}" "$@"
+}
+
+# Where a page is, of a service that is up: 127.0.0.1:PORT.
+page() { compose port "$1" "$2" 2>/dev/null; }
+
+say_pages() {
+    local line name port where
+    for line in "dashboard 8000" "spark-master 8080" "spark-history 18080" "prometheus 9090"; do
+        name=${line% *} port=${line#* }
+        where=$(page "$name" "$port") || continue
+        say "  $(printf '%-14s' "$name") http://$where/"
+    done
+}
+
+up() {
+    local started=$SECONDS
+    answers || fail "expected a Docker engine, was: $(docker info 2>&1 | tail -n1)"
+    export DELTABOOK_WORKERS=${WORKERS:-${DELTABOOK_WORKERS:-2}}
+    export DELTABOOK_RUN_ID=${DELTABOOK_RUN_ID:-cluster-$(date -u +%Y%m%d-%H%M%S)}
+    case " ${PROFILES:-} " in
+    *" upstreams "*)
+        export DELTABOOK_FEED=${DELTABOOK_FEED-}
+        export DELTABOOK_UPSTREAMS=${DELTABOOK_UPSTREAMS-a=/var/lib/deltabook/upstream-a b=/var/lib/deltabook/upstream-b}
+        ;;
+    esac
+    case " ${PROFILES:-} " in
+    *" history "*) export DELTABOOK_EVENT_LOG=${DELTABOOK_EVENT_LOG-/var/lib/deltabook/spark/events} ;;
+    esac
+    local secrets=${DELTABOOK_SECRETS:-deploy/secrets}
+    step "1/3 secrets in $secrets"
+    "$PY" -m deltabook cluster secrets "$secrets"
+    # Compose takes a relative path from the folder of its file.
+    DELTABOOK_SECRETS=$(cd "$secrets" && pwd)
+    export DELTABOOK_SECRETS
+    step_done
+    step "2/3 image ${DELTABOOK_IMAGE:-deltabook:local}; the first time this downloads about 620 MB"
+    docker build -q -f deploy/Dockerfile -t "${DELTABOOK_IMAGE:-deltabook:local}" . >/dev/null
+    case " ${PROFILES:-} " in *" monitoring "*) compose build -q prometheus ;; esac
+    step_done
+    step "3/3 containers of run $DELTABOOK_RUN_ID, $DELTABOOK_WORKERS workers, until all are healthy"
+    compose up -d --no-build --wait --wait-timeout "${WAIT_SECONDS:-600}" ||
+        fail "not every container became healthy; see: docker compose -f $COMPOSE_FILE ps --all, and logs SERVICE"
+    step_done
+    say "ready after $((SECONDS - started)) s"
+    say_pages
+}
+
+down() {
+    local volumes=()
+    [ -z "${VOLUMES:-}" ] || volumes=(--volumes)
+    # All profiles: what runs may have been started with others than are named now.
+    PROFILES="history monitoring upstreams" compose down --timeout 30 --remove-orphans ${volumes[@]+"${volumes[@]}"}
+}
+
+# An engine for the tests: the one that answers, or one of the script's. Returns 77 without either.
+lab=""
+find_engine() {
+    answers && return 0
+    if [ -x "$DOCKER_LAB" ]; then
+        say "no engine answers; $DOCKER_LAB brings one up"
+        local rc=0
+        LAB=${LAB:-/tmp/deltabook-dockerlab} "$DOCKER_LAB" up || rc=$?
+        if [ "$rc" = 0 ]; then
+            lab=${LAB:-/tmp/deltabook-dockerlab}
+            # shellcheck disable=SC1091
+            . "$lab/env"
+            answers && return 0
+        elif [ "$rc" != "$SKIPPED" ]; then
+            return "$rc"
+        fi
+    fi
+    say "NOT RUN: the tests that need a Docker engine: none answers, $DOCKER_LAB brought none up"
+    [ -z "${DOCKER_REQUIRED:-}" ] || return 1
+    return "$SKIPPED"
+}
+leave_engine() { [ -z "$lab" ] || LAB=$lab "$DOCKER_LAB" down; }
+
+run_tests() {
+    trap leave_engine EXIT
+    local rc=0
+    find_engine || return $?
+    # In one process: clusters of several tests at a time would share the machine's memory.
+    "$PY" -m pytest -n0 -m docker ${PYTEST_ARGS:-} tests/cluster || rc=$?
+    say "figures: artifacts/cluster/report.json ($PY -m tests.cluster.report)"
+    return "$rc"
+}
+
+case ${1:-} in
+up) up ;;
+down) down ;;
+test) run_tests ;;
+*) fail "expected up, down or test, was '${1:-}'" ;;
+esac
