@@ -7,6 +7,7 @@ stamp files with, and answers with a line when it is done. It ends with standard
 
 from __future__ import annotations
 
+import select
 import socket
 import sys
 import time
@@ -21,6 +22,7 @@ __all__ = ["Play", "Played", "main"]
 
 _PIECE_SECONDS: Final = 0.002
 _MOST_PIECE: Final = 5_000
+_HEARTBEAT_SECONDS: Final = 1.0
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -53,7 +55,7 @@ def main(path: Path, session: str) -> int:
     connection.recv(1024)
     connection.sendall(f"A,{session},1\n".encode())
     at = 0
-    for line in sys.stdin.buffer:
+    while line := _next_line(connection, at):
         play = msgspec.json.decode(line, type=Play)
         if at + play.messages > len(ends):
             raise ValueError(f"expected at most {len(ends) - at} further messages of {path.name}, was {play.messages}")
@@ -77,9 +79,20 @@ def _play(connection: socket.socket, view: memoryview, ends: npt.NDArray[np.int6
         stamps.append((at + sent, time.time_ns()))
         first = int(ends[at + begin - 1]) if at + begin else 0
         connection.sendall(view[first : int(ends[at + sent - 1])])
-    # A heartbeat says that the requests of all messages so far are complete: the last need not wait for more.
-    connection.sendall(f"{at + sent + 1},0,0,0,H,0,0,\n".encode())
+    # It says that the requests of all messages so far are complete: the last need not wait for more.
+    connection.sendall(_heartbeat(at + sent))
     return Played(stamps, late_s * 1000)
+
+
+def _next_line(connection: socket.socket, at: int) -> bytes:
+    """What is to be done next; meanwhile heartbeats, without which a feed counts as gone."""
+    while not select.select([sys.stdin.buffer], [], [], _HEARTBEAT_SECONDS)[0]:
+        connection.sendall(_heartbeat(at))
+    return sys.stdin.buffer.readline()
+
+
+def _heartbeat(last: int) -> bytes:
+    return f"{last + 1},0,0,0,H,0,0,\n".encode()
 
 
 def _say(what: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from runtime.compiler.catalogue import maps_of
 from runtime.compiler.explain_factored import joined_lines, selected_lines
 from runtime.compiler.explain_flow import flow_lines
+from runtime.compiler.flow import flow_partition
 from runtime.compiler.notation import column_text, expression, map_lines, quoted
 from runtime.compiler.program import (
     Expr,
@@ -118,4 +119,6 @@ def _shards(program: Program, view: View) -> str:
         return f"spread by {' = '.join(dict.fromkeys(body.partition))}"
     if isinstance(body, Linear) and all(program.maps[b.map].keys and b.empty is None for b in body.branches):
         return "spread by the keys of its maps"
+    if isinstance(body, Flow) and (key := flow_partition(body, program.maps)) is not None:
+        return f"spread by {key}"
     return "all of it in one"

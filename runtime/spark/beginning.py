@@ -24,7 +24,8 @@ __all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
 
 MARK: Final = "begun.json"
 """The file in the checkpoint; Spark does not look at it."""
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+"""1: views that are graphs of operators live in one shard."""
 
 
 class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

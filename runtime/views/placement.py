@@ -1,8 +1,8 @@
 """Which shard keeps which part of a view program.
 
 A view is spread over all shards if every map of it carries a key by which its rows meet: all keys of its maps for a
-linear view, one key of each map for a join whose sides are equal in it. Any other view lives in one shard, with all of
-the maps that it reads.
+linear view, one key of each map for a join whose sides are equal in it or a graph of operators that all keep to it. Any
+other view lives in one shard, with all of the maps that it reads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from runtime.compiler import maps_of
-from runtime.compiler.program import Joined, Linear, Program, View
+from runtime.compiler.flow import flow_partition
+from runtime.compiler.program import Flow, Joined, Linear, Program, View
 
 __all__ = ["Part", "is_spread", "part_of", "parts_of_map", "parts_of_shard", "views_of_shard"]
 
@@ -43,7 +44,7 @@ def part_of(program: Program, view: View, number: int) -> Part:
     """The part of a map that a view reads."""
     if not is_spread(program, view):
         return Part(number, True)
-    if isinstance(view.body, Joined):
+    if isinstance(view.body, (Joined, Flow)):
         return Part(number, False, _columns(program, view.body)[number])
     return Part(number, False)
 
@@ -51,14 +52,19 @@ def part_of(program: Program, view: View, number: int) -> Part:
 def is_spread(program: Program, view: View) -> bool:
     """Whether every shard keeps the part of a view that belongs to its keys."""
     body = view.body
-    if isinstance(body, Joined):
+    if isinstance(body, (Joined, Flow)):
         return bool(_columns(program, body))
     return isinstance(body, Linear) and all(program.maps[b.map].keys and b.empty is None for b in body.branches)
 
 
-def _columns(program: Program, body: Joined) -> dict[int, int]:
+def _columns(program: Program, body: Joined | Flow) -> dict[int, int]:
     """Map → number of the key that says its shard; none where the view cannot be spread."""
     columns: dict[int, int] = {}
+    if isinstance(body, Flow):
+        key = flow_partition(body, program.maps)
+        for number in maps_of(body) if key is not None else ():
+            columns[number] = next(place for place, each in enumerate(program.maps[number].keys) if each.name == key)
+        return columns if max(columns.values(), default=0) < _COLUMNS - 1 else {}
     kinds = set()
     for occurrence, name in zip(body.occurrences, body.partition, strict=False):
         keys = program.maps[occurrence.map].keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -125,5 +126,9 @@ def _of_map(
 
 def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[Delivery]:
     of_row = shard_of(map_, deltas, shards, None if part.column < 0 else [map_.keys[part.column].name])
-    for shard in np.unique(of_row).tolist():
-        yield Delivery(shard, part, deltas.filter(pa.array(of_row == shard)))
+    # Sorted once and cut, as a look at all rows for each of many shards would cost rows × shards.
+    order = np.argsort(of_row, kind="stable")
+    of_row, together = of_row[order], deltas.take(pa.array(order))
+    begins = np.flatnonzero(np.diff(of_row, prepend=-1))
+    for begin, end in pairwise([*begins.tolist(), len(of_row)]):
+        yield Delivery(int(of_row[begin]), part, together.slice(begin, end - begin))

@@ -188,7 +188,8 @@ class ShardState(Holdings):
     def _changes(self, view: View, payloads: Mapping[Part, Payload]) -> pa.Table | None:
         state = self._states[view.name]
         if isinstance(state, FlowState):
-            return state.step({n: table_of(payloads[p]) for n in state.maps if (p := Part(n, True)) in payloads})
+            parts = self._parts[view.name]
+            return state.step({n: table_of(payloads[p]) for n, p in parts.items() if p in payloads})
         return state.changes(begun=view.name in self._begun)
 
     def _linear(self, view: View, body: Linear, changed: dict[Part, MapChange]) -> pa.Table | None:

@@ -31,7 +31,8 @@ def test_a_checkpoint_of_elsewhere_does_not_fit(tmp_path: Path) -> None:
     assert misfit(checkpoint, wanted(checkpoint, 3), 0) == "it was made with 2 shards, not 3"
     other = msgspec.structs.replace(here, spark="9.1")
     assert misfit(checkpoint, other, 0) == f"it was made by Spark {here.spark}, not 9.1"
-    assert misfit(checkpoint, msgspec.structs.replace(here, format=2), 0) == "it has format 1, not 2"
+    newer = msgspec.structs.replace(here, format=here.format + 1)
+    assert misfit(checkpoint, newer, 0) == f"it has format {here.format}, not {newer.format}"
     moved = tmp_path / "elsewhere"
     shutil.copytree(checkpoint, moved)
     assert misfit(moved, wanted(moved, 2), 0) == f"it was made at {checkpoint}"
