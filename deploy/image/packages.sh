@@ -1,5 +1,5 @@
 #!/bin/sh
-# packages.sh VENV LOCK: makes a virtual environment with the locked packages, trimmed to what a container needs.
+# packages.sh VENV LOCK: makes a virtual environment with the locked packages.
 # What builds packages is in a second one, /opt/build, that does not get into the image.
 set -eu
 venv=$1 lock=$2
@@ -8,7 +8,7 @@ build_tools="hatchling packaging pathspec pluggy setuptools tomlkit trove-classi
 python3 -m venv /opt/build
 python3 -m venv --without-pip "$venv"
 
-# The lines of the lock that belong to the packages named, or with -v to all others.
+# locked 0 NAMES: the lines of the lock that belong to these packages; locked 1 NAMES: those of all others.
 locked() {
     awk -v names=" $2 " -v others="$1" \
         '/^[A-Za-z0-9]/ { split($1, part, "=="); keep = (index(names, " " part[1] " ") > 0) != others } keep' "$lock"
@@ -23,6 +23,5 @@ PYTHONPATH=$(/opt/build/bin/python -c 'import sysconfig; print(sysconfig.get_pat
     -r /tmp/run.lock
 
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-"$venv/bin/python" "$(dirname "$0")/trim.py" "$venv"
 # This project is installed beside it: see the Dockerfile.
 echo "/opt/project/${site#"$venv"/}" >"$site/deltabook.pth"
