@@ -86,12 +86,7 @@ class EngineMetrics:
     def metrics(self) -> Iterator[Metric]:
         """The same for a monitor, with the pipelines of the queries that run."""
         figures = self._statistics.figures(self._now_s())
-        for name, what, value in (
-            ("queries_running", "Queries that run.", figures.running),
-            ("tasks_per_second", "Calls of pipelines that took inputs, of the last seconds.", figures.tasks_per_s),
-            ("tuples_per_second", "Tuples that pipelines emitted, of the last seconds.", figures.tuples_per_s),
-        ):
-            yield GaugeMetricFamily(f"deltabook_runtime_engine_{name}", what, value)
+        yield GaugeMetricFamily("deltabook_runtime_engine_queries_running", "Queries that run.", figures.running)
         for name, what, value in (
             ("queries_failed", "Queries that have failed.", figures.failed),
             ("expired_inputs", "Inputs that were skipped since their query had ended.", figures.expired),
