@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from deltabook.wire.service import UpstreamLine
 from runtime.engine.ingest import EpochWriter
 from runtime.engine.ingest.upstream import kept_position
-from runtime.epochs import Footer
+from runtime.epochs import LOCAL_DISK, Disk, Footer
 from runtime.service.errors import ServiceError
 from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
 
@@ -66,8 +66,14 @@ class Upstreams:
         symbols: Symbols,
         now_ns: Callable[[], int],
         in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+        disk: Disk = LOCAL_DISK,
+        follow: Callable[[UpstreamLog], Follower] = Follower,
     ) -> None:
-        """``directory`` is this runtime's; of upstreams that `check_upstreams` has let through."""
+        """``directory`` is this runtime's; of upstreams that `check_upstreams` has let through.
+
+        ``follow`` makes what follows a log.
+        """
+        self._disk = disk
         self._reactor = reactor
         self._directory = directory
         self._now_ns = now_ns
@@ -83,9 +89,10 @@ class Upstreams:
                 config.directory,
                 start,
                 symbols=symbols,
+                disk=disk,
                 on_found=lambda config=config, epoch=epoch: self._register(config, epoch),  # type: ignore[misc]
             )
-            self._known[config.name] = _Known(config, Follower(log), epoch)
+            self._known[config.name] = _Known(config, follow(log), epoch)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,7 +207,7 @@ class Upstreams:
         consumer = Consumer(
             self._identity, str(self._directory.resolve()), socket.gethostname(), config.name, epoch, self._now_ns()
         )
-        Consumers(config.directory).put(consumer)
+        Consumers(config.directory, self._disk).put(consumer)
 
 
 def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: Sequence[str]) -> None:

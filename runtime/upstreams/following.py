@@ -19,6 +19,8 @@ _POLL_SECONDS: Final = 0.002
 _IDLE_SECONDS: Final = 0.02
 _LIVELY_SECONDS: Final = 1.0
 _NEWEST_SECONDS: Final = 0.2
+_SHUT_SECONDS: Final = 1.0
+"""While there is no room: who makes some says so."""
 _JOIN_SECONDS: Final = 10.0
 
 
@@ -61,6 +63,7 @@ class Follower:
         """What it reads; its thread's from `open` on."""
         self.figures = FollowerFigures()
         """May be looked at by anybody."""
+        self._pending: UpstreamEpoch | None = None  # it was refused, and waits for room
         self._wake = threading.Event()
         self._stopped = False
         self._is_shut = False
@@ -104,34 +107,36 @@ class Follower:
             if now_s - looked_s >= _NEWEST_SECONDS:
                 looked_s = now_s
                 self._note(newest=self.log.newest())
-            epoch = None if self._is_shut else self.log.next()
-            if epoch is not None:
+            # Cleared before the look: there may be room again before an offer has returned.
+            self._wake.clear()
+            if self.look(sink):
                 lively_s = now_s
-                self._offer(sink, epoch)
-                continue
-            self._rest(_POLL_SECONDS if now_s - lively_s < _LIVELY_SECONDS else _IDLE_SECONDS)
+            elif self._pending is not None or self._is_shut:
+                self._wake.wait(_SHUT_SECONDS)
+            else:
+                self._wake.wait(_POLL_SECONDS if now_s - lively_s < _LIVELY_SECONDS else _IDLE_SECONDS)
 
-    def _offer(self, sink: UpstreamSink, epoch: UpstreamEpoch) -> None:
-        while not self._stopped:
-            # Cleared before the offer: there may be room again before that has returned.
-            self._wake.clear()
-            if not self._is_shut and sink.offer(epoch):
-                figures = self.figures
-                self._note(
-                    newest=max(figures.newest, epoch.position.epoch),
-                    taken=epoch.position.epoch,
-                    epochs=figures.epochs + 1,
-                    taken_ns=epoch.time_ns,
-                    messages=figures.messages + epoch.messages,
-                    rows=figures.rows + sum(rows.num_rows for rows in epoch.relations.values()),
-                    bytes=figures.bytes + epoch.size,
-                )
-                return
-            self._wake.wait(1.0)
-
-    def _rest(self, seconds: float) -> None:
-        if self._wake.wait(seconds):
-            self._wake.clear()
+    def look(self, sink: UpstreamSink) -> bool:
+        """Offer the next epoch, or the one that was refused; whether one was taken. Raises what the log raises."""
+        if self._is_shut:
+            return False
+        if self._pending is None:
+            self._pending = self.log.next()
+        epoch = self._pending
+        if epoch is None or not sink.offer(epoch):
+            return False
+        self._pending = None
+        figures = self.figures
+        self._note(
+            newest=max(figures.newest, epoch.position.epoch),
+            taken=epoch.position.epoch,
+            epochs=figures.epochs + 1,
+            taken_ns=epoch.time_ns,
+            messages=figures.messages + epoch.messages,
+            rows=figures.rows + sum(rows.num_rows for rows in epoch.relations.values()),
+            bytes=figures.bytes + epoch.size,
+        )
+        return True
 
     def _note(self, **figures: int) -> None:
         self.figures = msgspec.structs.replace(self.figures, busy_s=time.thread_time(), **figures)

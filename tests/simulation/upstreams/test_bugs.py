@@ -1,0 +1,30 @@
+"""The simulation of upstreams is not blind: bugs that are put into them are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutations.running import ROOT
+from tests.simulation.bugs import Bug, find_bugs
+from tests.simulation.upstreams.bugs import BUGS, SIMULATION
+
+FEW = ("the position of an upstream is not committed with the epoch",)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.what)
+def test_bugs_fit_the_code(bug: Bug) -> None:
+    assert (ROOT / bug.file).read_text().count(bug.find) == 1
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_a_bug_is_found(what: str) -> None:
+    (finding,) = find_bugs([bug for bug in BUGS if bug.what == what], seeds=100, jobs=1, simulation=SIMULATION)
+    assert finding.seeds is not None, finding.said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_bug_is_found() -> None:
+    findings = find_bugs(BUGS, seeds=1000, jobs=2, simulation=SIMULATION)
+    missed = [finding.bug.what for finding in findings if finding.seeds is None]
+    assert not missed
