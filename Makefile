@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies doctor lock clean distclean
+.PHONY: help setup demo test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -69,6 +69,9 @@ simulate: setup ## drive the runtime through faults and crashes, a seed each: SE
 simulate-exchange: setup ## drive the exchange through faults and crashes, a seed each: SEEDS=1000 START=0
 	@$(PY) -m tests.simulation.exchange --seeds $(SEEDS) --start $(START)
 
+simulate-upstreams: setup ## drive runtimes that feed one through faults, a seed each: SEEDS=1000 START=0
+	@$(PY) -m tests.simulation.upstreams --seeds $(SEEDS) --start $(START)
+
 lint: setup ## check format, rules and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
@@ -95,6 +98,9 @@ bench-exchange: setup ## run the benchmark of the exchange beside books from PyP
 
 bench-trading: setup ## run the benchmark of results, backtests and strategies; BENCH_QUICK=1 for a short run
 	@$(PY) -m bench trading
+
+bench-cluster: setup ## run the benchmark of several workers and runtimes, and write docs/scaling.md's tables anew: 15 minutes; BENCH_QUICK=1: 3
+	@$(PY) -m bench cluster
 
 bench-strategies: setup ## run the strategies on recorded markets, and write docs/strategies.md's tables and pictures anew
 	@$(PY) -m bench.strategies
