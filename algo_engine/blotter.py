@@ -24,6 +24,8 @@ __all__ = ["Blotter"]
 _REMEMBERED_LIMIT = 1024
 """So many ended orders can still be looked up."""
 _DAY_NS = 86_400 * 1_000_000_000
+_BY_OWNER = "user"
+"""What the exchange says of an order that its owner has taken away."""
 
 
 _REFUSED = {
@@ -239,7 +241,7 @@ class Blotter:
             kind = EventKind.REPLACED if asked is not None and asked.action == "U" else EventKind.REDUCED
             after = order.reduced(told.volume_lots)
         else:
-            self._forget_changes(order.client_id)
+            self._answer_change(order.client_id, told.detail)
             after, kind = order.cancelled(told.detail), EventKind.CANCELLED
         self._keep(after)
         if after.status is OrderStatus.CANCELLED:
@@ -285,11 +287,13 @@ class Blotter:
             return []
         return [OrderEvent(_REFUSED[intent.action], target, time_ns, reason=reason, sequence=sequence)]
 
-    def _forget_changes(self, client_id: int) -> None:
-        # A reduction by all that remains is answered as a cancellation, without the reduction's own number.
-        found = [i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence]
-        for intent_id in found:
-            del self._pending[intent_id]
+    def _answer_change(self, client_id: int, reason: str) -> None:
+        """An order was taken away. Where its owner wanted that, it is the answer to the oldest of his requests: it has
+        no number of its own, of a cancellation as of a reduction by all that remains. All others will be refused."""
+        asked = (i.client_id for i in self._pending.values() if i.target == client_id and not i.is_fence)
+        oldest = next(asked, None)
+        if oldest is not None and reason == _BY_OWNER:
+            del self._pending[oldest]
 
     def _keep(self, order: Order) -> None:
         if order.is_open:

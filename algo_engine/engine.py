@@ -148,6 +148,10 @@ class Engine:
         """Orders of all strategies that may still trade."""
         return sum(len(host.desk.blotter.open_orders()) for host in self.hosts)
 
+    def unanswered_requests(self) -> int:
+        """Requests of all strategies that the exchange has not answered."""
+        return sum(len(list(host.desk.blotter.pending())) for host in self.hosts)
+
     def figures(self) -> dict[str, int | float | str | None]:
         """What the process says of itself, summed over strategies."""
         blotters = [host.desk.blotter for host in self.hosts]

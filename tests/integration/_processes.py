@@ -49,8 +49,8 @@ Figures = dict[str, Any]
 class Running(Process):
     """A process whose standard output is always read, so that it never has to wait for the test."""
 
-    def __init__(self, *arguments: str) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: str, clock_s: float = 0.0) -> None:
+        super().__init__(*arguments, clock_s=clock_s)
         self._news = threading.Condition()
         self._ready: status.Ready | None = None
         self._figures: Figures = {}
@@ -120,6 +120,19 @@ class Running(Process):
             self._news.wait_for(lambda: self._has_ended, seconds)
             assert not self._has_ended, f"it ended by itself\n{self.errors()}"
 
+    def pause(self) -> None:
+        """SIGSTOP: it does nothing more until `go_on`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def await_end(self) -> int:
+        """Wait for its end; the exit code."""
+        self._await(lambda: self._has_ended, "an end")
+        return self._process.wait(DEADLINE_S)
+
     def interrupt(self) -> Figures:
         """Ctrl-C; the last figures."""
         self._process.send_signal(signal.SIGINT)
@@ -132,17 +145,17 @@ class Running(Process):
         super().kill()
 
 
-def exchange(directory: Path, *options: str, port: int = 0) -> Running:
+def exchange(directory: Path, *options: str, port: int = 0, clock_s: float = 0.0) -> Running:
     """An exchange; its port is in `ready().ports`."""
     where = ["--dir", str(directory), "--port", str(port), "--status-interval", "0.1"]
-    return Running("exchange", *where, *options)
+    return Running("exchange", *where, *options, clock_s=clock_s)
 
 
-def runtime(directory: Path, feed_port: int, views: Iterable[Path], *options: str) -> Running:
+def runtime(directory: Path, feed_port: int, views: Iterable[Path], *options: str, clock_s: float = 0.0) -> Running:
     """A runtime with small epochs and Spark on two threads."""
     files = ",".join(map(str, views))
     where = ["--feed", f"127.0.0.1:{feed_port}", "--dir", str(directory), "--views", files]
-    return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", *options)
+    return Running("runtime", *where, "--status-interval", "0.1", "--epoch-ms", "50", *options, clock_s=clock_s)
 
 
 def feed(port: int, until: int, begin: int = 1) -> list[text.FeedMessage]:

@@ -25,12 +25,26 @@ ASK_TICKS = 10_010
 QUOTE = {"symbol": "ACME", "bid_price": BID_TICKS, "bid_volume": 1_000, "ask_price": ASK_TICKS, "ask_volume": 1_000}
 
 
-class Process:
-    """One `deltabook` process; events are read from its standard output."""
+_SET_CLOCK = """
+import runpy, sys, time
+shift_ns = int(sys.argv.pop(1))
+real_ns = time.time_ns
+time.time_ns = lambda: real_ns() + shift_ns
+time.time = lambda: time.time_ns() / 1e9
+runpy.run_module("deltabook", run_name="__main__", alter_sys=True)
+"""
 
-    def __init__(self, *arguments: str) -> None:
+
+class Process:
+    """One `deltabook` process; events are read from its standard output.
+
+    Its wall clock is ``clock_s`` ahead of the machine's; what measures durations is as it is.
+    """
+
+    def __init__(self, *arguments: str, clock_s: float = 0.0) -> None:
+        start = ["-c", _SET_CLOCK, str(int(clock_s * 1e9))] if clock_s else ["-m", "deltabook"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "deltabook", *arguments],
+            [sys.executable, *start, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

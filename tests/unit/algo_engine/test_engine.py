@@ -237,3 +237,14 @@ def test_a_strategy_goes_on_when_the_view_that_was_lost_is_no_longer_its_own() -
     assert rig.engine.standing(rig.hosts[0])[0] == "suspended"
     rig.engine.frame(Frame(FrameHeader("error", "spread", reason="dropped"), None))
     assert rig.engine.standing(rig.hosts[0]) == ("running", "")
+
+
+def test_a_cancellation_is_unanswered_until_the_exchange_has_said_what_became_of_it() -> None:
+    rig = Rig().started()
+    assert rig.engine.unanswered_requests() == 0
+    rig.host.buy("ACME", 5, 100)
+    rig.lab.settle()
+    rig.engine.stop()
+    assert rig.engine.unanswered_requests() == 1
+    rig.lab.settle()
+    assert rig.engine.unanswered_requests() == rig.engine.open_orders() == 0
