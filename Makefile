@@ -24,7 +24,7 @@ export BENCH_QUICK
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-17s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1@\2/p' Makefile | awk -F@ '{printf "  %-19s %s\n", $$1, $$2}'
 
 setup: ## create .venv from the lock and find or fetch a Java; quick when up to date
 	@scripts/setup.sh

@@ -19,8 +19,9 @@ BENCHMARKS: Final = {
     "exchange": "bench.exchange.benchmark",
     "market": "bench.market.benchmark",
     "trading": "bench.trading.benchmark",
+    "cluster": "bench.cluster.benchmark",
 }
-GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.")
+GRID: Final = re.compile(r"\.batch_|\.(4k|64k|256k|1m)\.|\.cpu_us_per_message$")
 """In the names of figures that the benchmark has shown in a table of its own."""
 OUT: Final = Path(__file__).resolve().parent / "out"
 

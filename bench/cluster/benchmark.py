@@ -23,7 +23,7 @@ from bench.cluster import document
 from bench.cluster.calibration import calibrate, errors
 from bench.cluster.drawing import draw
 from bench.cluster.parts import measure_parts
-from bench.cluster.plan import FULL, QUICK, Plan, Point
+from bench.cluster.plan import FULL, ONE_SHARD, QUICK, Plan, Point
 from bench.cluster.point import Measured, measure
 from bench.cluster.recording import Recording, recorded
 from bench.cluster.scenarios import BIG, answer
@@ -65,13 +65,12 @@ def run(quick: bool) -> list[Record]:
         raise RuntimeError(f"expected a recording of {plan.messages} messages, was {recording.messages[0]}")
     parts = measure_parts(recording.whole, min(_PARTS_MESSAGES, plan.messages))
     points = _points(plan, recording, begun, say)
-    single_us = statistics.median(parts.single_us)
-    costs = calibrate(points, single_us, plan.symbols)
-    found = document.Findings(points, parts, costs, errors(points, single_us, plan.symbols, plan.burst), plan)
+    costs = calibrate(points, plan.symbols)
+    found = document.Findings(points, parts, costs, errors(points, plan.symbols, plan.burst), plan)
     document.show(found)
     if not quick and len(points) == len(plan.points):
         document.write(_PAGE, found, machine())
-        draw(points, costs, plan, _PICTURE)
+        draw(found, _PICTURE)
         say(f"{_PAGE.relative_to(_ROOT)} and {_PICTURE.relative_to(_ROOT)} are written")
     return list(_figures(found))
 
@@ -161,8 +160,10 @@ def _figures(found: document.Findings) -> Iterator[Record]:
         unseen = [abs(error.percent_without) for error in off if error.what == what]
         yield record(f"cluster.model.{what}.error_percent", seen, "%")
         yield record(f"cluster.model.{what}.error_unseen_percent", unseen, "%")
+    one_shard_us = statistics.median(parts.one_shard_us)
+    yield record("cluster.in_process.one_shard_us", parts.one_shard_us, "µs", f"{ONE_SHARD}, processor time a message")
     for scenario in BIG:
-        said = answer(costs, scenario)
+        said = answer(costs, scenario, one_shard_us)
         yield record(f"cluster.model.{scenario.key}.messages_per_s", [said.most_rate], "messages/s", said.limit)
         yield record(f"cluster.model.{scenario.key}.p50_ms", [said.at_rate.p50_ms], "ms")
         yield record(f"cluster.model.{scenario.key}.p99_ms", [said.at_rate.p99_ms], "ms")

@@ -74,8 +74,8 @@ def non_negative(rows: Floats, wanted: Floats) -> Floats:
     return best
 
 
-def calibrate(points: Sequence[Measured], single_us: float, symbols: int) -> Costs:
-    """The costs, from points with workers; ``single_us`` is measured apart. Raises `ValueError` for none."""
+def calibrate(points: Sequence[Measured], symbols: int) -> Costs:
+    """The costs, from points with workers, whose views are all spread; raises `ValueError` for none."""
     points = [point for point in points if point.point.workers]
     if not points:
         raise ValueError("expected at least one point with workers, was none")
@@ -94,21 +94,21 @@ def calibrate(points: Sequence[Measured], single_us: float, symbols: int) -> Cos
         driver_task_ms=1e3 * float(driver[1]),
         executor_us=1e6 * float(executor[0]),
         executor_task_ms=1e3 * float(executor[1]),
-        single_us=min(single_us, 1e6 * float(executor[0])),
+        single_us=0.0,
         daemon_cores=float(daemon[0]),
         wait_ms=0.0,
     )
     return msgspec.structs.replace(costs, wait_ms=1e3 * _wait_s(points, costs, symbols))
 
 
-def errors(points: Sequence[Measured], single_us: float, symbols: int, burst_messages: int) -> list[Error]:
+def errors(points: Sequence[Measured], symbols: int, burst_messages: int) -> list[Error]:
     """All figures of all points with workers beside what the model says of them."""
     points = [point for point in points if point.point.workers]
-    costs = calibrate(points, single_us, symbols)
+    costs = calibrate(points, symbols)
     found: list[Error] = []
     for measured in points:
         others = [other for other in points if other is not measured]
-        apart = calibrate(others, single_us, symbols) if others else None
+        apart = calibrate(others, symbols) if others else None
         with_, without = (_said(each, measured, symbols, burst_messages) for each in (costs, apart))
         values = {"rate": measured.rates, "p50_ms": measured.p50_ms, "p99_ms": measured.p99_ms}
         for what, taken in values.items():

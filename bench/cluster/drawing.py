@@ -12,25 +12,26 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-import msgspec
 from matplotlib.ticker import FuncFormatter
 
 from bench.cluster.calibration import layout_of
+from bench.cluster.document import Findings
 from bench.cluster.model import Costs, Layout, burst, limits, steady
 from bench.cluster.plan import Plan
 from bench.cluster.point import Measured
-from bench.cluster.scenarios import RATE
+from bench.cluster.scenarios import RATE, besides
 
 __all__ = ["draw"]
 
 _COLOURS: Final = {1: "#0072B2", 2: "#D55E00"}
-_LINES: Final = (("views in one shard too", "#999999", "--"), ("views by symbol alone", "#009E73", "-"))
+_LINES: Final = (("and VWAP over all symbols", "#999999", "--"), ("views by symbol", "#009E73", "-"))
 _WORKERS: Final = (1, 2, 4, 8, 10, 16, 25, 40, 64, 100)
 _DPI: Final = 110
 
 
-def draw(points: Sequence[Measured], costs: Costs, plan: Plan, path: Path) -> None:
+def draw(found: Findings, path: Path) -> None:
     """Two panels of what was measured, two of what the model says of larger clusters."""
+    points, costs, plan = found.points, found.costs, found.plan
     plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True})
     figure, ((rate, age), (most, fresh)) = plt.subplots(2, 2, figsize=(12, 8.4))
     with_workers = [p for p in points if p.point.workers and p.point.shards == plan.points[0].shards]
@@ -50,7 +51,7 @@ def draw(points: Sequence[Measured], costs: Costs, plan: Plan, path: Path) -> No
         axes.set_xticks(sorted({p.point.workers for p in with_workers}))
         axes.set_ylim(bottom=0)
         axes.legend(frameon=False, fontsize=9)
-    _larger(most, fresh, costs, plan.symbols)
+    _larger(most, fresh, costs, plan.symbols, statistics.median(found.parts.one_shard_us))
     for axes in (rate, most):
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     figure.tight_layout()
@@ -74,10 +75,10 @@ def _measured(rate: Any, age: Any, mine: Sequence[Measured], costs: Costs, plan:
     age.plot(workers, ages, color=colour, linestyle="--", marker="x", label=f"{label}, model")
 
 
-def _larger(most: Any, fresh: Any, costs: Costs, symbols: int) -> None:
+def _larger(most: Any, fresh: Any, costs: Costs, symbols: int, one_shard_us: float) -> None:
     """A core for each process: what can be taken, and how old it is, by the number of workers."""
-    for (label, colour, style), single_us in zip(_LINES, (costs.single_us, 0.0), strict=True):
-        these = msgspec.structs.replace(costs, single_us=single_us)
+    for (label, colour, style), more_us in zip(_LINES, (one_shard_us, 0.0), strict=True):
+        these = besides(costs, more_us)
         layouts = [Layout(n, 1, 2 * n, max(1, n // 10), symbols) for n in _WORKERS]
         rates = [min(limits(these, layout).values()) for layout in layouts]
         most.plot(_WORKERS, rates, color=colour, linestyle=style, marker="o", label=label)

@@ -1,4 +1,4 @@
-"""What views cost by themselves: the program of the points in this process, and what of it lives in one shard."""
+"""What views cost by themselves, in this process: those of the points, and one that lives in one shard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bench.cluster.plan import VIEWS
+from bench.cluster.plan import ONE_SHARD, VIEWS
 from bench.flowthrough import ingest
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program, read_script
@@ -34,15 +34,15 @@ class Parts(msgspec.Struct, frozen=True):
     """Processor time of a message: adding up per map and key, which any number of tasks share."""
     spread_us: tuple[float, ...]
     """The same: the state of the views that are spread, over all shards together."""
-    single_us: tuple[float, ...]
-    """The same: the state of the views that live in one shard."""
+    one_shard_us: tuple[float, ...]
+    """The same: the state of `ONE_SHARD`."""
 
 
 def measure_parts(recording: Path, messages: int) -> Parts:
     """On the beginning of a recording."""
     program = _program(VIEWS)
-    alone = [view.name for view in program.views if not is_spread(program, view)]
-    spread = [view.name for view in program.views if is_spread(program, view)]
+    if apart := [view.name for view in program.views if not is_spread(program, view)]:
+        raise ValueError(f"expected views that are spread, was {', '.join(apart)}, which the model knows nothing of")
     with tempfile.TemporaryDirectory(prefix="bench-cluster-") as name:
         folder = Path(name)
         with recording.open("rb") as source, (folder / "feed.csv").open("wb") as file:
@@ -50,13 +50,11 @@ def measure_parts(recording: Path, messages: int) -> Parts:
         last = ingest(folder / "feed.csv", folder / "run", _EPOCH_MESSAGES, VIEWS)
         log = EpochLogReader(folder / "run" / "epochs")
         segments = [log.read(epoch) for epoch in range(1, last + 1)]
-        _, whole_us = _follow(program, segments, 1)
-        add_up_us, _ = _follow(program, segments, _SHARDS)
-        _, spread_us = _follow(_program(spread), segments, _SHARDS)
-        _, single_us = _follow(_program(alone), segments, 1) if alone else ([], [0.0])
-        one_add_us, _ = _follow(program, segments, 1)
-    rates = tuple(1e6 / (one + step) for one, step in zip(one_add_us, whole_us, strict=True))
-    return Parts(rates, tuple(add_up_us), tuple(spread_us), tuple(single_us))
+        whole = _follow(program, segments, 1)
+        add_up_us, spread_us = _follow(program, segments, _SHARDS)
+        _, one_shard_us = _follow(_program([ONE_SHARD]), segments, 1)
+    rates = tuple(1e6 / (added + stepped) for added, stepped in zip(*whole, strict=True))
+    return Parts(rates, tuple(add_up_us), tuple(spread_us), tuple(one_shard_us))
 
 
 def _program(names: Sequence[str]) -> Program:

@@ -6,10 +6,12 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["FULL", "QUICK", "VIEWS", "Plan", "Point"]
+__all__ = ["FULL", "ONE_SHARD", "QUICK", "VIEWS", "Plan", "Point"]
 
 VIEWS: Final = ("book_depth", "vwap_book", "best_quote", "imbalance", "broker_volume", "trades_1s")
-"""Five are spread over the shards by symbol, `best_quote` lives in one."""
+"""All are spread over the shards by keys that have the symbol in them."""
+ONE_SHARD: Final = "vwap"
+"""A view over all symbols: it lives in one shard, however many there are. Measured by itself alone."""
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from bench.cluster.model import Costs, Layout, Outcome, limits, steady
 
-__all__ = ["BIG", "RATE", "Answer", "Scenario", "Swing", "answer", "sensitivity"]
+__all__ = ["BIG", "RATE", "Answer", "Scenario", "Swing", "answer", "besides", "sensitivity"]
 
 RATE: Final = 50_000
 """Messages a second at which freshness is asked for."""
@@ -24,8 +24,8 @@ class Scenario(msgspec.Struct, frozen=True):
     """In words."""
     layout: Layout
     """Processes and cores."""
-    all_spread: bool = False
-    """Without views that live in one shard."""
+    one_shard: bool = False
+    """With a view besides that cannot be spread."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Swing(msgspec.Struct, frozen=True):
 def _big(key: str, title: str, layout: Layout) -> tuple[Scenario, Scenario]:
     return (
         Scenario(key, title, layout),
-        Scenario(f"{key}.spread", f"{title}, views by symbol alone", layout, all_spread=True),
+        Scenario(f"{key}.one_shard", f"{title}, and VWAP over all symbols", layout, one_shard=True),
     )
 
 
@@ -68,14 +68,20 @@ BIG: Final = (
 """Each process of Spark's and each runtime has a machine, or at least a core, of its own."""
 
 
-def answer(costs: Costs, scenario: Scenario) -> Answer:
-    """What a scenario comes to."""
-    if scenario.all_spread:
-        costs = msgspec.structs.replace(costs, single_us=0.0)
+def answer(costs: Costs, scenario: Scenario, one_shard_us: float) -> Answer:
+    """What a scenario comes to; ``one_shard_us`` is what a message costs the view that cannot be spread."""
+    if scenario.one_shard:
+        costs = besides(costs, one_shard_us)
     found = limits(costs, scenario.layout)
     limit = min(found, key=lambda name: found[name])
     rate = min(RATE, 0.9 * found[limit])
     return Answer(found[limit], limit, steady(costs, scenario.layout, rate, _STEADY_S), rate)
+
+
+def besides(costs: Costs, one_shard_us: float) -> Costs:
+    """The costs with a view that lives in one shard besides."""
+    whole_us, single_us = costs.executor_us + one_shard_us, costs.single_us + one_shard_us
+    return msgspec.structs.replace(costs, executor_us=whole_us, single_us=single_us)
 
 
 def sensitivity(costs: Costs, scenario: Scenario) -> list[Swing]:
@@ -85,6 +91,6 @@ def sensitivity(costs: Costs, scenario: Scenario) -> list[Swing]:
         value = getattr(costs, name)
         if not value:
             continue
-        low, high = (answer(msgspec.structs.replace(costs, **{name: value * by}), scenario) for by in (0.5, 2.0))
+        low, high = (answer(msgspec.structs.replace(costs, **{name: value * by}), scenario, 0.0) for by in (0.5, 2.0))
         swings.append(Swing(name, (low.most_rate, high.most_rate), (low.at_rate.p50_ms, high.at_rate.p50_ms)))
     return swings
