@@ -25,6 +25,7 @@ from deltabook.demo import (
     LineScreen,
     LiveScreen,
     Screen,
+    SparkPlace,
     Supervisor,
     capture_file,
     make_run_folder,
@@ -73,21 +74,35 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
     type=click.Path(path_type=Path, file_okay=False),
     help="Empty folder for the run; default: a fresh one under ./runs.",
 )
+@click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
+@click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
+@click.option("--spark-secret-file", default="", metavar="FILE", help="The secret of that cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
 def command(
-    context: click.Context, seconds: float, flow: str, feed: str | None, folder: Path | None, as_json: bool
+    context: click.Context,
+    seconds: float,
+    flow: str,
+    feed: str | None,
+    folder: Path | None,
+    workers: int,
+    master: str,
+    spark_secret_file: str,
+    as_json: bool,
 ) -> None:
     """Start exchange, runtime and strategies, show their figures, stop them.
 
     The last line is `demo: ok: FIGURES` and the exit code 0, or `demo: failed: REASON` and 1.
     """
+    if workers and master:
+        raise click.UsageError("expected --workers or --master, was both")
     figures: Figures | None = None
     try:
         run_folder = make_run_folder(folder, now=datetime.now(UTC))
         chosen = cast(Flow, flow)
         capture = capture_file(os.environ) if chosen == "capture" else None
-        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id())
+        spark = SparkPlace(workers, master, str(Path(spark_secret_file).resolve()) if spark_secret_file else "")
+        stages = make_stages(run_folder, chosen, capture, cast(Feed | None, feed), run_id=given_run_id(), spark=spark)
         supervisor = Supervisor(
             stages,
             run_folder,

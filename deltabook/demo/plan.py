@@ -22,6 +22,7 @@ __all__ = [
     "VIEWS",
     "Feed",
     "Flow",
+    "SparkPlace",
     "Stage",
     "make_stages",
 ]
@@ -89,8 +90,35 @@ class Stage:
     """The port of a page to look at."""
 
 
+@dataclass(frozen=True, slots=True)
+class SparkPlace:
+    """Where a demo's Spark runs; without anything in the runtime's own process."""
+
+    workers: int = 0
+    """Of a cluster that the demo starts and stops itself."""
+    master: str = ""
+    """Of a cluster that is there."""
+    secret_file: str = ""
+    """Of that cluster."""
+
+    def options(self, ports: Ports) -> list[str]:
+        """Of the runtime."""
+        if self.workers:
+            # A shard is the unit of work: two for each of the workers' cores.
+            shards = ["--shards", str(2 * self.workers)]
+            return ["--master", f"spark://127.0.0.1:{ports['cluster.master']}", *shards]
+        secret = ["--spark-secret-file", self.secret_file] if self.secret_file else []
+        return ["--master", self.master, *secret] if self.master else []
+
+
 def make_stages(
-    folder: Path, flow: Flow, capture: Path | None = None, feed: Feed | None = None, *, run_id: str = ""
+    folder: Path,
+    flow: Flow,
+    capture: Path | None = None,
+    feed: Feed | None = None,
+    *,
+    run_id: str = "",
+    spark: SparkPlace = SparkPlace(),
 ) -> list[Stage]:
     """Dashboard, exchange, runtime and strategies, with folders of their own under `folder`.
 
@@ -98,14 +126,15 @@ def make_stages(
 
     The flow of orders begins when the runtime listens and every strategy is logged in. `capture` is the file to
     replay when `flow` is ``capture``. `feed` is what the runtime reads, by default that of `FEEDS`; orders are text in
-    any case. ``run_id`` is the name that all of them go by. Raises `DemoError` for a capture as ITCH.
+    any case. ``run_id`` is the name that all of them go by, ``spark`` where the views are kept. Raises `DemoError` for
+    a capture as ITCH.
     """
     feed = feed or FEEDS[flow]
     if feed == "itch" and flow == "capture":
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
     files = {view: str(_QUERIES / f"{view}.sql") for view in VIEWS}
-    spark, express = (",".join(files[view] for view in VIEWS if (view in EXPRESS) is on) for on in (False, True))
+    views, express = (",".join(files[view] for view in VIEWS if (view in EXPRESS) is on) for on in (False, True))
 
     def deltabook(*arguments: str) -> list[str]:
         return [sys.executable, "-m", "deltabook", *(("--run-id", run_id) if run_id else ()), *arguments]
@@ -119,8 +148,13 @@ def make_stages(
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        lanes = ["--views", spark, "--express", express]
+        lanes = ["--views", views, "--express", express, *spark.options(ports)]
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
+
+    def cluster(ports: Ports) -> list[str]:
+        del ports
+        where = ["--workers", str(spark.workers), "--dir", str(folder / "cluster")]
+        return deltabook("cluster", "local", *where, *_COMMON)
 
     def protocol() -> list[str]:
         if feed == "text":
@@ -139,9 +173,11 @@ def make_stages(
         del ports
         return deltabook("dashboard", "--peers", str(folder / PEERS_FILE), "--http-port", "0", *_COMMON)
 
-    # Strategies first, so that they can take their orders back; the runtime last, so that it sees the feed's end.
+    # Strategies stop first, so that they can take their orders back; the runtime after the exchange, so that it sees
+    # the feed's end, and its cluster after it.
     return [
         Stage("dashboard", dashboard, 0, page="http"),
+        *([Stage("cluster", cluster, 4)] if spark.workers else []),
         Stage("exchange", exchange, 2, ("exchange", "admin")),
         Stage("runtime", runtime, 3, ("results", "http")),
         Stage("algo", algo, 1, ("algo", "http")),

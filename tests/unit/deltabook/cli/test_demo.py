@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deltabook.cli import demo
-from deltabook.demo import CaptureError, Feed, Flow, Stage
+from deltabook.demo import CaptureError, Feed, Flow, SparkPlace, Stage
 
 pytestmark = pytest.mark.process
 
@@ -25,8 +25,10 @@ def run(
 ) -> Result:
     """The command with fake children; `modes` says how one behaves that does not behave well."""
 
-    def stages(run_folder: Path, flow: Flow, capture: Path | None, feed: Feed, *, run_id: str) -> list[Stage]:
-        del run_folder, flow, capture, feed, run_id
+    def stages(
+        run_folder: Path, flow: Flow, capture: Path | None, feed: Feed, *, run_id: str, spark: SparkPlace
+    ) -> list[Stage]:
+        del run_folder, flow, capture, feed, run_id, spark
 
         def stage(role: str, order: int) -> Stage:
             mode = (modes or {}).get(role, "well")

@@ -11,7 +11,7 @@ from click import Context, Group
 from algo_engine.loader import load_strategies
 from deltabook.cli import main
 from deltabook.demo import DemoError, Feed, Flow, make_stages
-from deltabook.demo.plan import EXPRESS, PARAMETERS, STRATEGIES, VIEWS
+from deltabook.demo.plan import EXPRESS, PARAMETERS, STRATEGIES, VIEWS, SparkPlace
 
 PORTS = {"exchange.text": 1, "exchange.itch": 2, "runtime.http": 3}  # nothing connects to them
 
@@ -71,6 +71,23 @@ def test_the_runtime_reads_lines_where_they_are_asked_for_or_all_there_is(flow: 
     assert "--itch-port" not in exchange
     assert runtime[runtime.index("--feed") + 1] == f"127.0.0.1:{PORTS['exchange.text']}"
     assert "--feed-protocol" not in runtime
+
+
+def test_spark_runs_on_a_cluster_of_the_demo_or_on_one_that_is_there() -> None:
+    stages = make_stages(Path("/run"), "agents", spark=SparkPlace(workers=3))
+    assert [stage.role for stage in stages] == ["dashboard", "cluster", "exchange", "runtime", "algo"]
+    assert max(stages, key=lambda stage: stage.stop_order).role == "cluster"
+    command = list(stages[1].command({}))
+    assert command[command.index("--workers") + 1] == "3"
+    assert "--exit-with-stdin" in command
+    runtime = list(stages[3].command({**PORTS, "cluster.master": 4}))
+    assert runtime[runtime.index("--master") + 1] == "spark://127.0.0.1:4"
+    assert runtime[runtime.index("--shards") + 1] == "6"
+    _, _, there, _ = make_stages(Path("/run"), "agents", spark=SparkPlace(0, "spark://h:1", "/secret"))
+    runtime = list(there.command(PORTS))
+    assert runtime[runtime.index("--master") + 1] == "spark://h:1"
+    assert runtime[runtime.index("--spark-secret-file") + 1] == "/secret"
+    assert "--master" not in make_stages(Path("/run"), "agents")[2].command(PORTS)
 
 
 @pytest.mark.parametrize("flow", ["agents", "capture"])
