@@ -73,7 +73,7 @@ up() {
     DELTABOOK_SECRETS=$(cd "$secrets" && pwd)
     export DELTABOOK_SECRETS
     step_done
-    step "2/3 image ${DELTABOOK_IMAGE:-deltabook:local}; the first time this downloads about 620 MB"
+    step "2/3 image ${DELTABOOK_IMAGE:-deltabook:local}; the first time this downloads about 640 MB"
     docker build -q -f deploy/Dockerfile -t "${DELTABOOK_IMAGE:-deltabook:local}" . >/dev/null
     case " ${PROFILES:-} " in *" monitoring "*) compose build -q prometheus ;; esac
     step_done

@@ -76,7 +76,7 @@ make_venv() {
 }
 
 install_packages() {
-    say "setting up $VENV; the first time this downloads about 685 MB"
+    say "setting up $VENV; the first time this downloads about 696 MB"
     # A virtual environment does not work from another place than the one it was made in.
     if ! fits "$VENV/bin/python" || ! grep -qF "$(pwd -P)/$VENV" "$VENV/bin/activate"; then
         make_venv
@@ -85,7 +85,7 @@ install_packages() {
     install_locked $BUILD_TOOLS
     step "3/5 pyspark, a download of 456 MB"
     install_locked py4j pyspark
-    step "4/5 all $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 225 MB more"
+    step "4/5 all $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 236 MB more"
     pip_install --require-hashes --requirement "$LOCK"
     pip_install --no-deps --editable .
     step_done
