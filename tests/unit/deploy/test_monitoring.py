@@ -18,6 +18,7 @@ from runtime.service.live import LiveRuntime
 from runtime.service.metrics.figures import figure_metrics
 from runtime.service.metrics.upstreams import consumer_metrics, upstream_metrics
 from runtime.upstreams import Consumer
+from tests.cluster.alert_cases import CASES
 from tests.generators.monitored import samples_of
 from tests.generators.operated import Operated
 from tests.generators.results_lab import ResultsLab
@@ -130,3 +131,8 @@ def test_panels_can_be_told_apart_and_have_one_source() -> None:
     for panel in PANELS:
         letters = [target["refId"] for target in panel["targets"]]
         assert letters == sorted(set(letters)), panel["title"]
+
+
+def test_every_alert_has_a_case_on_both_sides() -> None:
+    assert {case.alert for case in CASES} == set(re.findall(r"- alert: (\w+)", ALERTS))
+    assert all(case.quiet and case.loud and case.quiet != case.loud for case in CASES)
