@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from twisted.logger import Logger
+
 from runtime.epochs import ResultLog
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkHost"]
 
+_log: Final = Logger()
 _FIRST_VERSION_SECONDS: Final = 120.0
 _CLUSTER_SECONDS: Final = 600.0
 """The same on a cluster, whose workers may be started after us."""
@@ -74,6 +77,14 @@ class SparkHost:
         )
         self._lane.start(self._on_ended)
         self._lane.wait_for(epoch, _FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
+        cores = self._session.sparkContext.defaultParallelism
+        if cores > self._config.shards:
+            _log.warn(
+                "{shards} shards leave {idle} of Spark's {cores} cores without work: --shards may be higher",
+                shards=self._config.shards,
+                idle=cores - self._config.shards,
+                cores=cores,
+            )
 
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""
