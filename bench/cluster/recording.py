@@ -77,7 +77,7 @@ def _write_half(path: Path, half: int, symbols: int, live_orders: int, requests:
             # Times are unique over both halves, so that what belongs to one request stays together in the whole.
             time_ns = _START_NS + (HALVES * number + half) * _STEP_NS
             if kind == CANCEL:
-                market.apply(Cancel(time_ns, 0, 0, 0, ids.get((name, order_id), 0), name))
+                market.apply(Cancel(time_ns, 0, order_id % _BROKERS, 0, ids.get((name, order_id), 0), name))
             else:
                 ids[name, order_id] = market.next_order_id
                 market.apply(Enter(time_ns, 0, order_id % _BROKERS, 0, name, "S" if side else "B", volume, price))

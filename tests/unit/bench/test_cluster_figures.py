@@ -99,6 +99,8 @@ def test_a_recording_is_what_two_exchanges_publish_and_the_whole_has_every_messa
         mine = {*half["symbol"].to_pylist()}
         rows = [row for row in whole.select(kept).to_pylist() if row["symbol"] in mine]
         assert rows == half.select(kept).to_pylist()
+    actions = whole["action"].to_pylist()
+    assert 300 < sum(actions.count(a) for a in "BS") - sum(actions.count(a) for a in "DF") < 600, "about 400 are alive"
     orders = whole.filter(np.isin(whole["action"].to_pylist(), ["B", "S"]))["order_id"].to_pylist()
     assert len(set(orders)) == len(orders)
     assert recorded(tmp_path, 4, 400, 4_000) == made
