@@ -35,7 +35,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: SparkConfig
     host = SparkHost(config, tmp_path, ResultLog(tmp_path / "results"), lambda _: None, lambda _: None)
     with capturedLogs() as events:
         host.start(0)
-    return events
+    return list(events)
 
 
 def test_cores_that_no_shard_is_for_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
