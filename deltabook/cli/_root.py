@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "restore": "Put a backup into an empty place.",
     "runtime": "Keep SQL views of the feed up to date.",
     "sweep": "Run strategies on recorded days for every combination of parameters.",
+    "upstream": "Say who reads a runtime's log and whose feeds are read; let go of those that are gone.",
 }
 """Sub-command → what it does in one line; its code is `deltabook.cli.NAME.command`."""
 

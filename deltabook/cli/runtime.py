@@ -105,6 +105,11 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     help="Another runtime's --dir, whose epochs come in as they are; may be repeated.",
 )
 @click.option(
+    "--system",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="--dir of the runtime that this one feeds: a second one that reads the same feed for it is refused.",
+)
+@click.option(
     "--upstream-symbols",
     type=click.Choice(["own", "prefixed", "shared"]),
     default="own",
@@ -188,6 +193,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 def command(
     feed: str | None,
     upstream: tuple[str, ...],
+    system: Path | None,
     upstream_symbols: Symbols,
     feed_protocol: Literal["text", "itch"],
     feed_tick: str,
@@ -245,6 +251,7 @@ def command(
         directory=directory,
         feed=address(feed, "--feed") if feed else None,
         upstreams=_upstreams(upstream),
+        system=system,
         upstream_symbols=upstream_symbols,
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,

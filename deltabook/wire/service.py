@@ -246,6 +246,8 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     engine: EngineLine
     upstreams: dict[str, UpstreamLine] = {}
     """By name."""
+    disconnected: int = 0
+    """How many of the feed and the upstreams are not heard."""
     upstreams_silent: int = 0
     """Those of them that are not ``reading``."""
 

@@ -61,6 +61,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Views that the catalogue may have."""
     upstreams: tuple[UpstreamConfig, ...] = ()
     """Other runtimes, whose epochs come in."""
+    system: Path | None = None
+    """Run directory of the runtime that this one feeds: no other log of it may have the session of this feed."""
     upstream_symbols: Symbols = "own"
     """Whose the symbols of upstreams are."""
     reader_directories: tuple[Path, ...] = ()

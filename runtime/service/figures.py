@@ -78,6 +78,7 @@ class RuntimeFigures:
             "paused": int(parts.inputs.is_paused),
             "upkeep_failed": upkeep.failed,
             "upkeep_failures": upkeep.failures,
+            "disconnected": parts.inputs.disconnected,
             "upstreams_silent": len(upstreams.silent),
             "upstream_lag_ms": upstreams.lag_ms,
             "term": parts.term,

@@ -75,9 +75,9 @@ class Inputs:
         return not self.upstreams.names or len(self.upstreams.silent) < len(self.upstreams.names)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all of them are heard."""
-        return (self.feed is None or self.feed.is_connected) and not self.upstreams.silent
+    def disconnected(self) -> int:
+        """How many of them are not heard."""
+        return int(self.feed is not None and not self.feed.is_connected) + len(self.upstreams.silent)
 
     @property
     def is_paused(self) -> bool:

@@ -113,6 +113,8 @@ class LiveRuntime(IngestListener):
             fence=fence,
         )
         self._inputs = Inputs(reactor, config, self._writer, self._lags, now_ns=time.time_ns, in_thread=self._in_thread)
+        if self._inputs.feed is not None:
+            self._inputs.feed.on_refused = self._fail
         self.readers = ReaderService(reactor, config, self._writer, self._inputs, self._in_thread)
         statistics = Statistics()
         self._ingest = Ingest(
@@ -298,7 +300,7 @@ class LiveRuntime(IngestListener):
         self._cursors.expire()
         inputs, term = self._inputs, self._begun.claim.term
         inputs.upstreams.beat()
-        self._sign.beat(Beat(term, self._sealed, time.time_ns(), inputs.is_whole, inputs.is_paused))
+        self._sign.beat(Beat(term, self._sealed, time.time_ns(), not inputs.disconnected, inputs.is_paused))
         self._watch.beat(self._reactor.seconds())
 
     def _request_barrier(self) -> None:

@@ -6,6 +6,7 @@ epochs/000000000007.segment ──mapped──▶ UpstreamLog ──▶ Follower
 snapshots/…                   once, where the log has lost its beginning
 beat                        ──read_beat──▶ whether it lives
 consumers/18c3f2a9.json     ◀──Consumers.put── up to which epoch everything is committed here
+                            ──SessionClaims.take──▶ claims/…: which session of a feed goes into which log
 ```
 """
 
@@ -15,6 +16,7 @@ from runtime.upstreams.epoch import UpstreamEpoch, UpstreamPosition
 from runtime.upstreams.errors import UpstreamError
 from runtime.upstreams.following import Follower, FollowerFigures, UpstreamSink
 from runtime.upstreams.log import Symbols, UpstreamLog
+from runtime.upstreams.sessions import SessionClaim, SessionClaims
 
 __all__ = [
     "Beat",
@@ -22,6 +24,8 @@ __all__ = [
     "Consumers",
     "Follower",
     "FollowerFigures",
+    "SessionClaim",
+    "SessionClaims",
     "Symbols",
     "UpstreamEpoch",
     "UpstreamError",

@@ -1,0 +1,89 @@
+"""``deltabook upstream``: who reads a runtime's log, which log has which feed, and letting go of those that are gone.
+
+Works on files: the runtimes may run or not.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._tables import print_table
+from runtime.upstreams import Consumers, SessionClaims
+
+__all__ = ["command"]
+
+_DIRECTORY: Final = click.argument(
+    "directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False, exists=True)
+)
+_JSON: Final = click.option("--json", "is_json", is_flag=True, help="As JSON.")
+
+
+@click.group()
+def command() -> None:
+    """Several runtimes that feed one: who reads whom.
+
+    DIR is a runtime's run directory.
+    """
+
+
+@command.command()
+@_DIRECTORY
+@_JSON
+def consumers(directory: Path, is_json: bool) -> None:
+    """List the runtimes that read the log in DIR: what they have not committed is kept for them."""
+    found = Consumers(directory).list()
+    if is_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    rows = [(each.identity, each.directory, each.host, each.epoch, _time(each.written_ns)) for each in found]
+    title = f"{len(rows)} consumers of {directory}"
+    print_table(title, ("consumer", "directory", "host", "epoch", "said at"), rows, left=("consumer", "directory"))
+
+
+@command.command()
+@_DIRECTORY
+@click.argument("consumer")
+def forget(directory: Path, consumer: str) -> None:
+    """Keep nothing more in DIR for CONSUMER, which is gone for good.
+
+    One that runs says again how far it is. One that comes back and misses epochs is refused.
+    """
+    if not Consumers(directory).forget(consumer):
+        known = ", ".join(each.identity for each in Consumers(directory).list()) or "none"
+        raise ConfigurationError(f"expected a consumer of {directory} out of {known}, was {consumer!r}")
+    click.echo(f"{directory} keeps nothing more for {consumer}")
+
+
+@command.command()
+@_DIRECTORY
+@_JSON
+def sessions(directory: Path, is_json: bool) -> None:
+    """List the sessions of feeds that are read for the runtime in DIR, by those that were given it as --system."""
+    found = SessionClaims(directory).list()
+    if is_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    rows = [(each.session, each.directory, str(each.holder)) for each in found]
+    columns = ("session", "log", "begun by")
+    print_table(f"{len(rows)} sessions of {directory}", columns, rows, left=columns)
+
+
+@command.command()
+@_DIRECTORY
+@click.argument("session")
+def release(directory: Path, session: str) -> None:
+    """Let another log have SESSION of a feed; for one that has never brought anything into DIR."""
+    if not SessionClaims(directory).release(session):
+        known = ", ".join(each.session for each in SessionClaims(directory).list()) or "none"
+        raise ConfigurationError(f"expected a session in {directory} out of {known}, was {session!r}")
+    click.echo(f"session {session} is free in {directory}")
+
+
+def _time(ns: int) -> str:
+    return f"{datetime.fromtimestamp(ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}" if ns else ""

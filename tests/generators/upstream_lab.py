@@ -1,0 +1,153 @@
+"""Run directories of upstreams, made epoch by epoch, and an ingest that reads them."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener
+from runtime.engine.ingest.upstream import kept_position
+from runtime.epochs import Cut, EpochLogReader, Footer, RetentionConfig, SnapshotDirectory, retire
+from runtime.relations.orderbook import BOOK_SCHEMA
+from runtime.upstreams import Follower, Symbols, UpstreamLog
+from tests.harness import Stepper
+
+__all__ = ["MainRuntime", "UpstreamRun", "bid"]
+
+Row = tuple[Any, ...]
+
+
+def bid(number: int, symbol: str = "AA", weight: int = 1) -> Row:
+    """A row of BIDS with its weight."""
+    return (number, number, 1, 10, 100, symbol, weight)
+
+
+class UpstreamRun:
+    """The run directory of an upstream, written by hand."""
+
+    def __init__(self, directory: Path, begun_ns: int = 1, session: str = "S1") -> None:
+        self.directory = directory
+        self._times = begun_ns
+        self._session = session
+        self.writer = self._open()
+        if self.writer.epoch < 0:
+            self.writer.seal({}, b"program")
+
+    def _open(self) -> EpochWriter:
+        return EpochWriter(self.directory, self._now_ns, lambda _: None)
+
+    def _now_ns(self) -> int:
+        self._times += 1
+        return self._times - 1
+
+    def seal(self, *rows: Row, messages: int | None = None) -> Footer:
+        """An epoch with these rows of BIDS."""
+        if rows:
+            columns = [
+                pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BOOK_SCHEMA, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, schema=BOOK_SCHEMA)
+            self.writer.add({"bids": batch}, len(rows) if messages is None else messages)
+        before = self.writer.recovered.messages if self.writer.recovered else 0
+        return self.writer.seal({"feed": Cut(self._session, before + self.writer.messages, 0)})
+
+    def retire(self) -> int:
+        """Take a snapshot, and remove all epochs up to it; gives the first that is left."""
+        snapshots = SnapshotDirectory(self.directory / "snapshots")
+        snapshots.take(self.writer.log, self.writer.epoch - 1)
+        retire(self.writer.log, snapshots, self.writer.epoch, RetentionConfig(0, 0), 1)
+        return self.writer.log.first()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.writer.close()
+
+    def copy_to(self, directory: Path) -> None:
+        """As a backup would."""
+        self.close()
+        shutil.copytree(self.directory, directory)
+        self.writer = self._open()
+
+
+class _SteppedFollower(Follower):
+    """Looks when it is told to."""
+
+    sink: Any = None
+
+    def open(self, sink: Any) -> None:
+        """See `Follower`."""
+        self.sink = sink
+
+    def close(self) -> None:
+        """See `Follower`."""
+        self.sink = None
+
+
+class MainRuntime(IngestListener):
+    """An ingest that reads upstreams, one step at a time."""
+
+    def __init__(
+        self, directory: Path, upstreams: Sequence[tuple[str, Path]], symbols: Symbols = "own", **config: Any
+    ) -> None:
+        self.failure = ""
+        self.writer = EpochWriter(directory, lambda: 99, lambda _: None)
+        if self.writer.epoch < 0:
+            self.writer.seal({}, b"program")
+        self.followers = [
+            _SteppedFollower(
+                UpstreamLog(-1 - place, name, where, kept_position(self.writer.space, name), symbols=symbols)
+            )
+            for place, (name, where) in enumerate(upstreams)
+        ]
+        self.stepper = Stepper(1)
+        self.ingest = Ingest(
+            IngestConfig(**config), self.writer, {}, self, upstreams=self.followers, workers=self.stepper
+        )
+        self.ingest.start()
+        self.settle()
+
+    def on_failed(self, reason: str) -> None:
+        """See `IngestListener`."""
+        self.failure = reason
+
+    def settle(self) -> None:
+        """Until nobody has anything to do."""
+        while self.stepper.step():
+            pass
+
+    def take(self) -> None:
+        """Let all followers look until nothing comes; what has come is applied."""
+        for follower in self.followers:
+            while follower.sink is not None and follower.look(follower.sink):
+                self.settle()
+
+    def cut(self) -> Footer:
+        """Take everything, close the epoch, and say what its segment says."""
+        self.take()
+        self.ingest.request_barrier()
+        self.settle()
+        return self.log.read(self.writer.epoch).footer
+
+    @property
+    def log(self) -> EpochLogReader:
+        """What it has sealed."""
+        return self.writer.log
+
+    def rows(self) -> Counter[Row]:
+        """BIDS as its log adds up, without weights."""
+        found: Counter[Row] = Counter()
+        for epoch in range(self.writer.epoch + 1):
+            table = self.log.read(epoch).rows("bids")
+            for *row, weight in zip(*([] if table is None else table.to_pydict().values()), strict=True):
+                found[tuple(row)] += weight
+        return +found
+
+    def stop(self) -> None:
+        """An orderly end; what no epoch holds comes again."""
+        self.ingest.stop()
+        self.writer.close()

@@ -1,0 +1,81 @@
+"""Who reads a log, and whose feed it is, stands in files that any process may read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deltabook.wire.claim import Claim
+from runtime.upstreams import (
+    Beat,
+    Consumer,
+    Consumers,
+    SessionClaim,
+    SessionClaims,
+    UpstreamError,
+    read_beat,
+    write_beat,
+)
+
+
+def consumer(identity: str, epoch: int) -> Consumer:
+    return Consumer(identity, "/runs/main", "db-1", "a", epoch)
+
+
+def session(identity: str, name: str = "S1") -> SessionClaim:
+    return SessionClaim(name, identity, f"/runs/{identity}", Claim("db-1", 7))
+
+
+def test_retention_waits_for_the_last_consumer(tmp_path: Path) -> None:
+    consumers = Consumers(tmp_path)
+    assert consumers.passed(9) == 9
+    consumers.put(consumer("a1", 3))
+    consumers.put(consumer("b2", 5))
+    consumers.put(consumer("a1", 4))
+    assert (consumers.passed(9), consumers.passed(2)) == (4, 2)
+    assert [each.identity for each in consumers.list()] == ["a1", "b2"]
+    assert consumers.forget("a1")
+    assert not consumers.forget("a1")
+    assert consumers.passed(9) == 5
+
+
+def test_a_file_that_says_nothing_stops_retention(tmp_path: Path) -> None:
+    consumers = Consumers(tmp_path)
+    consumers.put(consumer("a1", 3))
+    (tmp_path / "consumers" / "a1.json").write_bytes(b"{")
+    with pytest.raises(UpstreamError, match="expected a consumer at"):
+        consumers.passed(9)
+
+
+def test_consumers_are_bounded(tmp_path: Path) -> None:
+    consumers = Consumers(tmp_path)
+    for number in range(100):
+        consumers.put(consumer(f"{number:03}", 1))
+    with pytest.raises(UpstreamError, match="at most 100 consumers"):
+        consumers.put(consumer("more", 1))
+    consumers.put(consumer("000", 2))
+
+
+def test_a_session_is_of_one_log(tmp_path: Path) -> None:
+    claims = SessionClaims(tmp_path / "main")
+    claims.take(session("a"))
+    claims.take(session("a"))
+    claims.take(session("b", "../S2"))
+    with pytest.raises(UpstreamError, match=r"expected session S1 .* was in /runs/a .*process 7 on db-1.*into /runs/b"):
+        claims.take(session("b"))
+    assert [each.session for each in claims.list()] == ["../S2", "S1"]
+    assert claims.release("S1")
+    assert not claims.release("S1")
+    claims.take(session("b"))
+    assert sorted(path.name for path in (tmp_path / "main").rglob("*") if path.name.startswith(".")) == []
+
+
+def test_a_beat_is_the_last_one_that_was_written(tmp_path: Path) -> None:
+    assert read_beat(tmp_path) is None
+    beats = [Beat(1, epoch, 5, is_connected=True, is_paused=False) for epoch in range(2)]
+    for beat in beats:
+        write_beat(tmp_path, beat)
+    assert read_beat(tmp_path) == beats[-1]
+    (tmp_path / "beat").write_bytes(b"")
+    assert read_beat(tmp_path) is None
