@@ -165,12 +165,17 @@ class AlgoProcess:
         if self._port is not None:
             self._port.stopListening()
             (self._config.directory / PORTS_FILE).unlink(missing_ok=True)
-        for host in self._hosts:
-            host.desk.close()
-        trades = write_trades(self._config.directory / "trades.csv", read_trades(self._spools()))
-        self._log.info("{n} trades in {path}", n=trades, path=self._config.directory / "trades.csv")
+        for write_down in (*(host.desk.close for host in self._hosts), self._write_trades):
+            try:
+                write_down()
+            except OSError as error:  # whatever is missing, the exchange is asked for it again at the next start
+                self._log.error("expected room for what there is at the end, was {error}", error=error)
         closed = self._views.stop().addTimeout(self._config.stop_s, self._reactor).addErrback(lambda _: None)
         return closed.addCallback(self._say_the_end)
+
+    def _write_trades(self) -> None:
+        path = self._config.directory / "trades.csv"
+        self._log.info("{n} trades in {path}", n=write_trades(path, read_trades(self._spools())), path=path)
 
     def _say_the_end(self, _: Any) -> None:
         if self.failure is None:

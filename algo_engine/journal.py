@@ -156,10 +156,12 @@ class FileJournal:
 
     def close(self) -> None:
         """See `Journal.close`."""
-        self.sync()
-        if self._file is not None:
-            self._file.close()
-        self._lock.close()
+        try:
+            self.sync()
+            if self._file is not None:
+                self._file.close()
+        finally:
+            self._lock.close()
 
 
 def read_journal(path: Path) -> tuple[list[Record], int]:
