@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 from twisted.logger import Logger
 
 from runtime.epochs import ResultLog
+from runtime.spark.errors import SparkLaneError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["SparkHost"]
 
 _log: Final = Logger()
+_MOST_FAILURES: Final = 3
+"""Of the streaming query at one version, which are answered by another start."""
 _FIRST_VERSION_SECONDS: Final = 120.0
 _CLUSTER_SECONDS: Final = 600.0
 """The same on a cluster, whose workers may be started after us."""
@@ -48,6 +53,12 @@ class SparkHost:
         self._session: SparkSession | None = None
         self._lane: SparkLane | None = None
         self._stopping = False
+        self._changing = threading.Lock()
+        self._is_up = False
+        self._failures = 0
+        self._failed_at = -1
+        self.restarts = 0
+        """How often the streaming query was started again after a failure."""
         self.ui_port: int | None = None
         """Of Spark's own pages; None where they are not served."""
 
@@ -58,7 +69,6 @@ class SparkHost:
 
     def start(self, epoch: int) -> None:
         """Start Spark, which takes some 20 s, and wait until this epoch is published, unless it is given up."""
-        from runtime.spark.lane import SparkLane
         from runtime.spark.session import start_session
 
         self._session = start_session(self._config, self._directory / "spark")
@@ -66,17 +76,17 @@ class SparkHost:
             self.ui_port = urlsplit(url).port
         if self._stopping:
             return
-        self._lane = SparkLane(
-            self._session,
-            self._config,
-            self._directory / "epochs",
-            self._directory / "checkpoint",
-            results=self._results,
-            on_published=self._on_published,
-            snapshots=self._directory / "snapshots",
-        )
-        self._lane.start(self._on_ended)
-        self._lane.wait_for(epoch, _FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
+        give_up_s = time.monotonic() + (_FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
+        while not self._is_up:
+            lane = self._begin_lane()
+            try:
+                lane.wait_for(epoch, give_up_s - time.monotonic())
+                with self._changing:
+                    lane.raise_if_failed()
+                    self._is_up = True
+            except SparkLaneError as error:
+                if not lane.has_failed or not self._may_restart(str(error)):
+                    raise
         cores = self._session.sparkContext.defaultParallelism
         if cores > self._config.shards:
             _log.warn(
@@ -86,11 +96,75 @@ class SparkHost:
                 cores=cores,
             )
 
+    def _begin_lane(self) -> SparkLane:
+        """A new streaming query, which goes on behind the last version that is published."""
+        from runtime.spark.lane import SparkLane
+
+        assert self._session is not None
+        lane = SparkLane(
+            self._session,
+            self._config,
+            self._directory / "epochs",
+            self._directory / "checkpoint",
+            results=self._results,
+            on_published=self._on_published,
+            snapshots=self._directory / "snapshots",
+        )
+        with self._changing:
+            self._lane = lane
+        lane.start(self._ended)
+        if self._stopping:
+            lane.stop()
+        return lane
+
+    def _ended(self, reason: str | None) -> None:
+        """On a thread of the lane that has ended; while Spark starts `start` hears of it as well and decides."""
+        with self._changing:
+            if not self._is_up:
+                return
+        while reason is not None and self._may_restart(reason):
+            try:
+                self._begin_lane()
+            except Exception as error:  # noqa: BLE001 (py4j and Spark raise their own)
+                reason = f"the streaming query failed: {type(error).__name__}: {error}"
+            else:
+                return
+        self._on_ended(reason)
+
+    def _may_restart(self, reason: str) -> bool:
+        """Whether a query that failed is started again: Spark lives, and something was published since the last few.
+
+        A machine that is gone, a process that did not start in time: none of it is a reason to end everything else
+        that the runtime does. What fails again and again at one version will not get better.
+        """
+        published = self._results.latest()
+        self._failures = self._failures + 1 if published == self._failed_at else 1
+        self._failed_at = published
+        if self._stopping or self._failures > _MOST_FAILURES or not self._is_spark_alive():
+            return False
+        self.restarts += 1
+        _log.error(
+            "{reason}; started again, {failures} of {most} at version {version}",
+            reason=reason,
+            failures=self._failures,
+            most=_MOST_FAILURES,
+            version=published,
+        )
+        return True
+
+    def _is_spark_alive(self) -> bool:
+        try:
+            return self._session is not None and not self._session.sparkContext._jsc.sc().isStopped()
+        except Exception:  # noqa: BLE001 (py4j says in many ways that its Java is gone)
+            return False
+
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""
         self._stopping = True
-        if self._lane is not None:
-            self._lane.stop()
+        with self._changing:
+            lane = self._lane
+        if lane is not None:
+            lane.stop()
 
     def stop(self) -> None:
         """Stop the lane and Spark, each whatever the other raises."""

@@ -148,6 +148,12 @@ class SparkLane:
                     f"expected version {epoch} within {timeout_seconds} s, was {self._results.latest()}"
                 )
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the query has ended and was not stopped."""
+        with self._published:
+            return self._failure is not None
+
     def raise_if_failed(self) -> None:
         """Raise `SparkLaneError` if the query has failed."""
         with self._published:
