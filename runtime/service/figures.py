@@ -34,6 +34,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
     """Those that run."""
     term: int
     """Of the claim on the run directory."""
+    spark_restarts: Callable[[], int]
+    """How often the Spark lane was started again after a failure."""
     sealed: Callable[[], int]
     """The newest epoch."""
     now_s: Callable[[], float]
@@ -78,6 +80,7 @@ class RuntimeFigures:
             "paused": int(parts.inputs.is_paused),
             "upkeep_failed": upkeep.failed,
             "upkeep_failures": upkeep.failures,
+            "spark_restarts": parts.spark_restarts(),
             "disconnected": parts.inputs.disconnected,
             "upstreams_silent": len(upstreams.silent),
             "upstream_lag_ms": upstreams.lag_ms,

@@ -139,6 +139,7 @@ class LiveRuntime(IngestListener):
                 engine=engine,
                 lanes=self._lanes,
                 term=self._begun.claim.term,
+                spark_restarts=lambda: self._spark.restarts,
                 sealed=lambda: self._sealed,
                 now_s=reactor.seconds,
             )

@@ -45,6 +45,12 @@ _TOLD: Final = (
         "Times that the run directory was not kept small, or a damaged file was found, since the start.",
         is_count=True,
     ),
+    _Told(
+        "spark_restarts",
+        "spark_restarts",
+        "Times that the Spark lane was started again after a failure, since the start.",
+        is_count=True,
+    ),
     _Told("term", "claim_term", "Term of the claim on the run directory: how often it was started on."),
 )
 _LAGS: Final = (("spark", "lag_ms"), ("express", "express_lag_ms"))
