@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["PARTS", "Part", "Process", "processes", "spent_s", "totals"]
+__all__ = ["PARTS", "Part", "Process", "processes", "spent_s"]
 
 Part = Literal["upstream", "runtime", "driver", "executor", "daemon"]
 PARTS: Final[tuple[Part, ...]] = ("upstream", "runtime", "driver", "executor", "daemon")
@@ -27,8 +27,10 @@ class Process(msgspec.Struct, frozen=True):
     """Its id."""
     parent: int
     """Of the process that started it."""
-    ticks: int
-    """Processor time of its own and of its children that have ended."""
+    own: int
+    """Processor time of its own, in ticks."""
+    ended: int
+    """The same of its children that have ended, and of theirs."""
     command: str
     """Its command line, blanks between the words."""
 
@@ -45,21 +47,31 @@ def processes(proc: Path = _PROC) -> dict[int, Process]:
         except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             continue
         fields = stat[stat.rindex(")") + 2 :].split()  # the name before may hold anything
-        found[int(name)] = Process(int(name), int(fields[1]), sum(map(int, fields[11:15])), command)
+        own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+        found[int(name)] = Process(int(name), int(fields[1]), own, ended, command)
     return found
 
 
-def totals(roots: Mapping[int, Part], table: Mapping[int, Process]) -> dict[Part, float]:
-    """Seconds of each part: of the processes that were started as one, and of all below them."""
+def spent_s(
+    roots: Mapping[int, Part], before: Mapping[int, Process], after: Mapping[int, Process]
+) -> dict[Part, float]:
+    """Seconds of each part between two tables: of the processes that were started as one, and of all below them."""
     seconds = dict.fromkeys(PARTS, 0.0)
     children: dict[int, list[int]] = {}
-    for process in table.values():
+    for process in after.values():
         children.setdefault(process.parent, []).append(process.pid)
-    waiting = [(pid, part) for pid, part in roots.items() if pid in table]
+    # When a process ends all of its time is added to its parent's, also what was spent before: that is taken off.
+    gone: dict[int, int] = {}
+    for process in before.values():
+        if process.pid not in after:
+            gone[process.parent] = gone.get(process.parent, 0) + process.own + process.ended
+    waiting = [(pid, part) for pid, part in roots.items() if pid in after]
     while waiting:
         pid, above = waiting.pop()
-        part = _part(table[pid], above)
-        seconds[part] += table[pid].ticks / _TICKS
+        now, part = after[pid], _part(after[pid], above)
+        then = before.get(pid, Process(pid, now.parent, 0, 0, ""))
+        ended = max(0, now.ended - then.ended - gone.get(pid, 0))
+        seconds[part] += (now.own - then.own + ended) / _TICKS
         waiting += [(child, part) for child in children.get(pid, ())]
     return seconds
 
@@ -71,8 +83,3 @@ def _part(process: Process, above: Part) -> Part:
     if above in {"runtime", "driver"} and ("java" in process.command.split(" ")[0] or above == "driver"):
         return "driver"
     return above
-
-
-def spent_s(before: Mapping[Part, float], after: Mapping[Part, float]) -> dict[Part, float]:
-    """What was spent in between."""
-    return {part: max(0.0, after[part] - before[part]) for part in PARTS}

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from bench.cluster.feed_process import Played
-from bench.cluster.meter import Part, spent_s
+from bench.cluster.meter import Part, processes
 from bench.cluster.plan import Plan, Point
 from bench.cluster.recording import Recording
 from bench.cluster.system import System, started
@@ -127,17 +127,17 @@ class _PhaseClock:
     def __init__(self, system: System) -> None:
         self._system = system
         self._versions = len(system.versions.all)
-        self._cpu = system.spent_s()
+        self._before = processes()
         self._begun = time.monotonic()
 
     def finish(self) -> Phase:
         """The phase, up to now."""
-        seconds, cpu = time.monotonic() - self._begun, self._system.spent_s()
+        seconds, cpu = time.monotonic() - self._begun, self._system.spent_s(self._before)
         versions = self._system.versions.all[self._versions - 1 :]
         epochs, messages, deltas = self._system.versions.between(versions[0].to_epoch, versions[-1].to_epoch)
         times = [version.published_ns / 1e9 for version in versions]
         between = tuple(float(step) for step in np.diff(times))
-        return Phase(seconds, messages, deltas, epochs, between, spent_s(self._cpu, cpu))
+        return Phase(seconds, messages, deltas, epochs, between, cpu)
 
 
 def _window(

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from bench.cluster.feed_process import Play, Played
-from bench.cluster.meter import Part, processes, totals
+from bench.cluster.meter import Part, Process, processes, spent_s
 from bench.cluster.plan import VIEWS, Point
 from bench.cluster.recording import Recording
 from bench.cluster.versions import Versions, covered_ns
@@ -77,9 +77,9 @@ class System:
         self.versions = Versions(directory)
         self._roots = roots
 
-    def spent_s(self) -> dict[Part, float]:
-        """Processor time until now."""
-        return totals(self._roots, processes())
+    def spent_s(self, before: Mapping[int, Process]) -> dict[Part, float]:
+        """Processor time by part since this table of processes."""
+        return spent_s(self._roots, before, processes())
 
     def play(self, messages: int, rate: float, patience_s: float) -> tuple[list[Played], int]:
         """Send so many messages, shared out over the feeds; what was sent, and when all of them were published.

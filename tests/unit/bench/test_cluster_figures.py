@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.csv as pacsv
 
 from bench.cluster.document import PLACES
-from bench.cluster.meter import PARTS, Part, Process, processes, spent_s, totals
+from bench.cluster.meter import Part, Process, processes, spent_s
 from bench.cluster.plan import FULL, QUICK
 from bench.cluster.recording import recorded
 from bench.cluster.versions import Version, covered_ns, lags_ms, percentile
@@ -20,7 +20,7 @@ JAVA = "/opt/java/bin/java -cp x"
 
 
 def process(pid: int, parent: int, command: str) -> Process:
-    return Process(pid, parent, TICKS, command)
+    return Process(pid, parent, TICKS, 0, command)
 
 
 def test_processes_are_of_the_part_above_them_but_for_executors_and_the_driver() -> None:
@@ -42,10 +42,17 @@ def test_processes_are_of_the_part_above_them_but_for_executors_and_the_driver()
         ]
     }
     roots: dict[int, Part] = {10: "upstream", 20: "runtime", 30: "daemon", 99: "runtime"}
-    assert totals(roots, table) == {"upstream": 1, "runtime": 1, "driver": 2, "executor": 3, "daemon": 3}
-    assert spent_s(dict.fromkeys(PARTS, 1.0), totals(roots, table)) == {
-        "upstream": 0, "runtime": 0, "driver": 1, "executor": 2, "daemon": 2
-    }  # fmt: skip
+    assert spent_s(roots, {}, table) == {"upstream": 1, "runtime": 1, "driver": 2, "executor": 3, "daemon": 3}
+    assert not any(spent_s(roots, table, table).values())
+
+
+def test_what_a_process_spent_before_counts_no_second_time_when_it_has_ended() -> None:
+    roots: dict[int, Part] = {1: "runtime"}
+    before = {1: Process(1, 0, 10 * TICKS, 0, "python"), 2: Process(2, 1, 5 * TICKS, 1 * TICKS, "python")}
+    ended = {1: Process(1, 0, 11 * TICKS, 8 * TICKS, "python")}
+    assert spent_s(roots, before, ended)["runtime"] == 1 + (8 - 5 - 1)
+    lost = {1: Process(1, 0, 11 * TICKS, 0, "python")}
+    assert spent_s(roots, before, lost)["runtime"] == 1, "nobody waited for its end"
 
 
 def test_a_process_may_have_any_name_and_end_while_it_is_looked_at(tmp_path: Path) -> None:
@@ -53,7 +60,7 @@ def test_a_process_may_have_any_name_and_end_while_it_is_looked_at(tmp_path: Pat
         (tmp_path / name).mkdir()
     (tmp_path / "12" / "stat").write_text("12 (a) b) (c) S 7 12 12 0 -1 0 1 2 3 4 500 60 7 8 20 0 1 0 99\n")
     (tmp_path / "12" / "cmdline").write_bytes(b"python\0-m\0deltabook\0")
-    assert processes(tmp_path) == {12: Process(12, 7, 575, "python -m deltabook ")}
+    assert processes(tmp_path) == {12: Process(12, 7, 560, 15, "python -m deltabook ")}
 
 
 def version(number: int, published_ms: int, **cuts: int) -> Version:

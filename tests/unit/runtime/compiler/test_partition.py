@@ -26,6 +26,7 @@ def partition(program: Program) -> str | None:
         ("SELECT DISTINCT symbol, broker_id FROM bids", "symbol"),
         ("SELECT DISTINCT b.price FROM bids b JOIN asks a ON b.price = a.price", "price"),
         ("SELECT DISTINCT b.symbol FROM bids b JOIN asks a ON b.price = a.price", None),
+        ("SELECT DISTINCT b.broker_id, b.price, a.price AS p FROM bids b JOIN asks a ON b.broker_id = a.price", None),
         ("SELECT b.symbol, MAX(a.price) AS m FROM bids b JOIN asks a ON b.broker_id = a.broker_id GROUP BY b.symbol",
          None),
         ("SELECT symbol FROM bids b WHERE NOT EXISTS (SELECT 1 FROM asks a WHERE a.symbol = b.symbol AND a.price > 3)",

@@ -12,7 +12,7 @@ from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Rel
 from runtime.epochs import Segment
 from runtime.views import Part, deliveries, deliveries_of
 from runtime.views.placement import is_spread, parts_of_map, parts_of_shard, views_of_shard
-from tests.generators.deltas import Deltas, FakeSegment, delta_table, market_rows
+from tests.generators.deltas import Deltas, FakeSegment, Shards, delta_table, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
 
@@ -36,7 +36,7 @@ def test_a_part_survives_the_wire() -> None:
             assert Part.of_code(Part(number, whole).code) == Part(number, whole)
 
 
-def test_only_linear_views_with_keys_everywhere_are_spread() -> None:
+def test_sums_are_spread_if_all_of_them_have_keys_and_what_needs_all_rows_is_not() -> None:
     found = program(SPREAD, GLOBAL, AGAIN)
     assert [is_spread(found, view) for view in found.views] == [True, False, False]
 
@@ -71,6 +71,38 @@ def test_every_key_goes_to_one_shard_and_always_the_same(shards: int) -> None:
                 assert home.setdefault(key, delivery.shard) == delivery.shard
     assert rows > 50
     assert set(home.values()) == set(range(shards))
+
+
+LINKED = ("best_quote", "imbalance", "broker_volume", "trades_1s")
+
+
+@pytest.mark.parametrize("shards", [4, 5])
+def test_all_maps_of_a_graph_of_operators_send_a_symbol_to_one_shard(shards: int) -> None:
+    found = compile_program(
+        [select for name in LINKED for select in read_script(QUERIES_DIR / f"{name}.sql").selects], MARKET_RELATIONS
+    )
+    assert all(is_spread(found, view) for view in found.views)
+    home: dict[str, int] = {}
+    for deltas, _ in market_rows(2, versions=20):
+        for delivery in deliveries(found, [segment(found, deltas)], shards):
+            assert not isinstance(delivery.deltas, str)
+            for symbol in delivery.deltas["symbol"].to_pylist():
+                assert home.setdefault(symbol, delivery.shard) == delivery.shard
+    assert len(set(home.values())) > 1
+
+
+def test_what_the_shards_say_of_a_graph_of_operators_adds_up() -> None:
+    found = compile_program(
+        [select for name in LINKED for select in read_script(QUERIES_DIR / f"{name}.sql").selects], MARKET_RELATIONS
+    )
+    one, many = Shards(found, 1), Shards(found, 4)
+    for number, (deltas, _) in enumerate(market_rows(3, versions=24)):
+        assert one.step([deltas]) == many.step([deltas]) == {}
+        if number % 8 == 7:
+            one, many = one.restarted(from_base=True), many.restarted(from_base=number == 7)
+        for view in found.views:
+            assert one.result(view.name) == many.result(view.name), view.name
+    assert all(one.result(view.name) for view in found.views)
 
 
 def test_a_map_that_nothing_changed_is_not_sent() -> None:
