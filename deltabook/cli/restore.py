@@ -27,4 +27,9 @@ def command(source: Path, directory: Path, as_json: bool) -> None:
         return
     rows = [(part.kind, str(directory / part.path), words(part.position)) for part in manifest.parts]
     print_table(f"{source}", ("kind", "directory", "at"), rows, left=("kind", "directory", "at"))
+    if any(part.kind == "exchange" for part in manifest.parts):
+        click.echo(
+            "an exchange comes back: runtimes and strategies that have heard more than it knows have to come back from "
+            "the same backup, or begin anew"
+        )
     click.echo(f"{len(manifest.files)} files, {manifest.size} bytes, as they were")

@@ -1,0 +1,71 @@
+"""The page on run directories names commands, options and formats that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from algo_engine.records import Checkpoint
+from deltabook.backup.manifest import Manifest
+from deltabook.cli import main
+from exchange_server.journal.segments import JOURNAL_VERSION
+from exchange_server.journal.snapshots import SNAPSHOT_VERSION
+from runtime.compiler.program import FORMAT_VERSION
+from runtime.spark.beginning import MARK, wanted
+from runtime.state.stores import sqlite
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "runs.md").read_text()
+COMMANDS = sorted({found.strip() for found in re.findall(r"deltabook (?!deltabook)((?:[a-z]+ ?)+)(?=[ `\n])", PAGE)})
+GROUPS = {"algo", "query", "upstream"}
+
+
+def words(command: str) -> list[str]:
+    """A command without its arguments."""
+    first, *rest = command.split()
+    return [first, *rest[:1]] if first in GROUPS else [first]
+
+
+@pytest.mark.parametrize("command", sorted({" ".join(words(command)) for command in COMMANDS}))
+def test_every_command_is_one_and_has_the_options_that_stand_behind_it(command: str) -> None:
+    asked = [*command.split(), *(["run"] if command == "exchange" else [])]
+    done = CliRunner().invoke(main, [*asked, "--help"])
+    assert done.exit_code == 0, done.output
+    for line in re.findall(rf"deltabook {command}\b([^\n#`]*)", PAGE):
+        for option in re.findall(r"--[a-z][a-z-]+", line):
+            assert option in done.output, f"{command} {option}"
+
+
+@pytest.mark.parametrize("option", ["--shards", "--disk-limit-megabytes", "--on-restart", "--keep-snapshots"])
+def test_options_that_are_spoken_of_are_there(option: str) -> None:
+    assert f"`{option}" in PAGE or f"{option} " in PAGE
+    helps = [["runtime"], ["algo", "run"], ["exchange", "run"]]
+    assert any(option in CliRunner().invoke(main, [*command, "--help"]).output for command in helps)
+
+
+def test_the_formats_are_those_of_this_version() -> None:
+    formats = {
+        line.split("|")[1].strip(): line.split("|")[2].strip() for line in PAGE.splitlines() if line[:3] == "| `"
+    }
+    assert formats["`inputs/*.inputs`"] == str(JOURNAL_VERSION)
+    assert formats["`snapshots/*.snapshot` of an exchange"] == str(SNAPSHOT_VERSION)
+    assert formats["`state.db`"] == str(sqlite._FORMAT)
+    assert formats[f"`checkpoint/{MARK}`"] == str(wanted(Path(), 1).format)
+    assert formats["`orders.log`"] == str(Checkpoint(broker_id=1).format)
+    assert f"| view programs in the epochs | {FORMAT_VERSION} |" in PAGE
+    assert f"| a backup | {Manifest('', 0, [], []).format} |" in PAGE
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([a-z.]+)(?:#[a-z-]+)?\)", PAGE))))
+def test_links_lead_somewhere(link: str) -> None:
+    assert (ROOT / "docs" / link).is_file()
+
+
+@pytest.mark.parametrize("place", sorted(set(re.findall(r"\]\((operations\.md#[a-z-]+)\)", PAGE))))
+def test_links_into_operations_lead_to_a_section(place: str) -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    heads = [re.sub(r"[^a-z -]", "", line.strip("# ").lower()).replace(" ", "-") for line in text.splitlines()]
+    assert place.split("#")[1] in heads
