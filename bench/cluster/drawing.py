@@ -49,7 +49,7 @@ def draw(found: Findings, path: Path) -> None:
     for axes in (rate, age):
         axes.set_xlabel("workers, a core each")
         axes.set_xticks(sorted({p.point.workers for p in with_workers}))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
         axes.legend(frameon=False, fontsize=9)
     _larger(most, fresh, costs, plan.symbols, statistics.median(found.parts.one_shard_us))
     for axes in (rate, most):
@@ -79,7 +79,7 @@ def _larger(most: Any, fresh: Any, costs: Costs, symbols: int, one_shard_us: flo
     """A core for each process: what can be taken, and how old it is, by the number of workers."""
     for (label, colour, style), more_us in zip(_LINES, (one_shard_us, 0.0), strict=True):
         these = besides(costs, more_us)
-        layouts = [Layout(n, 1, 2 * n, max(1, n // 10), symbols) for n in _WORKERS]
+        layouts = [Layout(n, 1, 2 * n, max(1, n // 4), symbols) for n in _WORKERS]
         rates = [min(limits(these, layout).values()) for layout in layouts]
         most.plot(_WORKERS, rates, color=colour, linestyle=style, marker="o", label=label)
         for at, mark in ((RATE / 5, "o"), (RATE, "s")):
@@ -93,6 +93,6 @@ def _larger(most: Any, fresh: Any, costs: Costs, symbols: int, one_shard_us: flo
     for axes in (most, fresh):
         axes.set_xscale("log")
         axes.set_xticks(_WORKERS, [str(n) for n in _WORKERS])
-        axes.set_xlabel("workers, a core each; two shards a worker; an upstream for ten")
-        axes.set_ylim(bottom=0)
+        axes.set_xlabel("workers, a core each; two shards a worker; an upstream for four")
+        axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
         axes.legend(frameon=False, fontsize=9)

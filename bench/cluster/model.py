@@ -141,8 +141,10 @@ def limits(costs: Costs, layout: Layout) -> dict[str, float]:
 
 
 def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
-    """So many messages at once."""
+    """So many messages at once; on a shared machine reading them takes no more than half of it, and Spark the rest."""
     most, each = _reading(costs, layout)
+    if layout.shared_cores is not None:
+        most = min(most, layout.shared_cores / 2 / each)
     return _play(costs, layout, messages, most, each * most)
 
 
