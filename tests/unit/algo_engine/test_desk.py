@@ -95,6 +95,34 @@ def test_a_cancellation_that_comes_too_late_is_refused_and_not_repeated(lab: Ord
     lab.check_settled()
 
 
+def test_a_cancellation_of_what_the_exchange_takes_away_meanwhile_still_has_its_answer_to_come(lab: OrderLab) -> None:
+    client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    lab.desk.cancel(client_id)
+    lab.turn()
+    lab.exchange.end(1, "post-only")
+    lab.told()
+    lab.deliver_response()
+    assert [intent.action for intent in lab.desk.blotter.pending()] == ["D"]
+    lab.settle()
+    assert kinds(lab)[2:] == ["cancelled", "cancel_refused"]
+    lab.check_settled()
+
+
+def test_of_two_requests_to_end_an_order_the_first_is_carried_out_and_the_other_refused(lab: OrderLab) -> None:
+    client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
+    lab.settle()
+    lab.desk.reduce(client_id, 10)
+    lab.desk.cancel(client_id)
+    lab.turn()
+    lab.deliver_request()
+    lab.deliver_response()
+    assert [intent.action for intent in lab.desk.blotter.pending()] == ["D"]
+    lab.settle()
+    assert kinds(lab)[2:] == ["cancelled", "cancel_refused"]
+    lab.check_settled()
+
+
 def test_an_order_that_another_connection_of_the_broker_replaced_is_still_ours(lab: OrderLab) -> None:
     client_id = lab.desk.submit(Side.BUY, "ACME", 10, 100)
     lab.settle()

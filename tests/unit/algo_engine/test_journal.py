@@ -108,3 +108,20 @@ def test_two_processes_cannot_hold_one_journal(tmp_path: Path) -> None:
     with pytest.raises(JournalInUse, match=r"in use by another algorithm engine \(process \d+ on "):
         FileJournal(tmp_path / "orders.log")
     journal.close()
+
+
+def test_a_journal_that_cannot_be_synced_is_let_go_of_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError("no space left")
+
+    path = tmp_path / "orders.log"
+    journal = FileJournal(path)
+    journal.compact(STATE)
+    journal.append(RECORDS[0])
+    with monkeypatch.context() as full:
+        full.setattr("algo_engine.journal.os.fsync", refuse)
+        with pytest.raises(OSError, match="no space left"):
+            journal.close()
+    FileJournal(path).close()

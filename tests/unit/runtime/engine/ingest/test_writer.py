@@ -283,3 +283,14 @@ def test_the_letters_of_an_open_epoch_are_bounded(tmp_path: Path) -> None:
     writer.seal({})
     assert writer.dead_letters == 30_000
     writer.close()
+
+
+def test_epochs_do_not_go_back_with_a_clock_that_is_set_back(tmp_path: Path) -> None:
+    times: list[int] = []
+    for clock_ns in ([1_000, 400, 900], [300, 1_000, 1_001]):
+        shown = iter(clock_ns)
+        writer = EpochWriter(tmp_path, lambda: next(shown), lambda footer: times.append(footer.time_ns))  # noqa: B023
+        for _ in clock_ns:
+            writer.seal({})
+        writer.close()
+    assert times == [1_000, 1_000, 1_000, 1_000, 1_000, 1_001]
