@@ -91,7 +91,8 @@ class ComposeCluster:
     def __enter__(self) -> ComposeCluster:
         try:
             self.up()
-        except BaseException:
+        except BaseException as error:
+            error.add_note(self.last_words())
             self.down()
             raise
         return self
