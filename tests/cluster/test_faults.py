@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.compose import STATE, ComposeCluster
 from tests.cluster.engine import Engine, EngineError
 from tests.cluster.report import Report
-from tests.cluster.trial import Trial, trial_override
+from tests.cluster.trial import Trial, on_trial, trial_override
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(2400)]
 
@@ -32,7 +32,7 @@ def trial(
     name = f"deltabook-faults-{override.stat().st_ino}"
     environment = {"DELTABOOK_RATE": RATE}
     cluster = ComposeCluster(engine, name, cluster_secrets, image=image, environment=environment, overrides=[override])
-    with cluster, Trial(cluster, report) as running:
+    with on_trial(cluster, report) as running:
         yield running
 
 

@@ -7,7 +7,8 @@ import json
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from tests.cluster.report import Report
 from tests.integration._oracle import Replayed
 from tests.integration.test_query_run import FINANCE, expected
 
-__all__ = ["EXPRESS", "SPARK", "Trial", "trial_override"]
+__all__ = ["EXPRESS", "SPARK", "Trial", "on_trial", "trial_override"]
 
 SYMBOL: Final = "ACME"
 BOOKS: Final = {
@@ -37,16 +38,23 @@ SPARK: Final = (*FINANCE, *BOOKS, *SHIPPED)
 EXPRESS: Final = ("book_depth", "best_quote", "imbalance")
 _SHIPPED_EXPRESS: Final = (*EXPRESS, "tape", "vwap_trades")
 _DEADLINE_S: Final = 600.0
+_START_S: Final = 900.0
 _LOOK_S: Final = 0.2
 _MORE_ORDERS: Final = 3
 _CHUNK: Final = 5_000
 Rows = Counter[tuple[Any, ...]]
 
 
-def trial_override(folder: Path, **services: dict[str, Any]) -> Path:
+def trial_override(
+    folder: Path,
+    *,
+    environment: Mapping[str, Mapping[str, str]] | None = None,
+    mounts: Mapping[str, Sequence[str]] | None = None,
+    volume: Mapping[str, Any] | None = None,
+) -> Path:
     """A second compose file: one symbol, the views of the trial, and a container from which questions are asked.
 
-    ``services`` are merged in by compose; `volumes` among them stands for the file's own section.
+    ``environment`` and ``mounts`` are added to services by name, ``volume`` says what the volume is instead.
     """
     views = folder / "views"
     views.mkdir(parents=True)
@@ -58,7 +66,6 @@ def trial_override(folder: Path, **services: dict[str, Any]) -> Path:
         (views / f"{name}.sql").write_text(query_path(name).read_text())
     views.chmod(0o755)
     secrets = ["ca.pem", "exchange.token", "runtime.token", "algo.token"]
-    volumes = services.pop("volumes", None)
     own: dict[str, Any] = {
         "exchange": {
             "environment": {"DELTABOOK_EXCHANGE_INSTRUMENTS": SYMBOL, "DELTABOOK_EXCHANGE_STATUS_INTERVAL_S": "1"}
@@ -79,15 +86,30 @@ def trial_override(folder: Path, **services: dict[str, Any]) -> Path:
             "init": False,
         },
     }
-    for name, section in services.items():
-        own[name] = {**own.get(name, {}), **section, "environment": _environment(own.get(name), section)}
+    for name, variables in (environment or {}).items():
+        own.setdefault(name, {}).setdefault("environment", {}).update(variables)
+    for name, mounted in (mounts or {}).items():
+        own.setdefault(name, {}).setdefault("volumes", []).extend(mounted)
+    content = {"services": own, **({"volumes": {"state": volume}} if volume else {})}
     path = folder / "trial.yml"
-    path.write_text(json.dumps({"services": own, **({"volumes": volumes} if volumes else {})}))  # JSON is YAML
+    path.write_text(json.dumps(content))  # JSON is YAML
     return path
 
 
-def _environment(*sections: dict[str, Any] | None) -> dict[str, str]:
-    return {name: value for section in sections if section for name, value in section.get("environment", {}).items()}
+@contextmanager
+def on_trial(cluster: ComposeCluster, report: Report) -> Iterator[Trial]:
+    """A cluster that comes up, in whatever time it takes, is hurt, and goes down."""
+    try:
+        scale = ("--scale", f"spark-worker={cluster.workers}")
+        waiting = ("--wait", "--wait-timeout", str(int(_START_S)))
+        cluster.compose("up", "-d", "--no-build", *waiting, *scale, timeout_s=_START_S + 60)
+        with Trial(cluster, report) as trial:
+            yield trial
+    except BaseException as error:
+        error.add_note(cluster.last_words())
+        raise
+    finally:
+        cluster.down()
 
 
 class Trial:
