@@ -114,6 +114,8 @@ CASES = (
     Case("LaneStale", {runtime("lane_stale", lane="spark"): "0x80"}, {runtime("lane_stale", lane="spark"): "1x80"},
          "2m", {**RUNTIME, "lane": "spark"}, "30s"),
     Case("ViewFailed", {runtime("failed_views"): "0x80"}, {runtime("failed_views"): "0 1x80"}, "1m", {**RUNTIME}),
+    Case("SparkRestarts", {runtime("spark_restarts_total"): "2x80"}, {runtime("spark_restarts_total"): "2x8 3x80"},
+         "3m", {**RUNTIME}, "1m"),
     Case("SparkWorkerLost", {ALIVE: "1 2x80"}, {ALIVE: "2x8 1x80"}, "4m",
          {"job": "spark-master", "instance": "m", "type": "gauges"}, "2m"),
     Case("SparkTasksFail", {FAILED_TASKS: "4x80"}, {FAILED_TASKS: "4x8 8x80"}, "3m",

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
 from twisted.internet.task import Clock
 
+from deltabook.cli import main
 from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.wire.service import UpstreamLine
 from runtime.compiler import NamedSelect
@@ -30,7 +32,6 @@ ALERTS = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf
 BOARD: dict[str, Any] = json.loads(
     (ROOT / "deploy" / "grafana" / "dashboards" / "deltabook.json").read_text(encoding="utf-8")
 )
-MANUAL = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 UPSTREAM = UpstreamLine(
     directory="a", state="reading", epoch=3, newest=4, lag_epochs=1, lag_ms=2.0, epochs=3, messages=9, rows=8, bytes=7,
@@ -79,6 +80,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return found
 
 
+def manual() -> str:
+    """What people are told."""
+    return (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+
+
 def own(text: str) -> set[str]:
     """Names of our own series in an expression, and those of every process."""
     return set(re.findall(r"\b(?:deltabook|process)_\w+", text))
@@ -102,13 +108,13 @@ def test_every_panel_looks_at_what_is_exported(exported: set[str]) -> None:
 
 def test_every_metric_is_documented_and_no_other(exported: set[str]) -> None:
     """By its name without the role, in the table of its role."""
-    documented = set(re.findall(r"^\| `(deltabook_\w+)", MANUAL, re.MULTILINE))
+    documented = set(re.findall(r"^\| `(deltabook_\w+)", manual(), re.MULTILINE))
     bare = {re.sub(r"_(bucket|count|sum)$", "", name) for name in exported if name.startswith("deltabook_")}
     assert documented == bare
 
 
 def test_every_alert_has_its_section_and_no_other() -> None:
-    sections = re.findall(r"^### (\w+)\n\n\*(\w+)\.\*", MANUAL, re.MULTILINE)
+    sections = re.findall(r"^### (\w+)\n\n\*(\w+)\.\*", manual(), re.MULTILINE)
     alerts = re.findall(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}", ALERTS)
     assert sections == alerts
 
@@ -136,3 +142,15 @@ def test_panels_can_be_told_apart_and_have_one_source() -> None:
 def test_every_alert_has_a_case_on_both_sides() -> None:
     assert {case.alert for case in CASES} == set(re.findall(r"- alert: (\w+)", ALERTS))
     assert all(case.quiet and case.loud and case.quiet != case.loud for case in CASES)
+
+
+def test_every_command_of_the_manual_is_one() -> None:
+    told = re.findall(r"`deltabook ((?:[a-z]+ ?)+)", manual())
+    for words in told:
+        command: click.Command = main
+        for word in words.split():
+            if not isinstance(command, click.Group):
+                break
+            found = command.get_command(click.Context(command), word)
+            assert found is not None, f"deltabook {words}"
+            command = found
