@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,10 @@ __all__ = ["local"]
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the master, 0 for any.")
 @click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="Of the master's page, 0 for any.")
 @click.option(
-    "--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Its files, else a fresh directory."
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Its files; else a fresh directory, gone at the end.",
 )
 @click.option("--secret-file", default="", metavar="FILE", help="What its processes and its users have in common.")
 @click.option("--metrics/--no-metrics", default=False, help="Serve figures for a monitor on the pages.")
@@ -51,21 +56,31 @@ def local(  # noqa: PLR0917 - click passes every option by name
     Standard output says in JSON lines when all are there and at which ports. A worker that ends is told of and not
     started again. Whatever ends this process, the others end too.
     """
-    config = LocalConfig(
-        directory=(directory or Path(tempfile.mkdtemp(prefix="deltabook-cluster-"))).resolve(),
-        workers=workers,
-        cores=cores,
-        executor_memory=memory,
-        port=port,
-        ui_port=ui_port,
-        secret_file=str(Path(secret_file).resolve()) if secret_file else "",
-        metrics=metrics,
-        run_id=given_run_id(),
-        logs_json=logs_json(),
-    )
-    reason = _Process(config, status_interval, exit_with_stdin).run()
+    with _place(directory) as place:
+        config = LocalConfig(
+            directory=place.resolve(),
+            workers=workers,
+            cores=cores,
+            executor_memory=memory,
+            port=port,
+            ui_port=ui_port,
+            secret_file=str(Path(secret_file).resolve()) if secret_file else "",
+            metrics=metrics,
+            run_id=given_run_id(),
+            logs_json=logs_json(),
+        )
+        reason = _Process(config, status_interval, exit_with_stdin).run()
     if reason is not None:
         raise RuntimeError(reason)
+
+
+@contextmanager
+def _place(directory: Path | None) -> Iterator[Path]:
+    if directory is not None:
+        yield directory
+    else:
+        with tempfile.TemporaryDirectory(prefix="deltabook-cluster-", ignore_cleanup_errors=True) as place:
+            yield Path(place)
 
 
 class _Process:
