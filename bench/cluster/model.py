@@ -25,6 +25,7 @@ __all__ = ["Costs", "Layout", "Outcome", "batch_s", "burst", "busiest_share", "l
 _MOST_BATCHES: Final = 100_000
 _SAMPLES: Final = 40
 _LEAST_CORES: Final = 0.05
+_LEAST_US: Final = 1e-3
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -117,34 +118,39 @@ def batch_s(costs: Costs, layout: Layout, messages: float, busy_cores: float = 0
 def _reading(costs: Costs, layout: Layout) -> tuple[float, float]:
     """Messages a second that come into epochs at most; cores that a message a second keeps busy until then."""
     if layout.runtimes == 1:
-        return 1e6 / costs.ingest_us, costs.ingest_us / 1e6
+        return _per_s(costs.ingest_us), costs.ingest_us / 1e6
     each = (costs.ingest_us + costs.pass_us) / 1e6
-    most = min(layout.runtimes * 1e6 / costs.ingest_us, 1e6 / max(costs.pass_us, 1e-9))
-    return (most if layout.shared_cores is None else min(most, layout.shared_cores / each)), each
+    most = min(layout.runtimes * _per_s(costs.ingest_us), _per_s(costs.pass_us))
+    return (most if layout.shared_cores is None else min(most, layout.shared_cores / max(each, 1e-12))), each
 
 
 def limits(costs: Costs, layout: Layout) -> dict[str, float]:
     """Messages a second at which each part is at its end, with batches so large that their fixed cost is nothing."""
     cores = min(layout.workers * layout.cores, layout.shards)
-    spread_us = max(1e-9, costs.executor_us - costs.single_us)
+    spread_us = costs.executor_us - costs.single_us
     found = {
-        "reading the feeds": layout.runtimes * 1e6 / costs.ingest_us,
-        "executors": cores * 1e6 / costs.executor_us,
-        "views in one shard": 1e6 / max(1e-9, costs.single_us),
-        "the busiest shard": 1e6 / (spread_us * busiest_share(layout.symbols, layout.shards)),
+        "reading the feeds": layout.runtimes * _per_s(costs.ingest_us),
+        "executors": cores * _per_s(costs.executor_us),
+        "views in one shard": _per_s(costs.single_us),
+        "the busiest shard": _per_s(spread_us * busiest_share(layout.symbols, layout.shards)),
     }
     if layout.runtimes > 1:
-        found["passing on"] = 1e6 / max(1e-9, costs.pass_us)
+        found["passing on"] = _per_s(costs.pass_us)
     if layout.shared_cores is not None:
-        found["the machine"] = layout.shared_cores / (_reading(costs, layout)[1] + costs.executor_us / 1e6)
+        found["the machine"] = layout.shared_cores * _per_s(1e6 * _reading(costs, layout)[1] + costs.executor_us)
     return found
+
+
+def _per_s(cost_us: float) -> float:
+    """How many a core does in a second; what costs nothing is not infinitely fast, for the sake of arithmetic."""
+    return 1e6 / max(cost_us, _LEAST_US)
 
 
 def burst(costs: Costs, layout: Layout, messages: int) -> Outcome:
     """So many messages at once; on a shared machine reading them takes no more than half of it, and Spark the rest."""
     most, each = _reading(costs, layout)
     if layout.shared_cores is not None:
-        most = min(most, layout.shared_cores / 2 / each)
+        most = min(most, layout.shared_cores / 2 / max(each, 1e-12))
     return _play(costs, layout, messages, most, each * most)
 
 

@@ -55,6 +55,14 @@ def test_workers_help_until_something_else_is_at_its_end() -> None:
     assert most(100, msgspec.structs.replace(COSTS, pass_us=0.1, single_us=4.0)) == ("views in one shard", 250_000.0)
 
 
+def test_a_cost_that_was_too_small_to_be_seen_is_no_error() -> None:
+    free = msgspec.structs.replace(COSTS, ingest_us=0.0, pass_us=0.0, executor_us=0.0)
+    for layout in (ALONE, SHARED, msgspec.structs.replace(SHARED, runtimes=1)):
+        assert limits(free, layout)
+        assert burst(free, layout, 1_000).rate > 0
+        assert steady(free, layout, 1_000).p50_ms > 0
+
+
 def test_no_shard_has_less_than_its_share_nor_more_than_all() -> None:
     assert busiest_share(100, 1) == 1
     assert 1 / 8 <= busiest_share(100, 8) < 1 / 4
