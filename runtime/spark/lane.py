@@ -109,8 +109,7 @@ class SparkLane:
         why_not = misfit(self._checkpoint, here, published)
         begun = None if why_not else read_beginning(self._checkpoint)
         if begun is None:
-            standing = read_standing(self._results, self._log)
-            begun = begin(self._checkpoint, here, published, standing.failed)
+            begun = begin(self._checkpoint, here, published, read_standing(self._results, self._log).failed)
             if published:
                 self._logger.warn(
                     "Spark's state in {checkpoint} is of no use ({why}): views are filled anew at version {version}",
@@ -118,12 +117,13 @@ class SparkLane:
                     why=why_not,
                     version=published,
                 )
-        elif 0 < begun.epoch == published:
-            standing = read_standing(self._results, self._log)
-        else:
-            return begun
-        self._standing = standing if begun.epoch else None
+        self.adopt(begun)
         return begun
+
+    def adopt(self, begun: Beginning) -> None:
+        """Go on with a checkpoint; if nothing of it is published yet, from what stands published."""
+        is_first = 0 < begun.epoch == self._results.latest()
+        self._standing = read_standing(self._results, self._log) if is_first else None
 
     def source_options(self, begun: Beginning) -> dict[str, str]:
         """What the source is told."""

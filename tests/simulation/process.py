@@ -146,6 +146,7 @@ class Process(IngestListener):
             config.spark,
             RUN,
             self.results,
+            writer.log,
             faults=machine.faults,
             on_published=self._on_published,
         )

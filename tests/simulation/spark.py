@@ -13,15 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from runtime.epochs import ResultLog
+from runtime.epochs import EpochLogReader, ResultLog
+from runtime.spark.beginning import Beginning
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import ShardProcessor
 from runtime.spark.session import SparkConfig
 from runtime.spark.source import EpochReader
+from runtime.spark.standing import read_standing
 from tests.simulation.executors import Answers, Attempt, Executor, StateFiles, TaskLostError, attempt
 from tests.simulation.faults import Faults
 
@@ -44,7 +47,8 @@ _OUTPUT: Final = pa.schema(
 class Checkpoint:
     """Spark's directory: outlives processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, shards: int = 0) -> None:
+        """``shards``: of a run that was moved, where what Spark has kept is of no use."""
         self.spans: list[tuple[int, int]] = []
         """By batch: its offsets, written before it runs."""
         self.commits = 0
@@ -55,6 +59,19 @@ class Checkpoint:
         """By shard."""
         self.late: deque[Attempt] = deque(maxlen=_MOST_LATE)
         """Tasks that were given up and still run: they write over whatever is there, even when their driver is gone."""
+
+        self.begun = Beginning(shards, "", "", epoch=-1 if shards else 0)
+        """The version before the first batch, -1: the newest there is; no shards: those of whoever opens it."""
+
+    def begin(self, shards: int, results: ResultLog, log: EpochLogReader) -> Beginning:
+        """Where it begins, for a process that opens it; see `SparkLane.fit_checkpoint`."""
+        begun = self.begun
+        if begun.epoch < 0:
+            standing = read_standing(results, log)
+            self.begun = msgspec.structs.replace(begun, epoch=results.latest(), failed=standing.failed)
+        elif not begun.shards:
+            self.begun = msgspec.structs.replace(begun, shards=shards)
+        return self.begun
 
     def committed_epoch(self) -> int:
         """What `runtime.spark.checkpoint` says, and syncs."""
@@ -89,12 +106,15 @@ class SimulatedSpark:
         config: SparkConfig,
         directory: Path,
         results: ResultLog,
+        log: EpochLogReader,
         *,
         faults: Faults,
         on_published: Callable[[Published], None],
     ) -> None:
         self._checkpoint = checkpoint
-        self._shards = config.shards
+        begun = checkpoint.begin(config.shards, results, log)
+        config = msgspec.structs.replace(config, shards=begun.shards)
+        self._shards, self._base = config.shards, begun.epoch
         self._epochs = str(directory / "epochs")
         self._faults = faults
         self._lane = SparkLane(
@@ -106,15 +126,8 @@ class SimulatedSpark:
             on_published=on_published,
             snapshots=directory / "snapshots",
         )
-        self._reader = EpochReader(
-            {
-                "path": self._epochs,
-                "shards": str(config.shards),
-                "max_epochs_per_batch": str(config.max_epochs_per_batch),
-                "results": str(results.directory),
-                "snapshots": str(directory / "snapshots"),
-            }
-        )
+        self._lane.adopt(begun)
+        self._reader = EpochReader(self._lane.source_options(begun))
         self._executors = [Executor() for _ in range(_EXECUTORS)]
         self._rows: Answers | None = None
         """What the source's tasks of the batch have read."""
@@ -130,7 +143,7 @@ class SimulatedSpark:
     @property
     def _version(self) -> int:
         spans = self._checkpoint.spans[: self._checkpoint.commits]
-        return spans[-1][1] if spans else 0
+        return spans[-1][1] if spans else self._base
 
     def go_on(self) -> None:
         """The next step of the batch that is under way, or the first of the next one; raises `OSError`."""
@@ -197,7 +210,7 @@ class SimulatedSpark:
             made = attempt(
                 faults.chance.choice(self._executors),
                 held.states[shard],
-                lambda: ShardProcessor(self._epochs, self._shards),
+                lambda: ShardProcessor(self._epochs, self._shards, self._base),
                 shard=shard,
                 shard_id=shard_id,
                 version=held.commits + 1,

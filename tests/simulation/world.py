@@ -20,6 +20,7 @@ from tests.simulation.mishaps import Mishaps
 from tests.simulation.network import FeedServer, Network
 from tests.simulation.process import Process
 from tests.simulation.shape import Shape
+from tests.simulation.spark import Checkpoint
 from tests.simulation.trace import Trace
 
 __all__ = ["World"]
@@ -27,6 +28,8 @@ __all__ = ["World"]
 _CALM_STEPS: Final = 4_000
 _DARK_STEPS: Final = 30
 """How long the world leaves a process down at most."""
+_MOVED: Final = 0.15
+"""Of the starts that go on with a run."""
 
 
 class World(Mishaps):
@@ -34,6 +37,7 @@ class World(Mishaps):
 
     def __init__(self, seed: int, trace: Trace) -> None:
         self.chance = random.Random(seed)
+        self._moves = random.Random(~seed)  # of its own, so that a seed without one goes as it did
         self.trace = trace
         self.shape = Shape.of(self.chance)
         self.market = Market(self.chance, self.shape.market)
@@ -154,6 +158,11 @@ class World(Mishaps):
         self.trace.say("a process starts")
         if self.chance.random() < self.shape.crash_at_start and not self.is_calm:
             self.faults.crash_in = self.chance.randint(0, 12)
+        if self._moves.random() < _MOVED and self.counts["starts"] > 1:
+            self.counts["moves"] += 1
+            shards = self._moves.randint(1, 3)
+            self.trace.say("the run was moved: Spark begins anew with {} shards", shards)
+            self.machine.checkpoint = Checkpoint(shards)
         try:
             self.process = Process(self.machine, self.config, self.now_s)
         except OSError as error:
