@@ -246,7 +246,9 @@ class Trial:
 
     def _compare(self, rows: dict[str, Rows], sequence: int) -> None:
         for name, wanted in self._wanted(list(rows)).items():
-            assert rows[name] == wanted, f"{name} at message {sequence}"
+            missing, extra = wanted - rows[name], rows[name] - wanted
+            assert not missing, f"{name} at message {sequence}: missing {missing}, not expected {extra}"
+            assert not extra, f"{name} at message {sequence}: not expected {extra}"
 
     def _wanted(self, names: Sequence[str]) -> dict[str, Rows]:
         oracle = self._oracle
@@ -262,11 +264,17 @@ class Trial:
 
 
 def _rows(table: Any) -> Rows:
-    columns = [table[name].to_pylist() for name in table.schema.names if name != WEIGHT]
+    fields = [field for field in table.schema if field.name != WEIGHT]
+    columns = [_scaled(table[field.name].to_pylist(), int((field.metadata or {}).get(b"scale", 0))) for field in fields]
     rows: Rows = Counter()
     for *values, weight in zip(*columns, table[WEIGHT].to_pylist(), strict=True):
         rows[_exact(tuple(values))] += weight
     return +rows
+
+
+def _scaled(values: list[Any], scale: int) -> list[Any]:
+    """Frames hold whole numbers of the column's smallest unit."""
+    return [None if value is None else Decimal(value).scaleb(-scale) for value in values] if scale else values
 
 
 def _exact(row: tuple[Any, ...]) -> tuple[Any, ...]:
