@@ -37,9 +37,9 @@ def test_a_journal_that_is_written_is_copied_up_to_a_request(tmp_path: Path, mon
 
     def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
         floor.go_on(9)
-        floor.exchange.snapshot()
         copy(stage, source, name, **options)
         floor.go_on(9)
+        floor.exchange.snapshot()
 
     monkeypatch.setattr(Stage, "copy", interrupted)
     made = back_up(tmp_path / "exchange", tmp_path / "copy.tar.zst")

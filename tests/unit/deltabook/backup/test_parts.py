@@ -22,11 +22,11 @@ from tests.generators.run_directories import RunDirectory
 def system(tmp_path: Path) -> Path:
     """A directory with an exchange, two runtimes, of which one reads the other, and a strategy."""
     directory = tmp_path / "system"
-    for name in ("a_main", "upstream"):
+    for name in ("main", "feeder"):
         RunDirectory(directory / name, epochs=2).close()
-    consumers = directory / "upstream" / "consumers"
+    consumers = directory / "feeder" / "consumers"
     consumers.mkdir()
-    (consumers / "1.json").write_text(json.dumps({"directory": str(directory / "a_main"), "epoch": 1}))
+    (consumers / "1.json").write_text(json.dumps({"directory": str(directory / "main"), "epoch": 1}))
     rules, _ = random_inputs(1, 20)
     open_exchange(directory / "an_exchange", rules).close()
     journal = FileJournal(directory / "strategies" / "sobi" / "orders.log")
@@ -41,12 +41,12 @@ def system(tmp_path: Path) -> Path:
 
 
 def test_a_part_is_copied_before_those_whose_words_it_depends_on(system: Path, tmp_path: Path) -> None:
-    assert [part.path for part in find_parts(system)] == ["strategies", "a_main", "upstream", "an_exchange"]
+    assert [part.path for part in find_parts(system)] == ["strategies", "main", "feeder", "an_exchange"]
     made = back_up(system, tmp_path / "copy.tar")
     assert [(part.kind, part.path) for part in made.manifest.parts] == [
         ("algo", "strategies"),
-        ("runtime", "a_main"),
-        ("runtime", "upstream"),
+        ("runtime", "main"),
+        ("runtime", "feeder"),
         ("exchange", "an_exchange"),
     ]
     names = [entry.path for entry in made.manifest.files]
@@ -59,11 +59,11 @@ def test_a_part_is_copied_before_those_whose_words_it_depends_on(system: Path, t
 
 
 def test_runtimes_that_read_each_other_in_a_circle_are_copied_all_the_same(system: Path) -> None:
-    consumers = system / "a_main" / "consumers"
+    consumers = system / "main" / "consumers"
     consumers.mkdir()
-    (consumers / "1.json").write_text(json.dumps({"directory": str(system / "upstream")}))
+    (consumers / "1.json").write_text(json.dumps({"directory": str(system / "feeder")}))
     (consumers / "2.json").write_text("torn")
-    assert [part.path for part in find_parts(system)] == ["strategies", "a_main", "upstream", "an_exchange"]
+    assert [part.path for part in find_parts(system)] == ["strategies", "feeder", "main", "an_exchange"]
 
 
 def test_a_directory_without_any_is_told(tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ def test_a_directory_without_any_is_told(tmp_path: Path) -> None:
 
 
 def test_run_directories_and_backups_say_what_they_hold(system: Path, tmp_path: Path) -> None:
-    running = RunDirectory(system / "a_main_2", epochs=4)
+    running = RunDirectory(system / "second", epochs=4)
     facts = {Path(report.path).name: report.facts for report in inspect(system)}
-    assert facts["a_main_2"]["epochs"] == "0 to 4"
-    assert facts["a_main_2"]["origin feed"] == "SESSION 4"
-    assert facts["a_main_2"]["views"] == "v (spark)"
-    assert facts["a_main_2"]["spark checkpoint"] == "none"
+    assert facts["second"]["epochs"] == "0 to 4"
+    assert facts["second"]["origin feed"] == "SESSION 4"
+    assert facts["second"]["views"] == "v (spark)"
+    assert facts["second"]["spark checkpoint"] == "none"
     assert facts["an_exchange"]["session"] == "SESSION1"
     assert facts["an_exchange"]["in use by"] == "nobody"
     assert facts["strategies"]["sobi"] == "2 records"
@@ -92,7 +92,7 @@ def test_damage_is_said_and_keeps_nobody_from_looking_at_the_rest(system: Path) 
     (system / "an_exchange" / "inputs" / "000000000000001.inputs").write_bytes(b"x" * 100)
     facts = {Path(report.path).name: report.facts for report in inspect(system)}
     assert "expected a journal's head" in str(facts["an_exchange"]["damaged"])
-    assert facts["a_main"]["epochs"] == "0 to 2"
+    assert facts["main"]["epochs"] == "0 to 2"
 
 
 def test_commands_copy_put_back_and_say_so(system: Path, tmp_path: Path) -> None:

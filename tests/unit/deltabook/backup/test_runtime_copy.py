@@ -52,8 +52,8 @@ def test_locks_claims_spark_and_what_belongs_to_no_run_are_left_out(run: RunDire
     assert {path.split("/")[0] for path in kept} == {"state.db", "epochs", "results"}
 
 
-def go_on(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
-    """Epochs come between any so many files that are copied, and what is behind them goes, every other time."""
+def go_on(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, every: int, small: int) -> None:
+    """Epochs come between any so many files that are copied, and after so many what is behind them goes; 0: never."""
     copy, copied = Stage.copy, 0
 
     def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
@@ -61,18 +61,18 @@ def go_on(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, every: int) -> Non
         copied += 1
         if copied % every == 0:
             run.seal()
-            if copied % (2 * every) == 0:
+            if small and copied % small == 0:
                 run.keep_small()
         copy(stage, source, name, **options)
 
     monkeypatch.setattr(Stage, "copy", interrupted)
 
 
-@pytest.mark.parametrize("every", [3, 4, 5, 7, 11])
+@pytest.mark.parametrize(("every", "small"), [(1, 0), (2, 0), (3, 6), (4, 8), (5, 10), (7, 14), (11, 22)])
 def test_what_goes_on_while_it_is_copied_does_no_harm(
-    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, small: int
 ) -> None:
-    go_on(run, monkeypatch, every)
+    go_on(run, monkeypatch, every, small)
     back_up(run.directory, tmp_path / "copy")
     restore(tmp_path / "copy", tmp_path / "back")
     assert check(run, tmp_path / "back") >= 7
@@ -81,7 +81,7 @@ def test_what_goes_on_while_it_is_copied_does_no_harm(
 def test_a_run_that_keeps_nothing_for_as_long_as_a_copy_takes_is_refused(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on(run, monkeypatch, 1)
+    go_on(run, monkeypatch, 1, 2)
     with pytest.raises(BackupError, match=r"to hold still or to keep what is being copied, was: .* \(4 attempts\)"):
         back_up(run.directory, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
