@@ -32,11 +32,7 @@ def _served(instance: str, path: str) -> dict[str, str]:
 
 
 def driver_metrics() -> dict[str, str]:
-    """Settings of a session whose page is served.
-
-    The streaming query's metrics cost nothing that could be measured beside a batch: they are read off what Spark
-    writes into its progress in any case.
-    """
+    """Settings of a session whose page is served."""
     return {
         **_served("driver", "/metrics/prometheus"),
         "spark.metrics.namespace": NAMESPACE,

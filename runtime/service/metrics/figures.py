@@ -33,6 +33,7 @@ _TOLD: Final = (
     _Told("failed_views", "failed_views", "Views that have failed."),
     _Told("live_orders", "live_orders", "Orders that are live."),
     _Told("disk_bytes", "disk_used_bytes", "Size of the run directory at the last look."),
+    _Told("disconnected", "disconnected_origins", "Origins that are not heard: feeds and upstreams."),
     _Told("paused", "paused", "1 while nothing is read as the run directory has reached its limit."),
     _Told("messages", "messages", "Well-formed messages in sealed epochs.", is_count=True),
     _Told("dead_letters", "dead_letters", "Malformed tuples in sealed epochs.", is_count=True),
