@@ -74,7 +74,8 @@ up() {
     export DELTABOOK_SECRETS
     step_done
     step "2/3 image ${DELTABOOK_IMAGE:-deltabook:local}; the first time this downloads about 640 MB"
-    docker build -q -f deploy/Dockerfile -t "${DELTABOOK_IMAGE:-deltabook:local}" . >/dev/null
+    docker build -q -f deploy/Dockerfile --build-arg "REVISION=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
+        -t "${DELTABOOK_IMAGE:-deltabook:local}" . >/dev/null
     case " ${PROFILES:-} " in *" monitoring "*) compose build -q prometheus ;; esac
     step_done
     step "3/3 containers of run $DELTABOOK_RUN_ID, $DELTABOOK_WORKERS workers, until all are healthy"

@@ -35,9 +35,15 @@ def report() -> Report:
 @pytest.fixture(scope="session")
 def image(engine: Engine, report: Report) -> str:
     """The image of this checkout."""
-    for what in ("built, as much of it as had changed", "built again, nothing changed"):
+    revision = random_names.token_hex(4)
+    for what, sources in (
+        ("built, with the caches as they were", "tests"),
+        ("built, Java and packages cached, the sources anew", revision),
+        ("built again, nothing changed", revision),
+    ):
         begin_s = time.monotonic()
-        engine.run("build", "-q", "-f", "deploy/Dockerfile", "-t", IMAGE, ".", timeout_s=_BUILD_S, directory=ROOT)
+        options = ("-q", "-f", "deploy/Dockerfile", "--build-arg", f"REVISION={sources}", "-t", IMAGE)
+        engine.run("build", *options, ".", timeout_s=_BUILD_S, directory=ROOT)
         report.enter("image", what, time.monotonic() - begin_s, "s")
     return IMAGE
 
