@@ -96,9 +96,10 @@ class Follower:
     def _follow(self, sink: UpstreamSink) -> None:
         try:
             self._read(sink)
-        except (EpochLogError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is: nothing more comes, which must not look like a quiet market)
             if not self._stopped:
-                sink.failed(str(error))
+                is_told = isinstance(error, (EpochLogError, OSError))  # says itself what is wrong where
+                sink.failed(str(error) if is_told else f"upstream {self.log.name}: {type(error).__name__}: {error}")
 
     def _read(self, sink: UpstreamSink) -> None:
         looked_s = lively_s = -1e9

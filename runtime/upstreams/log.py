@@ -85,7 +85,14 @@ class UpstreamLog:
         return self._is_open
 
     def newest(self) -> int:
-        """The newest epoch of the log, -1 while there is none."""
+        """The newest epoch of the log, -1 while there is none; raises `UpstreamError` if the next one to read is gone.
+
+        That is when nobody is waited for there any more: it would never come, and `next` would say so for ever.
+        """
+        if self._is_open and self._position is not None:
+            epoch = self._position.epoch + 1
+            if not self._log.disk.exists(self._log.path(epoch)) and (first := self._log.first()) > epoch:
+                raise self._gone(epoch, first)
         return self._log.latest()
 
     def next(self) -> UpstreamEpoch | None:
@@ -124,7 +131,7 @@ class UpstreamLog:
         self._on_found()
         first = self._log.first()
         if first > position.epoch + 1:
-            raise self._error(f"epoch {position.epoch + 1}, the next one", f"a log whose first epoch is {first}")
+            raise self._gone(position.epoch + 1, first)
         if first <= position.epoch:
             found = self._log.read(position.epoch).checksum
             self._expect(position, found, f"the footer of epoch {position.epoch}")
@@ -168,7 +175,8 @@ class UpstreamLog:
         for name in _RELATIONS:
             rows = segment.rows(name)
             if rows is not None and rows.num_rows:
-                (batch,) = rows.combine_chunks().to_batches()
+                batches = [each for each in rows.to_batches() if each.num_rows]
+                batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
                 size += batch.nbytes
                 relations[name] = self._named(batch, symbols)
         own = {self.name: Cut(position.identity, epoch, 0)}
@@ -198,6 +206,9 @@ class UpstreamLog:
                 f"{position.checksum:08x} as {what}",
                 f"{found:08x}: the log was rewound, restored or replaced since",
             )
+
+    def _gone(self, epoch: int, first: int) -> UpstreamError:
+        return self._error(f"epoch {epoch}, the next one", f"a log whose first epoch is {first}")
 
     def _error(self, expected: str, was: str) -> UpstreamError:
         return UpstreamError(f"upstream {self.name}: expected {expected}, in {self._log.directory}, was {was}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from runtime.upstreams import Follower, UpstreamEpoch, UpstreamLog
 from tests.generators.upstream_lab import UpstreamRun, bid
 
@@ -78,3 +80,34 @@ def test_a_log_that_cannot_be_read_on_is_said_once(tmp_path: Path) -> None:
     sink.wait(fails=True)
     following.close()
     assert "expected a segment" in sink.reason
+
+
+def test_an_epoch_that_is_retired_unread_is_said(tmp_path: Path) -> None:
+    """As for a consumer that was forgotten: the next epoch never comes."""
+    run, sink = UpstreamRun(tmp_path / "a"), Sink(room=1)
+    following = follower(tmp_path / "a")
+    following.open(sink)
+    sink.wait(taken=1)
+    following.shut(True)
+    for number in range(5):
+        run.seal(bid(number))
+    assert run.retire() == 5
+    following.shut(False)
+    sink.wait(fails=True)
+    following.close()
+    assert "expected epoch 1, the next one" in sink.reason
+    assert "was a log whose first epoch is 5" in sink.reason
+
+
+def test_whatever_ends_the_thread_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    UpstreamRun(tmp_path / "a")
+    sink, following = Sink(), follower(tmp_path / "a")
+
+    def broken() -> None:
+        raise ValueError("two chunks")
+
+    monkeypatch.setattr(following.log, "next", broken)
+    following.open(sink)
+    sink.wait(fails=True)
+    following.close()
+    assert sink.reason == "upstream a: ValueError: two chunks"
