@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -39,6 +40,7 @@ CERTIFICATES: Final = {
     "algo": ("algo",),
 }
 """Certificate → services that show it; each is for this machine's own names as well, which health checks use."""
+_OURS: Final = {*TOKENS, *(f"{name}.{end}" for name in ("ca", *CERTIFICATES) for end in ("pem", "key"))}
 _AUTHORITY_DAYS: Final = 3650
 _CERTIFICATE_DAYS: Final = 398
 """More than this some programs do not accept."""
@@ -68,6 +70,7 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
     now = now or datetime.now(UTC)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_own(directory)
         directory.chmod(0o700)
         folder = _Folder(directory, now)
         for name in TOKENS:
@@ -80,6 +83,17 @@ def make_secrets(directory: Path, hosts: Sequence[str] = (), now: datetime | Non
     except OSError as error:
         raise SecretsError(f"expected to keep secrets in {directory}, was {error.strerror}: {error.filename}") from None
     return Made(str(directory), tuple(folder.made), tuple(folder.kept), min(ends).strftime("%Y-%m-%d"))
+
+
+def _check_own(directory: Path) -> None:
+    """Raise `SecretsError` for a folder of something else that others may open: it would be closed to them."""
+    if not directory.stat().st_mode & 0o077:
+        return
+    others = sorted(
+        path.name for path in directory.iterdir() if path.name.removesuffix(".new").lstrip(".") not in _OURS
+    )
+    if others:
+        raise SecretsError(f"expected a folder for secrets alone, was {directory}, which has {others[0]}")
 
 
 class _Folder:
@@ -138,7 +152,8 @@ class _Folder:
         if path.exists() and (self._directory / hidden).exists():
             found = _read_certificate(path)
             lasts = found.not_valid_after_utc - self._now > timedelta(days=_LEAST_DAYS)
-            if lasts and found.issuer == authority.subject and set(names) <= set(_names(found)):
+            is_whole = _read_key(self._directory / hidden).public_key() == found.public_key()
+            if lasts and is_whole and _is_of(authority, found) and set(names) <= set(_names(found)):
                 self.kept += [shown, hidden]
                 return found.not_valid_after_utc
         own = ec.generate_private_key(ec.SECP256R1())
@@ -210,6 +225,15 @@ def _names(certificate: x509.Certificate) -> list[str]:
     except x509.ExtensionNotFound:
         return []
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _is_of(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Whether it was signed by this authority, and not by one before it that had the same name."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, TypeError, ValueError):
+        return False
+    return True
 
 
 def _read_certificate(path: Path) -> x509.Certificate:

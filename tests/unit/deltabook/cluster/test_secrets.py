@@ -92,6 +92,33 @@ def test_a_certificate_without_its_key_is_made_again(tmp_path: Path) -> None:
     assert make_secrets(tmp_path, now=NOW).made == ("algo.key", "algo.pem")
 
 
+def test_certificates_of_an_authority_that_is_gone_are_made_again(tmp_path: Path) -> None:
+    make_secrets(tmp_path, now=NOW)
+    for name in ("ca.pem", "ca.key"):
+        (tmp_path / name).unlink()
+    made = make_secrets(tmp_path, now=NOW).made
+    assert set(made) == FILES - set(TOKENS)
+    authority = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes())
+    for name in CERTIFICATES:
+        x509.load_pem_x509_certificate((tmp_path / f"{name}.pem").read_bytes()).verify_directly_issued_by(authority)
+
+
+def test_a_certificate_with_the_key_of_another_is_made_again(tmp_path: Path) -> None:
+    make_secrets(tmp_path, now=NOW)
+    (tmp_path / "algo.key").unlink()
+    (tmp_path / "algo.key").write_bytes((tmp_path / "runtime.key").read_bytes())
+    assert make_secrets(tmp_path, now=NOW).made == ("algo.key", "algo.pem")
+
+
+def test_an_open_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    tmp_path.chmod(0o755)
+    with pytest.raises(SecretsError, match=f"expected a folder for secrets alone, was {tmp_path}, which has letters"):
+        make_secrets(tmp_path, now=NOW)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    assert [path.name for path in tmp_path.iterdir()] == ["letters"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
