@@ -36,10 +36,24 @@ def check_config(config: SparkConfig) -> None:
     listens = config.driver_bind or config.driver_host
     if config.master.startswith("spark:") and not config.secret_file and not is_loopback(listens):
         raise SparkLaneError(f"expected a secret file for a driver that is not on loopback, was none at {listens}")
+    if config.is_local and not is_loopback(listens):  # nobody would have to know a secret there
+        raise SparkLaneError(f"expected a driver on loopback, as {config.master} has no executors, was {listens}")
+    if said := sorted(_SAID & config.settings.keys()):
+        raise SparkLaneError(f"expected {said[0]} to be said by an option of its own, was a setting")
     if owned := sorted(_OWNED & config.settings.keys()):
         raise SparkLaneError(f"expected {owned[0]} to be what it is, as results would not be right, was another value")
 
 
+_SAID: Final = frozenset(
+    {
+        "spark.authenticate",
+        "spark.driver.bindAddress",
+        "spark.driver.host",
+        "spark.network.crypto.enabled",
+        "spark.ui.killEnabled",
+    }
+)
+"""Settings that decide who gets to the driver: what follows from the options is checked."""
 _OWNED: Final = frozenset(
     {
         "spark.authenticate.secret",

@@ -45,6 +45,18 @@ def test_settings_on_which_the_answers_depend_are_not_for_users(setting: str) ->
         check_config(SparkConfig(settings={setting: "7"}))
 
 
+@pytest.mark.parametrize("setting", ["spark.authenticate", "spark.driver.bindAddress", "spark.driver.host"])
+def test_who_gets_to_the_driver_is_not_decided_past_the_options(setting: str) -> None:
+    with pytest.raises(SparkLaneError, match=f"expected {setting} to be said by an option"):
+        check_config(SparkConfig(settings={setting: "0.0.0.0"}))
+
+
+def test_a_driver_without_executors_is_on_loopback() -> None:
+    with pytest.raises(SparkLaneError, match=r"expected a driver on loopback, as local\[2\] has no executors, was 0"):
+        check_config(SparkConfig(driver_bind="0.0.0.0", secret_file="secret"))
+    check_config(SparkConfig(driver_bind="127.0.0.2"))
+
+
 def test_nothing_listens_beyond_loopback_unless_it_is_told_to() -> None:
     for config in (LOCAL, CLUSTER):
         found = spark_settings(config, PLACE)
