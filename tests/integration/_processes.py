@@ -108,6 +108,10 @@ class Running(Process):
                 assert not self._has_ended, f"it ended before the file was there\n{self.errors()}"
         raise AssertionError(f"expected a file within {DEADLINE_S} s, was none\n{self.errors()}")
 
+    def wait_for_end(self) -> None:
+        """Wait until it has ended, well or not."""
+        self._await(lambda: self._has_ended, "an end")
+
     def finish(self) -> Figures:
         """Wait for a clean end; the last figures."""
         self._await(lambda: self._has_ended, "a clean end")

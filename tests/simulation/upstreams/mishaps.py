@@ -54,6 +54,16 @@ class Mishaps:
             self._guarded(runtime, lambda: runtime.faults.kill("any time"))
         return runtime is not None
 
+    def _do_power(self) -> bool:
+        """A machine whose process is dead loses its power later: others have read meanwhile what was not synced."""
+        down = [name for name in self._tree if name not in self._running]
+        if down:
+            self.counts["power cuts"] += 1
+            name = self.chance.choice(down)
+            self.trace.say("the machine of {} stops", name)
+            self._sites[name].platter.crash()
+        return bool(down)
+
     def _do_arm(self) -> bool:
         runtime = self._one()
         if runtime is not None:

@@ -33,9 +33,9 @@ _TREES: Final[tuple[dict[str, tuple[str, ...]], ...]] = (
 _ACTS: Final = {
     "boot": 3.0, "task": 30.0, "feed": 10.0, "look": 10.0, "market": 6.0, "barrier": 4.0, "call": 4.0, "beat": 1.5,
     "small": 1.5, "crash": 0.4, "arm": 1.2, "error": 0.4, "full": 0.3, "stop": 0.5, "usurp": 0.5, "save": 0.8,
-    "rewind": 1.0,
+    "power": 1.0, "rewind": 1.0,
 }  # fmt: skip
-_FAULTS: Final = frozenset({"crash", "arm", "error", "full", "stop", "usurp", "save", "rewind"})
+_FAULTS: Final = frozenset({"crash", "arm", "error", "full", "stop", "usurp", "save", "power", "rewind"})
 
 
 class World(Mishaps):
@@ -77,6 +77,8 @@ class World(Mishaps):
         self._now_s = 1.0
         self._starts = 0
         self._is_calm = False
+        self._lazy = chance.choice((None, None, *tree))
+        """A runtime whose epochs are long."""
         weights = {name: weight * chance.choice((0.5, 1.0, 2.0)) for name, weight in _ACTS.items()}
         self._weights = {
             name: weight for name, weight in weights.items() if name not in _FAULTS or chance.random() < 0.6
@@ -245,6 +247,8 @@ class World(Mishaps):
 
     def _do_barrier(self) -> bool:
         runtime = self.chance.choice([*self._running.values(), *self._standing]) if self._running else None
+        if runtime is not None and runtime.site.name == self._lazy and self.chance.random() < 0.9:
+            return False
         if runtime is not None:
             self._guarded(runtime, runtime.ingest.request_barrier)
         return runtime is not None

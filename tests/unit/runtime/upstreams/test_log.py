@@ -55,7 +55,7 @@ def test_a_log_without_its_beginning_begins_with_its_snapshot(tmp_path: Path) ->
     assert (second.position.epoch, second.messages, log.next()) == (5, 1, None)
 
 
-@pytest.mark.parametrize("lost", [0, 1, 3])
+@pytest.mark.parametrize("lost", [0, 1, 2, 3])
 def test_an_older_copy_is_refused(tmp_path: Path, lost: int) -> None:
     """Whether it is shorter, or has grown again: then its epochs are others."""
     run = begun(tmp_path / "a", 3)
