@@ -58,17 +58,17 @@ def go_on(run: RunDirectory, monkeypatch: pytest.MonkeyPatch, every: int, small:
 
     def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
         nonlocal copied
+        copy(stage, source, name, **options)
         copied += 1
         if copied % every == 0:
             run.seal()
             if small and copied % small == 0:
                 run.keep_small()
-        copy(stage, source, name, **options)
 
     monkeypatch.setattr(Stage, "copy", interrupted)
 
 
-@pytest.mark.parametrize(("every", "small"), [(1, 0), (2, 0), (3, 6), (4, 8), (5, 10), (7, 14), (11, 22)])
+@pytest.mark.parametrize(("every", "small"), [(1, 0), (2, 0), (5, 10), (7, 14), (11, 22)])
 def test_what_goes_on_while_it_is_copied_does_no_harm(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, small: int
 ) -> None:
@@ -76,6 +76,29 @@ def test_what_goes_on_while_it_is_copied_does_no_harm(
     back_up(run.directory, tmp_path / "copy")
     restore(tmp_path / "copy", tmp_path / "back")
     assert check(run, tmp_path / "back") >= 7
+
+
+def test_results_that_catch_up_while_they_are_copied_are_copied_again(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else epochs would be left behind a version, at which no view could be filled any more."""
+    copy, publish, waiting = Stage.copy, run.results.publish, list[Any]()
+    monkeypatch.setattr(run.results, "publish", lambda *result: waiting.append(result))
+    for _ in range(4):
+        run.seal()
+
+    def interrupted(stage: Stage, source: Path, name: str, **options: Any) -> None:
+        copy(stage, source, name, **options)
+        if waiting and name == "results/000000000006-000000000007.result":
+            for result in waiting:
+                publish(*result)
+            waiting.clear()
+            run.keep_small()
+
+    monkeypatch.setattr(Stage, "copy", interrupted)
+    back_up(run.directory, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "back")
+    assert check(run, tmp_path / "back") == 11
 
 
 def test_a_run_that_keeps_nothing_for_as_long_as_a_copy_takes_is_refused(
