@@ -47,7 +47,7 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
     for name in names_in(source, _LETTERS):
         stage.copy(source / name, name)
     stage.tidy()
-    return _checked(stage, recovered)
+    return _checked(source, stage, recovered)
 
 
 def read_recovered(path: Path) -> Recovered | None:
@@ -97,13 +97,25 @@ def _head(path: Path) -> bytes:
 def _up_to(directory: Path, epoch: int, *patterns: str) -> list[str]:
     """Names of what covers no epoch behind this one."""
     names = names_in(directory, *(f"[0-9]{pattern}" for pattern in patterns))
-    return [name for name in names if int(name.split(".")[0].split("-")[-1]) <= epoch]
+    return [name for name in names if _end(name) <= epoch]
+
+
+def _end(name: str) -> int:
+    """The last epoch that a file covers, by its name."""
+    return int(Path(name).stem.rpartition("-")[2])
 
 
 def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
-    """The newest first: the oldest are those that may be removed meanwhile."""
+    """The newest first: the oldest are those that may be removed meanwhile.
+
+    Kept control records go after the mark that says which epochs are left, and before these: if one of them is removed
+    in between, an epoch is as well.
+    """
     for name in names_in(source, "first"):
         stage.copy(source / name, f"epochs/{name}")
+    directory = source / "programs"
+    for name in names_in(directory, "[0-9]*.program"):
+        stage.copy(directory / name, f"epochs/programs/{name}", is_final=True)
     log = EpochLogReader(stage.path("epochs"))
     for epoch in range(newest, log.first() - 1, -1):
         name = log.path(epoch).name
@@ -113,12 +125,20 @@ def _copy_epochs(source: Path, stage: Stage, newest: int) -> None:
             if epoch < newest:
                 raise
             stage.copy(source / f".{name}", f"epochs/{name}")  # committed, and not yet called so
-    directory = source / "programs"
-    for name in names_in(directory, "[0-9]*.program"):
-        stage.copy(directory / name, f"epochs/programs/{name}", is_final=True)
 
 
-def _checked(stage: Stage, recovered: Recovered) -> dict[str, str | int]:
+def _expect_begin(source: Path, version: int, first: int, snapshots: SnapshotDirectory) -> None:
+    """Raise `MovedError` if what is left of the epochs begins behind the version that Spark would go on with.
+
+    That is where results went on after they were copied, and what was before them was removed: views could not be
+    filled at that version any more. Results to which nothing is added are of a runtime that is without Spark by now.
+    """
+    later = [name for name in names_in(source / "results", "[0-9]*.result", "[0-9]*.full") if _end(name) > version]
+    if first > 0 and later and not any(snapshot >= first - 1 for snapshot in snapshots.complete(version)):
+        raise MovedError(f"the epochs before {first} are gone, and version {version} was the newest result")
+
+
+def _checked(source: Path, stage: Stage, recovered: Recovered) -> dict[str, str | int]:
     """Open everything as a runtime would and compare every checksum."""
     try:
         log = EpochLog(stage.path("epochs"))
@@ -132,6 +152,7 @@ def _checked(stage: Stage, recovered: Recovered) -> dict[str, str | int]:
         if first > 0 and not any(snapshot >= first - 1 for snapshot in snapshots.complete(epoch)):
             raise MovedError(f"the epochs before {first} are gone, and no snapshot stands for them")
         results = ResultLog(stage.path("results"))
+        _expect_begin(source, results.latest(), first, snapshots)
         for segment in results.read_all():
             segment.verify()
     except TornSegmentError as error:
