@@ -13,7 +13,7 @@ TEST_PROCESSES = -n auto --maxprocesses 4 --dist worksteal
 SEEDS ?= 1000
 SECONDS ?= 300
 START ?= 0
-WORKERS ?= 2
+WORKERS ?=
 PROFILES ?=
 VOLUMES ?=
 BENCH_QUICK ?=
@@ -108,7 +108,7 @@ bench-strategies: setup ## run the strategies on recorded markets, and write doc
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor
 
-lock: setup ## make requirements.lock and requirements-java.lock again
+lock: setup ## make requirements.lock and those of the image and of Java again
 	@scripts/lock.sh
 
 clean: ## remove what tools and runs have left

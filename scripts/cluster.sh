@@ -5,7 +5,8 @@
 #   cluster.sh down    stops it; VOLUMES=1 removes its state too
 #   cluster.sh test    runs the tests that need an engine: PYTEST_ARGS passes through
 #
-# WORKERS=2, PROFILES="history monitoring upstreams" and the variables of deploy/docker-compose.yml choose what runs.
+# WORKERS=2, PROFILES="history monitoring upstreams" and the variables of deploy/docker-compose.yml, of the environment
+# or of deploy/.env, choose what runs. What is up already goes on, unless one of its settings is another now.
 # The tests bring an engine of their own up and down where none answers and DOCKER_LAB names a script that can. Exit
 # code 77: they did not run for want of one; with DOCKER_REQUIRED=1 that is a failure.
 set -euo pipefail
@@ -40,6 +41,23 @@ compose() {
     "${command[@]}" "$@"
 }
 
+# setting NAME DEFAULT: a variable of the environment, else of the file that compose reads by itself.
+setting() {
+    local value=${!1-}
+    if [ -z "$value" ] && [ -f deploy/.env ]; then
+        value=$(sed -n "s/^$1=//p" deploy/.env | tail -n1 | sed -e 's/^"\(.*\)"$/\1/' -e "s/^'\(.*\)'$/\1/")
+    fi
+    printf '%s\n' "${value:-$2}"
+}
+
+# The name of the run that is up, if there is one: under another every container would be made anew.
+run_id() {
+    local container
+    container=$(compose ps -q exchange 2>/dev/null | head -n1) || return 0
+    [ -n "$container" ] || return 0
+    docker inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$container" | sed -n 's/^DELTABOOK_RUN_ID=//p'
+}
+
 # Where a page is, of a service that is up: 127.0.0.1:PORT.
 page() { compose port "$1" "$2" 2>/dev/null; }
 
@@ -55,8 +73,12 @@ say_pages() {
 up() {
     local started=$SECONDS
     answers || fail "expected a Docker engine, was: $(docker info 2>&1 | tail -n1)"
-    export DELTABOOK_WORKERS=${WORKERS:-${DELTABOOK_WORKERS:-2}}
-    export DELTABOOK_RUN_ID=${DELTABOOK_RUN_ID:-cluster-$(date -u +%Y%m%d-%H%M%S)}
+    local image run
+    image=$(setting DELTABOOK_IMAGE deltabook:local)
+    run=$(setting DELTABOOK_RUN_ID "$(run_id)")
+    DELTABOOK_WORKERS=${WORKERS:-$(setting DELTABOOK_WORKERS 2)}
+    DELTABOOK_RUN_ID=${run:-cluster-$(date -u +%Y%m%d-%H%M%S)}
+    export DELTABOOK_WORKERS DELTABOOK_RUN_ID
     case " ${PROFILES:-} " in
     *" upstreams "*)
         export DELTABOOK_FEED=${DELTABOOK_FEED-}
@@ -66,31 +88,41 @@ up() {
     case " ${PROFILES:-} " in
     *" history "*) export DELTABOOK_EVENT_LOG=${DELTABOOK_EVENT_LOG-/var/lib/deltabook/spark/events} ;;
     esac
-    local secrets=${DELTABOOK_SECRETS:-deploy/secrets}
+    # A relative path is one from here, in the file of compose one from there.
+    local secrets=${DELTABOOK_SECRETS:-}
+    if [ -z "$secrets" ]; then
+        secrets=$(setting DELTABOOK_SECRETS ./secrets)
+        case $secrets in /*) ;; *) secrets=deploy/${secrets#./} ;; esac
+    fi
     step "1/3 secrets in $secrets"
     "$PY" -m deltabook cluster secrets "$secrets"
-    # Compose takes a relative path from the folder of its file.
     DELTABOOK_SECRETS=$(cd "$secrets" && pwd)
     export DELTABOOK_SECRETS
     step_done
-    step "2/3 image ${DELTABOOK_IMAGE:-deltabook:local}; the first time this downloads about 640 MB"
+    step "2/3 image $image; the first time this downloads about 640 MB"
     docker build -q -f deploy/Dockerfile --build-arg "REVISION=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
-        -t "${DELTABOOK_IMAGE:-deltabook:local}" . >/dev/null
+        -t "$image" . >/dev/null
     case " ${PROFILES:-} " in *" monitoring "*) compose build -q prometheus ;; esac
     step_done
     step "3/3 containers of run $DELTABOOK_RUN_ID, $DELTABOOK_WORKERS workers, until all are healthy"
     compose up -d --no-build --wait --wait-timeout "${WAIT_SECONDS:-600}" ||
-        fail "not every container became healthy; see: docker compose -f $COMPOSE_FILE ps --all, and logs SERVICE"
+        fail "not every container became healthy; see above (a port that is taken: DELTABOOK_DASHBOARD_PORT and" \
+            "its like choose another), docker compose -f $COMPOSE_FILE ps --all, and logs SERVICE"
     step_done
     say "ready after $((SECONDS - started)) s"
     say_pages
 }
 
 down() {
+    answers || fail "expected a Docker engine, was: $(docker info 2>&1 | tail -n1)"
     local volumes=()
     [ -z "${VOLUMES:-}" ] || volumes=(--volumes)
     # All profiles: what runs may have been started with others than are named now.
-    PROFILES="history monitoring upstreams" compose down --timeout 30 --remove-orphans ${volumes[@]+"${volumes[@]}"}
+    local PROFILES="history monitoring upstreams"
+    # In order, and with the scratch of workers, volumes without a name, which `down` alone would leave behind.
+    compose stop --timeout 30
+    compose rm --force --volumes
+    compose down --remove-orphans ${volumes[@]+"${volumes[@]}"}
 }
 
 # An engine for the tests: the one that answers, or one of the script's. Returns 77 without either.
