@@ -221,6 +221,7 @@ def _history(config: DaemonConfig, directory: Path) -> dict[str, str]:
         "spark.history.fs.logDirectory": events.as_uri(),
         "spark.history.ui.port": str(config.ui_port),
         "spark.history.store.path": str(directory / "store"),
+        "spark.history.store.maxDiskUsage": "2g",
         "spark.history.retainedApplications": "10",
         "spark.history.fs.cleaner.enabled": "true",
         "spark.history.fs.cleaner.maxAge": "7d",

@@ -66,6 +66,7 @@ def test_every_service_is_bounded_and_shut_in(name: str) -> None:
     assert service["restart"] == "unless-stopped"
     assert int(service["mem_limit"]) >= 1 << 28
     assert 0 < float(service["cpus"]) <= 2
+    assert 256 <= int(service["pids_limit"]) <= 4096
     assert {"max-size", "max-file"} <= set(service["logging"]["options"])
     assert service["healthcheck"]["test"][0] == "CMD"
     assert not service.get("privileged")
