@@ -13,7 +13,7 @@ from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
 from runtime.service.feed import FEED, FEED_ID, Feed
 from runtime.service.lag import Lags
-from runtime.service.upstreams import Upstreams, check_upstreams
+from runtime.service.upstreams import Upstreams, begin_symbols, check_upstreams
 
 __all__ = ["Inputs", "check_inputs"]
 
@@ -25,6 +25,8 @@ def check_inputs(config: LiveConfig, writer: EpochWriter) -> None:
     if config.feed is None and writer.recovered and FEED in writer.recovered.cuts:
         raise ServiceError(f"expected --feed again, whose rows are in {config.directory}, was none")
     check_upstreams(config.upstreams, config.directory, kept_names(writer.space))
+    if config.upstreams:
+        begin_symbols(writer.space, config.upstream_symbols, config.directory)
 
 
 class Inputs:

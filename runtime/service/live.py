@@ -296,6 +296,10 @@ class LiveRuntime(IngestListener):
             self._begun.claim.check()
         except FencedError as error:
             self._fail(str(error))
+            return  # nothing more is said in the name of a directory that is another's
+        except OSError as error:  # a disk that does not answer for once must not end the beats
+            self._log.warn("the claim on {directory} cannot be read: {reason}",
+                           directory=self._config.directory, reason=str(error))  # fmt: skip
         if self._upkeep is not None:
             self._upkeep.tick()
         self._cursors.expire()

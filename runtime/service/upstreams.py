@@ -14,15 +14,17 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.service import UpstreamLine
 from runtime.engine.ingest import EpochWriter
-from runtime.engine.ingest.upstream import kept_position
+from runtime.engine.ingest.upstream import kept_names, kept_position
 from runtime.epochs import LOCAL_DISK, Disk, Footer
 from runtime.service.errors import ServiceError
+from runtime.state import ObjectSpace, PersistedValue, Schema
 from runtime.upstreams import Consumer, Consumers, Follower, Symbols, UpstreamLog, read_beat
 
-__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "check_upstreams"]
+__all__ = ["FIRST_NUMBER", "UpstreamConfig", "Upstreams", "begin_symbols", "check_upstreams"]
 
 FIRST_NUMBER: Final = -1
 """Of the first upstream's origin, and downwards: feed and readers count up from 0."""
+_NAMING: Final = "upstreams/naming"
 _SILENT_SECONDS: Final = 10.0
 _State = Literal["waiting", "reading", "silent", "disconnected", "paused"]
 
@@ -229,3 +231,19 @@ def check_upstreams(upstreams: Sequence[UpstreamConfig], directory: Path, kept: 
             f"expected --upstream {missing[0]}=DIR again, whose rows are in {directory}, was none; what an upstream "
             "has brought leaves with a new --dir only"
         )
+
+
+def begin_symbols(space: ObjectSpace, symbols: Symbols, directory: Path) -> None:
+    """Keep how the symbols of upstreams are called; raise `ServiceError` if rows are inside that have other names.
+
+    A row that leaves under another name than it came with would stay for ever. Names of one origin each may become
+    names of several, and the other way round: they are written alike.
+    """
+    kept = space.get_or_create(PersistedValue[str], _NAMING, Schema(str), initial="")
+    holds_any = any(kept_position(space, name) is not None for name in kept_names(space))
+    if holds_any and kept.value and kept.value != symbols and "prefixed" in {kept.value, symbols}:
+        raise ServiceError(
+            f"expected --upstream-symbols {kept.value}, as the rows in {directory} are named, was {symbols}"
+        )
+    if kept.value != symbols:
+        kept.value = symbols

@@ -23,7 +23,7 @@ from runtime.engine.ingest import EpochWriter, Ingest, Origin
 from runtime.epochs import Cut, SnapshotDirectory
 from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
-from runtime.service.errors import CatalogueError, UnknownReaderError
+from runtime.service.errors import CatalogueError, ServiceError, UnknownReaderError
 from runtime.service.feed import FEED, FEED_ID
 from runtime.service.inputs import Inputs
 from runtime.service.readers import kept as keeping
@@ -79,6 +79,10 @@ class ReaderService:
         for reader in self.kept.readers:
             if not reader.is_leaving:
                 name = reader.wanted.name
+                if name in inputs.names:  # the cuts of the two would be one
+                    raise ServiceError(
+                        f"expected an upstream that is not called as a reader in {config.directory}, was {name}"
+                    )
                 self._origins[name] = make_origin(reader, writer.space, self._around, cuts.get(name, Cut("", 0, 0)))
 
     def origins(self) -> dict[int, Origin]:

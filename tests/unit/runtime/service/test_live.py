@@ -104,6 +104,27 @@ def test_no_heartbeats_while_the_feed_is_lost_or_spark_lags(tmp_path: Path, monk
     assert early.heard() == ["changes", "heartbeat"]
 
 
+def test_a_claim_that_cannot_be_read_for_once_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is another's ends everything, and nothing is said in the directory any more."""
+    monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
+    reactor: Any = Reactor()  # type: ignore[no-untyped-call, unused-ignore]  # as above
+    reasons: list[str] = []
+    runtime = LiveRuntime(reactor, LiveConfig(directory=tmp_path, feed=("127.0.0.1", 1)), VIEWS, reasons.append)
+
+    def unread() -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runtime._begun.claim, "check", unread)
+        runtime.beat()
+    assert (reasons, (tmp_path / "beat").exists()) == ([], True)
+    (tmp_path / "beat").unlink()
+    (tmp_path / "claim").unlink()
+    runtime.beat()
+    assert "fenced" in reasons[0]
+    assert not (tmp_path / "beat").exists()
+
+
 def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By origin, with the figures that status lines carry."""
     monkeypatch.setattr("runtime.service.feeds.TextFeedSource", Source)
