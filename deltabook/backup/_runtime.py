@@ -8,6 +8,7 @@ head; as long as it has not, it holds every page that was on its way into the fi
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from runtime.engine.ingest import Recovered
 from runtime.epochs import EpochLog, EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory, TornSegmentError
 from runtime.state import SqliteStore, StateError
 
-__all__ = ["STATE", "copy_runtime", "read_recovered"]
+__all__ = ["STATE", "copy_runtime", "read_recovered", "unread_epochs"]
 
 STATE: Final = "state.db"
 _LOG: Final = "state.db-wal"
@@ -48,6 +49,21 @@ def copy_runtime(part: Part, stage: Stage) -> dict[str, str | int]:
         stage.copy(source / name, name)
     stage.tidy()
     return _checked(source, stage, recovered)
+
+
+def unread_epochs(copies: Sequence[Path]) -> str | None:
+    """Which runtime of these copies could not go on with the copy of its upstream; None if all can.
+
+    An upstream is copied later, and may have removed by then what the copy of its consumer has yet to read.
+    """
+    logs = {log.identity(): log for copy in copies for log in [EpochLogReader(copy / "epochs")]}
+    for copy in copies:
+        recovered = read_recovered(copy / STATE)
+        for name, cut in recovered.cuts.items() if recovered else ():
+            log = logs.get(cut.session)
+            if log is not None and log.directory.parent != copy and (first := log.first()) > cut.sequence + 1:
+                return f"{copy.name} has read up to epoch {cut.sequence} of {name}, whose first one is {first}"
+    return None
 
 
 def read_recovered(path: Path) -> Recovered | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ import msgspec
 from deltabook import __version__
 from deltabook.backup._algo import copy_algo
 from deltabook.backup._exchange import copy_exchange
-from deltabook.backup._runtime import copy_runtime
+from deltabook.backup._runtime import copy_runtime, unread_epochs
 from deltabook.backup.archive import is_archive, write_archive
 from deltabook.backup.copying import Stage
 from deltabook.backup.errors import BackupError, MovedError
@@ -56,7 +56,7 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     shutil.rmtree(stage, ignore_errors=True)  # of a backup that was interrupted
     try:
         stage.mkdir(parents=True)
-        entries = [_copied(part, Stage(stage / part.path)) for part in parts]
+        entries = _together(parts, stage)
         manifest = Manifest(__version__, now_ns(), entries, _listed(stage))
         (stage / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
         stored = _published(stage, target, manifest)
@@ -65,6 +65,16 @@ def back_up(directory: Path, target: Path, now_ns: Callable[[], int] = time.time
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     return BackedUp(str(target), manifest, stored)
+
+
+def _together(parts: Sequence[Part], stage: Path) -> list[PartEntry]:
+    """All parts, as of times from which they can go on with one another."""
+    for _ in range(_ATTEMPTS):
+        entries = [_copied(part, Stage(stage / part.path)) for part in parts]
+        unread = unread_epochs([stage / part.path for part in parts if part.kind == "runtime"])
+        if unread is None:
+            return entries
+    raise BackupError(f"expected upstreams to keep what is being copied, was: {unread} ({_ATTEMPTS} attempts)")
 
 
 def _copied(part: Part, stage: Stage) -> PartEntry:
