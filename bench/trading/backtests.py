@@ -19,6 +19,7 @@ from bench.trading.recording import SYMBOL, write_recording
 from deltabook.backtest import Backtest, BacktestConfig, DataFile
 from deltabook.backtest.flow import Flow
 from deltabook.backtest.sweep import Sweep
+from runtime.spark.config import SparkConfig
 
 __all__ = ["measure_backtests", "measure_sweeps", "play_with_nautilus"]
 
@@ -99,7 +100,7 @@ def measure_sweeps(quick: bool) -> list[Record]:
         config = BacktestConfig(("market_maker",), (DataFile(path, "dbtoaster", SYMBOL),))
         sweep = Sweep(config, [("half_spread_percent", values)])
         for _ in range(runs):
-            found = {cores: sweep.run(f"local[{cores}]") for cores in seconds}
+            found = {cores: sweep.run(SparkConfig(master=f"local[{cores}]")) for cores in seconds}
             if found[1].points != found[2].points:
                 raise RuntimeError("expected the same points of one core and of two, was a difference")
             for cores, result in found.items():
