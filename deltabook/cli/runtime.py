@@ -116,6 +116,9 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     help="Whether each symbol is of one upstream, has its NAME: put before it, or adds up over several.",
 )
 @click.option(
+    "--feed-attempts", type=click.IntRange(0), default=20, help="Attempts to connect before it is given up, 0: never."
+)
+@click.option(
     "--feed-protocol", type=click.Choice(["text", "itch"]), default="text", help="What it is; itch: over SoupBinTCP."
 )
 @click.option("--feed-tick", default="0.0001", help="itch: what one tick is worth, the same for all symbols.")
@@ -195,6 +198,7 @@ def command(
     upstream: tuple[str, ...],
     system: Path | None,
     upstream_symbols: Symbols,
+    feed_attempts: int,
     feed_protocol: Literal["text", "itch"],
     feed_tick: str,
     feed_day: datetime | None,
@@ -253,6 +257,7 @@ def command(
         upstreams=_upstreams(upstream),
         system=system,
         upstream_symbols=upstream_symbols,
+        feed_attempts=feed_attempts,
         protocol=_protocol(feed_protocol, feed_tick, feed_day),
         interface=interface,
         http_port=http_port,

@@ -29,6 +29,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Run directory: state, epochs, results, checkpoint, logs. Starting on it again goes on where it ended."""
     feed: tuple[str, int] | None = None
     """Host and port of the exchange's feed; None: it is not read here."""
+    feed_attempts: int = 20
+    """Attempts to connect in a row before the feed is given up, 0: never."""
     protocol: FeedProtocol = FeedProtocol()
     """What that feed looks like."""
     interface: str = "127.0.0.1"

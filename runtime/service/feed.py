@@ -12,10 +12,12 @@ from runtime.formats import RawBuffer
 from runtime.service.config import LiveConfig
 from runtime.service.feeds import columns_read, make_adaptor, make_source
 from runtime.service.lag import Lags
-from runtime.sources import Gate, Position
+from runtime.sources import Backoff, Gate, Position
 from runtime.upstreams import SessionClaim, SessionClaims, UpstreamError
 
 __all__ = ["FEED", "FEED_ID", "Feed"]
+
+_FOR_EVER: Final = 1 << 30
 
 FEED: Final = "feed"
 """Its name among the origins."""
@@ -38,7 +40,8 @@ class Feed:
         self.on_refused: Callable[[str], None] = lambda _: None
         """Hears why the feed may not be read."""
         cut = writer.recovered.cuts.get(FEED, Cut("", 0, 0)) if writer.recovered else Cut("", 0, 0)
-        self._source = make_source(config.protocol, reactor, address, FEED_ID)
+        backoff = Backoff(attempts=config.feed_attempts or _FOR_EVER)
+        self._source = make_source(config.protocol, reactor, address, FEED_ID, backoff)
         self._adaptor = make_adaptor(config.protocol, writer.space, FEED, config.retention, cut)
         self.gate = Gate(self._source, self._let_in)
         """Lets its bytes in, or not."""
