@@ -75,7 +75,7 @@ class Footer(msgspec.Struct, frozen=True):
     """Anything else a writer wants kept, such as a failed view's reason."""
     follows: int | None = None
     """Of an epoch: the checksum of the footer of the one before, so that whoever reads on knows that it is the same
-    log; None of the first, and of a segment that is no epoch."""
+    log; None of the first. Of a snapshot: that of the epoch that it stands for."""
 
 
 def write_segment(disk: Disk, path: Path, sections: Mapping[str, Iterable[pa.RecordBatch]], footer: Footer) -> int:

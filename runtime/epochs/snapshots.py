@@ -82,7 +82,7 @@ class SnapshotDirectory:
                 return False
             if rows is not None:
                 tables[name] = rows.to_batches()
-        self._write(epoch, tables, without)
+        self._write(log.read(epoch), tables, without)
         return True
 
     def pin(self, owner: int, at_most: int) -> Path | None:
@@ -119,14 +119,23 @@ class SnapshotDirectory:
     def _path(self, epoch: int) -> Path:
         return self._directory / f"{epoch:012d}{_SUFFIX}"
 
-    def _write(self, epoch: int, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
+    def _write(self, sealed: Segment, tables: dict[str, list[pa.RecordBatch]], without: Collection[str]) -> None:
+        """With what the epoch says of its cuts: who begins with the snapshot reads on behind them."""
         self._disk.make_directory(self._directory)
         for name in self._disk.names(self._directory):
             if name.startswith(".") and name.endswith(_SUFFIX):
                 self._disk.unlink(self._directory / name)
-        path = self._path(epoch)
+        path = self._path(sealed.footer.to_epoch)
         hidden = path.with_name("." + path.name)
-        write_segment(self._disk, hidden, tables, Footer(0, epoch, attributes={"without": ",".join(sorted(without))}))
+        footer = Footer(
+            0,
+            sealed.footer.to_epoch,
+            cuts=sealed.footer.cuts,
+            time_ns=sealed.footer.time_ns,
+            attributes={"without": ",".join(sorted(without))},
+            follows=sealed.checksum,
+        )
+        write_segment(self._disk, hidden, tables, footer)
         self._disk.rename(hidden, path)
         self._disk.sync_directory(self._directory)
 

@@ -20,7 +20,7 @@ class UpstreamPosition(msgspec.Struct, frozen=True):
     epoch: int
     """The newest epoch inside."""
     checksum: int | None = None
-    """Of its footer, which the next epoch has to follow; None where a snapshot stands for it."""
+    """Of its footer, which the next epoch has to follow; None where a snapshot of an earlier release stands for it."""
 
 
 class UpstreamEpoch(msgspec.Struct, frozen=True, eq=False):

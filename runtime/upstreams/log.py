@@ -157,10 +157,8 @@ class UpstreamLog:
         missing = [name for name in _RELATIONS if not has_snapshot_of(snapshot, name)]
         if missing:
             raise self._error("a snapshot of all relations", f"one without {', '.join(missing)}")
-        epoch = snapshot.footer.to_epoch
-        sealed = self._log.read(epoch) if epoch >= self._log.first() else None
-        cuts = sealed.footer.cuts if sealed else {}
-        return self._made(snapshot, epoch, sealed.checksum if sealed else None, cuts)
+        footer = snapshot.footer
+        return self._made(snapshot, footer.to_epoch, footer.follows, footer.cuts)
 
     def _taken(self, segment: Segment) -> UpstreamEpoch:
         footer = segment.footer

@@ -52,6 +52,8 @@ def test_a_log_without_its_beginning_begins_with_its_snapshot(tmp_path: Path) ->
     assert first is not None
     assert second is not None
     assert (first.position.epoch, first.messages, first.relations["bids"].num_rows) == (4, 0, 4)
+    assert first.cuts["a/feed"].sequence == 4, "as the epoch has cut that is gone"
+    assert first.position.checksum == run.writer.log.read(5).footer.follows
     assert (second.position.epoch, second.messages, log.next()) == (5, 1, None)
 
 
