@@ -262,7 +262,7 @@ def test_no_java_is_one_line_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("master", "reason"),
     [
-        ("nonsense", "was Master must either be yarn or start with spark"),
+        ("nonsense", "expected local[N], spark://HOST:PORT, k8s://URL or yarn as Spark's master, was 'nonsense'"),
         pytest.param("local[0]", "run locally with 0 threads", marks=pytest.mark.slow),
     ],
 )

@@ -42,7 +42,7 @@ def invoke(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     def run(*arguments: str, env: dict[str, str] | None = None) -> Result:
         told: list[ExchangeConfig] = []
         monkeypatch.setattr("exchange_server.app.run", told.append)
-        result = CliRunner().invoke(main, ["exchange", *arguments], env=env)
+        result = CliRunner().invoke(main, ["--run-id", "r", "exchange", *arguments], env=env)
         result.told = told  # type: ignore[attr-defined]
         return result
 
@@ -70,7 +70,7 @@ def test_an_exchange_that_is_told_nothing_has_text_and_admin_ports_on_loopback(t
     assert (config.itch_port, config.ouch_port, config.glimpse_port, config.mold_port) == (None, None, None, None)
     assert (config.interface, config.admin_interface) == ("127.0.0.1", "127.0.0.1")
     assert (config.agents, config.instruments, config.forms) == (True, DEFAULT_INSTRUMENTS, ("text",))
-    assert config == ExchangeConfig(directory="d", admin_port=0, agent_settings=PRESETS["lively"])
+    assert config == ExchangeConfig(directory="d", admin_port=0, agent_settings=PRESETS["lively"], run_id="r")
 
 
 def test_every_face_can_be_had_or_left(told: Invoke) -> None:
