@@ -35,7 +35,7 @@ from algo_engine.runtime_views import RuntimeViews
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
-from deltabook.wire.process import InputEnd, Reporter
+from deltabook.wire.process import InputEnd, Reporter, count_steadily
 from deltabook.wire.strategies import PORTS_FILE, Listening
 
 __all__ = ["AlgoProcess", "run_process"]
@@ -267,6 +267,7 @@ def run_process(config: AlgoConfig) -> None:
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
+    count_steadily(reactor)
     process = AlgoProcess(config, reactor, sys.stdout.buffer)
     reactor.addSystemEventTrigger("before", "shutdown", process.stop)
     signal.signal(signal.SIGUSR1, lambda *_: reactor.callFromThread(process.engine.kill, "SIGUSR1"))

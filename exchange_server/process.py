@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from twisted.internet.error import ReactorAlreadyInstalledError
 
+from deltabook.wire.process import count_steadily
 from exchange_server.errors import ExchangeConfigurationError
 
 __all__ = ["ReactorName", "choose_reactor", "settle"]
@@ -37,6 +38,7 @@ def choose_reactor(name: ReactorName) -> Any:
             ) from error
     from twisted.internet import reactor
 
+    count_steadily(reactor)
     return reactor
 
 

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from deltabook.cli._run_id import given_run_id
 from deltabook.cli._spark_options import MEMORY, logs_json
 from deltabook.cluster.local import LocalCluster, LocalConfig
-from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
 
 __all__ = ["local"]
 
@@ -88,6 +88,7 @@ class _Process:
 
     def __init__(self, config: LocalConfig, status_interval: float, exit_with_stdin: bool) -> None:
         self._reactor: Any = _reactor
+        count_steadily(self._reactor)
         self._is_json = config.logs_json
         self._exit_with_stdin = exit_with_stdin
         self._failure: str | None = None

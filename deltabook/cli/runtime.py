@@ -24,7 +24,7 @@ from deltabook.cli._run_id import given_run_id
 from deltabook.cli._serving import security_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
-from deltabook.wire.process import InputEnd, Reporter, allow_files, stop_on_signals
+from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadily, stop_on_signals
 from runtime.compiler import Lane, NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
@@ -293,6 +293,7 @@ class _Process:
         self, config: LiveConfig, selects: list[NamedSelect], status_interval: float, exit_with_stdin: bool
     ) -> None:
         self._reactor: Any = _reactor
+        count_steadily(self._reactor)
         self._exit_with_stdin = exit_with_stdin
         self._failure: str | None = None
         self._stopping = False

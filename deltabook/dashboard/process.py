@@ -13,7 +13,7 @@ from deltabook.dashboard.app import Dashboard, DashboardConfig
 from deltabook.dashboard.errors import DashboardError
 from deltabook.dashboard.metrics import DashboardMetrics
 from deltabook.dashboard.site import dashboard_site
-from deltabook.wire.process import InputEnd, Reporter, stop_on_signals
+from deltabook.wire.process import InputEnd, Reporter, count_steadily, stop_on_signals
 
 __all__ = ["DashboardProcess", "run"]
 
@@ -67,6 +67,7 @@ def run(config: DashboardConfig, *, status_interval_s: float = 1.0, exit_with_st
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
+    count_steadily(reactor)
     process = DashboardProcess(config, reactor, sys.stdout.buffer, status_interval_s)
 
     def end(reason: str) -> None:

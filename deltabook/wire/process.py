@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
@@ -15,7 +16,7 @@ from zope.interface import implementer
 
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
 
-__all__ = ["InputEnd", "Reporter", "allow_files", "stop_on_signals"]
+__all__ = ["InputEnd", "Reporter", "allow_files", "count_steadily", "stop_on_signals"]
 
 Figures = Callable[[], dict[str, int | float | str | None]]
 
@@ -108,6 +109,14 @@ class InputEnd:
         if not self._has_ended:
             self._has_ended = True
             self._on_end()
+
+
+def count_steadily(reactor: Any) -> None:
+    """Have a reactor's timers count on a clock that nobody can set; call it before anything is scheduled.
+
+    Twisted's own is the wall clock: set back by an hour, it would hold up every timer for an hour.
+    """
+    reactor.seconds = time.monotonic
 
 
 def stop_on_signals(reactor: Any, stop: Callable[[str], None]) -> None:
