@@ -80,7 +80,7 @@ def test_a_worker_lost_in_the_middle_of_a_batch_costs_that_batch_and_nothing_els
 
 
 def test_a_second_runtime_and_a_second_exchange_are_refused(trial: Trial) -> None:
-    feed = ("--feed", "exchange:4711", "--no-spark", "--http-port", "0")
+    feed = ("--feed", "exchange:1", "--no-spark", "--http-port", "0")
     for command in (
         ("runtime", "--dir", f"{STATE}/runtime", *feed),
         ("exchange", "--dir", f"{STATE}/exchange", "--port", "0"),
@@ -91,9 +91,9 @@ def test_a_second_runtime_and_a_second_exchange_are_refused(trial: Trial) -> Non
             "--dir",
             f"{STATE}/algo",
             "--results",
-            "runtime:8080",
+            "runtime:1",
             "--orders",
-            "exchange:4711",
+            "exchange:1",
         ),
     ):
         with pytest.raises(EngineError, match=r"in use by|held by"):

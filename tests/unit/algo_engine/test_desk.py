@@ -1,4 +1,4 @@
-"""The desk: orders through their life, and through every crash."""
+"""The desk: orders through their life."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from algo_engine.errors import LoginRefused, StreamGap
 from algo_engine.journal import MemoryJournal
 from algo_engine.order import EventKind, OrderStatus, Side
-from algo_engine.records import Checkpoint, Intent, Record
+from algo_engine.records import Checkpoint, Intent
 from deltabook.wire.text import Accepted, Request, Response
 from tests.generators.order_lab import BROKER, OrderLab
 
@@ -345,83 +345,3 @@ def test_compaction_keeps_the_journal_small_and_the_state_whole() -> None:
     lab.settle()
     lab.check_settled()
     assert lab.desk.blotter.filled_orders == 100
-
-
-class _Crash(Exception):
-    pass
-
-
-class _Faulty(MemoryJournal):
-    """Dies at its n-th step."""
-
-    steps_left = 10**9
-
-    def _step(self) -> None:
-        type(self).steps_left -= 1
-        if type(self).steps_left == 0:
-            raise _Crash
-
-    def append(self, record: Record) -> None:
-        self._step()
-        super().append(record)
-        self._step()
-
-    def sync(self) -> None:
-        self._step()
-        super().sync()
-        self._step()
-
-    def compact(self, state: Checkpoint) -> None:
-        self._step()
-        super().compact(state)
-        self._step()
-
-
-def _scenario(lab: OrderLab) -> None:
-    """Some of everything: orders, fills, a reduction, cancellations, a break."""
-    lab.settle()
-    first = lab.desk.submit(Side.BUY, "ACME", 10, 100)
-    second = lab.desk.submit(Side.SELL, "ACME", 20, 110)
-    lab.settle()
-    lab.exchange.fill(min(lab.exchange.resting), 4, 100)
-    lab.told()
-    lab.desk.reduce(second, 5)
-    lab.desk.cancel(first)
-    lab.settle()
-    lab.desk.submit(Side.BUY, "ACME", 8, 0)
-    lab.desk.submit(Side.BUY, "ACME", 30, 98)
-    lab.turn()
-    lab.deliver_request()
-    lab.drop(arriving=1)
-    lab.settle()
-    lab.desk.submit(Side.BUY, "ACME", 40, 97)
-    lab.settle()
-
-
-@pytest.mark.parametrize("compact_bytes", [64 * 2, 64 * 3, 64 * 5, 1 << 30])
-@pytest.mark.parametrize(("arriving", "written"), list(itertools.product([0, 9], [0, 1, 9])))
-def test_no_order_is_doubled_or_orphaned_wherever_the_process_dies(
-    arriving: int, written: int, compact_bytes: int
-) -> None:
-    """Dies at every step of the journal, with and without what was written and sent but not confirmed."""
-    for step in range(1, 400):
-        _Faulty.steps_left = step
-        lab: OrderLab | None = None
-        try:
-            lab = OrderLab(make_journal=_Faulty, compact_bytes=compact_bytes)
-            _scenario(lab)
-        except _Crash:
-            if lab is None:
-                continue
-            _Faulty.steps_left = 10**9
-            lab.crash(arriving=arriving, written=written)
-            lab.settle()
-            lab.check_settled()
-            lab.desk.submit(Side.SELL, "ACME", 7, 105)
-            lab.settle()
-            lab.check_settled()
-        else:
-            lab.check_settled()
-            assert step > 40, "the scenario has that many steps"
-            return
-    pytest.fail("the scenario never ended")

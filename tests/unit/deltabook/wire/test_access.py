@@ -86,7 +86,7 @@ def test_without_a_token_only_names_of_this_machine_are_answered(asked: str | No
 
 @pytest.mark.parametrize(
     ("asked", "is_ours"),
-    [("board:8070", True), ("localhost:8070", True), ("127.0.0.1", True), ("example.org", False), ("board.org", False)],
+    [("board:1", True), ("localhost:1", True), ("127.0.0.1", True), ("example.org", False), ("board.org", False)],
 )
 def test_a_port_in_a_private_network_is_asked_by_its_names_alone(asked: str, is_ours: bool) -> None:
     access = PortSecurity(private_names=("board",)).access()
