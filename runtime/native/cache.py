@@ -1,0 +1,385 @@
+"""Compiled kernels by source: from this process, from the cache folder, or from the compile process.
+
+```
+get(source) ──▶ linked in this process? ──▶ in the cache folder? link it ──▶ None: interpret it for now
+request(sources) ──▶ CompileQueue ──▶ compile process ──▶ cache folder ──▶ the next get
+```
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final, TypeVar
+
+from twisted.logger import Logger
+
+from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_versions
+from runtime.native.compile_process import CompileReply, CompileRequest
+from runtime.native.compile_queue import COMMAND, CompileQueue
+from runtime.native.errors import KernelFileError
+from runtime.native.object_code import link
+from runtime.native.tiers import MachineKernel, kernel_name
+
+__all__ = [
+    "FOLDER_VARIABLE",
+    "SWITCH_VARIABLE",
+    "CompileReport",
+    "KernelCache",
+    "KernelStatus",
+    "default_kernels",
+    "kernels_from_environment",
+]
+
+FOLDER_VARIABLE: Final = "DELTABOOK_KERNEL_CACHE"
+"""Environment variable with the cache folder."""
+SWITCH_VARIABLE: Final = "DELTABOOK_NATIVE"
+"""Environment variable that is `off` where every kernel is to be interpreted; else `on`."""
+
+_LIMIT_BYTES: Final = 512 * 1024 * 1024
+_LINKED: Final = 1024
+"""Capacity for kernels linked in one process."""
+_REMEMBERED: Final = 4096
+"""Capacity for facts about sources: when the folder was read, why compilation failed."""
+_QUEUED: Final = 1024
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    """What `KernelCache.compile_now` did."""
+
+    count: int
+    """Kernels that this call compiled."""
+    present: int
+    """Kernels that the cache had."""
+    failures: Mapping[str, str]
+    """Name of a source → why it has no compiled kernel."""
+    seconds: float
+    """Time that the call took."""
+    size_bytes: int
+    """Size of the cache folder afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStatus:
+    """State of a cache of compiled kernels."""
+
+    is_on: bool
+    """True if kernels are compiled."""
+    reason: str
+    """Why every kernel is interpreted; empty if they are compiled."""
+    numba: str
+    """Version of numba; empty if it is not installed."""
+    folder: Path
+    """The cache folder."""
+    size_bytes: int
+    """Its size, of all versions together."""
+    kernels: int
+    """Compiled kernels in it that this version can use."""
+    linked: int
+    """Kernels linked in this process."""
+    pending: int
+    """Sources that are queued or being compiled for this process."""
+    failed: int
+    """Sources that this process found to have no compiled kernel."""
+
+
+class KernelCache:
+    """Compiled kernels by source. Thread-safe.
+
+    Where compiled kernels cannot be had (switched off, numba missing, a folder that other users can write), `get`
+    returns None for every source and `status` has the reason. Only `compile_now` and `wait` wait for the compiler.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        folder: Path,
+        enabled: bool = True,
+        *,
+        limit_bytes: int = _LIMIT_BYTES,
+        recheck_s: float = 0.1,
+        clock: Callable[[], float] = time.monotonic,
+        command: Sequence[str] = COMMAND,
+        compile_timeout_s: float = 300.0,
+    ) -> None:
+        self._root = folder
+        self._limit_bytes = limit_bytes
+        self._recheck_s = recheck_s
+        self._clock = clock
+        self._command = command
+        self._compile_timeout_s = compile_timeout_s
+        self._changed = threading.Condition(threading.RLock())
+        self._off = "" if enabled else "switched off"
+        self._folder: CacheFolder | None = None
+        self._queue: CompileQueue | None = None
+        self._linked: OrderedDict[str, MachineKernel] = OrderedDict()
+        self._read_again_s: dict[str, float] = {}
+        self._failures: dict[str, str] = {}
+        self._pending: set[str] = set()
+        self._compiled = 0
+        self._is_closed = False
+
+    @property
+    def folder(self) -> Path:
+        """The cache folder."""
+        return self._root
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Name of a source → why it stays interpreted, as far as this process knows."""
+        with self._changed:
+            return dict(self._failures)
+
+    def get(self, source: str) -> MachineKernel | None:
+        """Return the compiled `step` of a source, if the cache has it; the folder is read every `recheck_s` at most."""
+        if self._off:
+            return None
+        name = kernel_name(source)
+        with self._changed:
+            kernel = self._linked.get(name)
+            if kernel is not None:
+                self._linked.move_to_end(name)
+                return kernel
+            now_s = self._clock()
+            if now_s < self._read_again_s.get(name, now_s) or name in self._failures:
+                return None
+            _remember(self._read_again_s, name, now_s + self._recheck_s)
+            return self._load(name)
+
+    def request(self, sources: Iterable[str]) -> None:
+        """Have sources compiled in the background; those that are compiled, queued or failed are ignored.
+
+        Sources beyond the capacity of the queue are dropped; a later request may repeat them.
+        """
+        self._submit(sources, again=False)
+
+    def wait(self, sources: Iterable[str], timeout_s: float | None) -> bool:
+        """Request sources, and wait until all are compiled or failed; return whether all are compiled.
+
+        None waits as long as the compiler takes.
+        """
+        wanted = {kernel_name(source): source for source in sources}
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._changed:
+            while not (self._off or self._is_closed):
+                self.request(wanted.values())
+                if all(self._is_settled(name) for name in wanted):
+                    for name in wanted:
+                        self._read_again_s.pop(name, None)
+                    return not any(name in self._failures for name in wanted)
+                rest_s = None if deadline_s is None else deadline_s - time.monotonic()
+                if rest_s is not None and rest_s <= 0:
+                    return False
+                self._changed.wait(rest_s)
+        return not wanted
+
+    def compile_now(self, sources: Iterable[str]) -> CompileReport:
+        """Compile sources, those that failed before too, and wait for it."""
+        started_s = time.monotonic()
+        wanted = {kernel_name(source): source for source in sources}
+        with self._changed:
+            for name in wanted:
+                self._failures.pop(name, None)
+            compiled = self._compiled
+            missing = [source for name, source in wanted.items() if not self._is_settled(name)]
+            self._submit(missing, again=True)
+        self.wait(wanted.values(), None)
+        with self._changed:
+            failures = {name: self._failures.get(name, self._off) for name in wanted if not self._is_compiled(name)}
+            count = self._compiled - compiled
+            size_bytes = self._folder.size_bytes() if self._folder is not None else 0
+        present = len(wanted) - len(failures) - count
+        return CompileReport(count, present, failures, time.monotonic() - started_s, size_bytes)
+
+    def status(self) -> KernelStatus:
+        """Return the state of the cache."""
+        with self._changed:
+            folder = self._opened()
+            try:
+                numba = compiler_versions()["numba"]
+            except metadata.PackageNotFoundError:
+                numba = ""
+            return KernelStatus(
+                is_on=not self._off,
+                reason=self._off,
+                numba=numba,
+                folder=self._root,
+                size_bytes=folder.size_bytes() if folder is not None else 0,
+                kernels=folder.count() if folder is not None else 0,
+                linked=len(self._linked),
+                pending=len(self._pending),
+                failed=len(self._failures),
+            )
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables with which another process has the same cache."""
+        return {FOLDER_VARIABLE: str(self._root), SWITCH_VARIABLE: "off" if self._off else "on"}
+
+    def close(self) -> None:
+        """End the compile process; compiled kernels stay usable."""
+        with self._changed:
+            self._is_closed = True
+            queue = self._queue
+            self._pending.clear()
+            self._changed.notify_all()
+        if queue is not None:
+            queue.close()
+            atexit.unregister(self.close)
+
+    # ---- the folder ---------------------------------------------------------------------------------------------
+
+    def _opened(self) -> CacheFolder | None:
+        """Return the folder of this version; None, with the reason in `_off`, where there can be none."""
+        if self._folder is None and not self._off:
+            try:
+                self._folder = CacheFolder(self._root, compiler_key())
+                self._folder.check()
+            except metadata.PackageNotFoundError as error:
+                self._switch_off(f"expected the package {error.name}, was not installed")
+            except (ImportError, OSError) as error:
+                self._switch_off(str(error))
+        return None if self._off else self._folder
+
+    def _load(self, name: str) -> MachineKernel | None:
+        if self._folder is None and not self._root.is_dir():
+            return None  # nothing compiled yet: LLVM need not be loaded to see that
+        folder = self._opened()
+        if folder is None:
+            return None
+        try:
+            content = folder.code(name)
+            if content is None:
+                return None
+            kernel = link(content)
+        except KernelFileError as error:
+            with contextlib.suppress(OSError):  # the folder may be on a read-only file system
+                folder.drop(name)
+            self._fail(name, str(error))
+            return None
+        except (ImportError, OSError) as error:
+            self._switch_off(str(error))
+            return None
+        self._linked[name] = kernel
+        if len(self._linked) > _LINKED:
+            self._linked.popitem(last=False)
+        return kernel
+
+    def _switch_off(self, reason: str) -> None:
+        self._off = reason
+        self._log.warn("kernels are interpreted: {reason}", reason=reason)
+        self._changed.notify_all()
+
+    # ---- compilation --------------------------------------------------------------------------------------------
+
+    def _submit(self, sources: Iterable[str], *, again: bool) -> None:
+        with self._changed:
+            for source in sources:
+                name = kernel_name(source)
+                if self._off or self._is_closed:
+                    return
+                if name in self._pending or self._is_settled(name):
+                    continue
+                queue, folder = self._compile_queue(), self._folder
+                if queue is None or folder is None:
+                    return
+                if not again and (reason := folder.failure(name)) is not None:
+                    self._fail(name, reason)
+                elif queue.submit(CompileRequest(source, again)):
+                    self._pending.add(name)
+                else:
+                    return
+
+    def _compile_queue(self) -> CompileQueue | None:
+        folder = self._opened()
+        if self._queue is None and folder is not None:
+            try:
+                folder.create()
+            except OSError as error:
+                self._switch_off(str(error))
+                return None
+            self._queue = CompileQueue(
+                [str(folder.root.resolve()), folder.path.name, str(self._limit_bytes)],
+                self._take,
+                cwd=folder.path,
+                capacity=_QUEUED,
+                command=self._command,
+                timeout_s=self._compile_timeout_s,
+            )
+            atexit.register(self.close)
+        return self._queue
+
+    def _take(self, reply: CompileReply) -> None:
+        """Take a reply in, on the queue's thread."""
+        with self._changed:
+            self._pending.discard(reply.name)
+            self._read_again_s.pop(reply.name, None)
+            self._compiled += reply.outcome == "compiled"
+            if reply.outcome == "failed":
+                self._fail(reply.name, reply.reason)
+            self._changed.notify_all()
+
+    def _fail(self, name: str, reason: str) -> None:
+        _remember(self._failures, name, reason)
+        self._log.warn("kernel {name} stays interpreted: {reason}", name=name, reason=reason)
+
+    def _is_settled(self, name: str) -> bool:
+        return name in self._failures or self._is_compiled(name)
+
+    def _is_compiled(self, name: str) -> bool:
+        if name in self._linked:
+            return True
+        folder = self._opened() if self._folder is not None or self._root.is_dir() else None
+        return folder is not None and name not in self._failures and folder.has_code(name)
+
+
+def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
+    """Add a fact to a bounded dictionary; the oldest one goes."""
+    facts[name] = fact
+    if len(facts) > _REMEMBERED:
+        del facts[next(iter(facts))]
+
+
+def kernels_from_environment(environ: Mapping[str, str] | None = None) -> KernelCache:
+    """Return a cache in the folder that the environment names.
+
+    The folder is ``DELTABOOK_KERNEL_CACHE``, else ``deltabook/kernels`` in ``XDG_CACHE_HOME``, else in ``~/.cache``;
+    ``DELTABOOK_NATIVE=off`` switches compilation off. Raises `ValueError` for another value of it.
+    """
+    variables = os.environ if environ is None else environ
+    switch = variables.get(SWITCH_VARIABLE) or "on"
+    if switch not in {"on", "off"}:
+        raise ValueError(f"expected {SWITCH_VARIABLE}=on or off, was {switch!r}")
+    named, caches = variables.get(FOLDER_VARIABLE, ""), variables.get("XDG_CACHE_HOME", "")
+    if named:
+        folder = Path(named)
+    elif Path(caches).is_absolute():
+        folder = Path(caches) / "deltabook" / "kernels"
+    else:
+        # A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
+        folder = Path(os.path.expanduser("~")) / ".cache" / "deltabook" / "kernels"  # noqa: PTH111 - never raises
+    return KernelCache(folder, enabled=switch == "on")
+
+
+_default: tuple[int, KernelCache] | None = None
+_default_lock = threading.Lock()
+
+
+def default_kernels() -> KernelCache:
+    """Return the cache of this process, made from the environment on the first call."""
+    global _default  # noqa: PLW0603 - kernels are linked once a process
+    with _default_lock:
+        # A forked process has neither the thread nor the compile process of its parent.
+        if _default is None or _default[0] != os.getpid():
+            _default = (os.getpid(), kernels_from_environment())
+        return _default[1]

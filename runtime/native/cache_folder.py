@@ -1,0 +1,220 @@
+"""The cache of compiled kernels on disk: its layout, who may write it, and its limit.
+
+```
+FOLDER/                       mode 0700, one for all versions
+└─ KEY/                       hash of the kernel library's text, numba, llvmlite, Python and the processor
+   ├─ lock                    held (flock) by the process that compiles
+   ├─ k_HASH.py               kernel source, for reading
+   ├─ k_HASH.o                its object code (`object_code`); the time of modification is that of the last use
+   └─ k_HASH.failed           in place of k_HASH.o: why the source cannot be compiled
+```
+
+What is in a `.o` is executed. A file is read only if this user owns it and nobody else may write it, and the same holds
+for both folders. Files are written under another name and renamed, so that a reader sees a whole file or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from runtime.native.errors import UnsafeCacheError
+from runtime.native.object_code import host_cpu
+
+__all__ = ["CacheFolder", "compiler_key", "compiler_versions"]
+
+_CODE: Final = ".o"
+_SOURCE: Final = ".py"
+_FAILED: Final = ".failed"
+_TEMPORARY: Final = ".tmp"
+_TEXTS: Final = ("plain.py", "machine.py", "machine_code.py", "object_code.py")
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_STALE_S: Final = 3600.0
+"""Age at which a temporary file is one that a killed process left behind."""
+
+
+def compiler_versions() -> dict[str, str]:
+    """Return the versions of numba and llvmlite; importing neither. Raises `PackageNotFoundError`."""
+    return {package: metadata.version(package) for package in ("numba", "llvmlite")}
+
+
+def compiler_key() -> str:
+    """Return the name of the folder for what this process can link: everything that compiled code depends on."""
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in [*(here / name for name in _TEXTS), *sorted((here / "library").glob("*.py"))]:
+        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    versions = compiler_versions()
+    for fact in (*versions.values(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
+        digest.update(f"{fact}\0".encode())
+    return digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The files of one kernel."""
+
+    used_s: float
+    """Time of its last use, in seconds since the epoch."""
+    size_bytes: int
+    """Size of its files together."""
+    stem: Path
+    """Path of its files without the ending."""
+
+
+class CacheFolder:
+    """The part of the cache folder that belongs to one key; safe for several processes and threads.
+
+    Every method that reads raises `UnsafeCacheError` if another user could have written what it would read.
+    """
+
+    def __init__(self, root: Path, key: str) -> None:
+        self.root = root
+        self.path = root / key
+
+    def create(self) -> None:
+        """Make the folders, readable and writable by this user alone."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.mkdir(mode=0o700, exist_ok=True)
+        self.check()
+
+    def check(self) -> bool:
+        """Return whether the folders exist. Raises `UnsafeCacheError` if others could have written in them."""
+        try:
+            for path in (self.root, self.path):
+                _check_private(path, path.stat(), is_folder=True)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def code(self, name: str) -> bytes | None:
+        """Return the content of a kernel's object file, now used; None if it has not been compiled."""
+        return self._read(name + _CODE, is_use=True) if self.check() else None
+
+    def has_code(self, name: str) -> bool:
+        """Return whether a kernel has an object file."""
+        return (self.path / (name + _CODE)).exists()
+
+    def failure(self, name: str) -> str | None:
+        """Return why a source cannot be compiled, if that was found."""
+        content = self._read(name + _FAILED, is_use=True) if self.check() else None
+        return None if content is None else content.decode(errors="replace")
+
+    def store(self, name: str, source: str, content: bytes) -> None:
+        """Write a kernel's source and object file."""
+        self._write(name + _SOURCE, source.encode())
+        self._write(name + _CODE, content)
+        (self.path / (name + _FAILED)).unlink(missing_ok=True)
+
+    def store_failure(self, name: str, source: str, reason: str) -> None:
+        """Write down that a source cannot be compiled."""
+        self._write(name + _SOURCE, source.encode())
+        self._write(name + _FAILED, reason.encode())
+
+    def drop(self, name: str) -> None:
+        """Remove a kernel's files."""
+        for ending in (_CODE, _FAILED, _SOURCE):
+            (self.path / (name + ending)).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of this key, which waits for another process that compiles."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def size_bytes(self) -> int:
+        """Return the size of the cache, of all keys together."""
+        return sum(entry.size_bytes for entry in self._entries())
+
+    def count(self) -> int:
+        """Return how many compiled kernels this process could link."""
+        return sum(1 for _ in self.path.glob("k_*" + _CODE)) if self.path.is_dir() else 0
+
+    def evict(self, limit_bytes: int) -> int:
+        """Remove the kernels whose last use is longest ago until the rest fits the limit; return how many."""
+        self._remove_stale()
+        entries = sorted(self._entries(), key=lambda entry: entry.used_s)
+        excess = sum(entry.size_bytes for entry in entries) - limit_bytes
+        evicted = 0
+        for entry in entries:
+            if excess <= 0:
+                break
+            CacheFolder(self.root, entry.stem.parent.name).drop(entry.stem.name)
+            excess -= entry.size_bytes
+            evicted += 1
+        if evicted:
+            self._remove_empty()
+        return evicted
+
+    def _read(self, file_name: str, *, is_use: bool) -> bytes | None:
+        path = self.path / file_name
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            # The open file is checked, not its name, which could come to mean another one.
+            _check_private(path, os.fstat(descriptor), is_folder=False)
+            if is_use:
+                with contextlib.suppress(OSError):  # a cache on a read-only file system serves, too
+                    os.utime(descriptor)
+            return file.read()
+
+    def _write(self, file_name: str, content: bytes) -> None:
+        temporary = self.path / f"{file_name}.{secrets.token_hex(8)}{_TEMPORARY}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            temporary.replace(self.path / file_name)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _entries(self) -> Iterator[_Entry]:
+        files: dict[Path, list[os.stat_result]] = {}
+        for path in self.root.glob("*/k_*"):
+            with contextlib.suppress(FileNotFoundError):  # another process evicts
+                files.setdefault(path.parent / path.name.split(".")[0], []).append(path.lstat())
+        for stem, stats in files.items():
+            used_s = max(each.st_mtime for each in stats)
+            yield _Entry(used_s=used_s, size_bytes=sum(each.st_size for each in stats), stem=stem)
+
+    def _remove_stale(self) -> None:
+        for path in self.root.glob("*/*" + _TEMPORARY):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.lstat().st_mtime > _STALE_S:
+                    path.unlink()
+
+    def _remove_empty(self) -> None:
+        for folder in self.root.iterdir():
+            if folder != self.path and folder.is_dir() and not any(folder.glob("k_*")):
+                (folder / "lock").unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # another version compiles there at this moment
+                    folder.rmdir()
+
+
+def _check_private(path: Path, status: os.stat_result, *, is_folder: bool) -> None:
+    kind, is_kind = ("a folder", stat.S_ISDIR) if is_folder else ("a file", stat.S_ISREG)
+    if not is_kind(status.st_mode):
+        raise UnsafeCacheError(f"expected {kind} at {path}, was mode {status.st_mode:o}")
+    if status.st_uid != os.geteuid():
+        raise UnsafeCacheError(f"expected {path} to be owned by user {os.geteuid()}, was owned by {status.st_uid}")
+    if status.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(status.st_mode)
+        raise UnsafeCacheError(f"expected {path} to be writable by its owner alone, was mode {mode:04o}")

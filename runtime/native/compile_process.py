@@ -1,0 +1,106 @@
+"""The compile process: reads kernel sources, writes their object code into the cache folder.
+
+```
+python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES
+stdin   one `CompileRequest` a line, as JSON; the process ends with its standard input
+stdout  one `CompileReply` for each, in order
+stderr  warnings of numba and LLVM; a traceback if the process ends with an error
+```
+
+It runs at the lowest priority. numba's compiler holds the interpreter lock for seconds, which is why it is not a thread
+of the process that wants the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from runtime.native.cache_folder import CacheFolder, compiler_key
+from runtime.native.errors import CompileProcessError, KernelFileError
+from runtime.native.object_code import link, pack
+from runtime.native.tiers import kernel_name
+
+__all__ = ["CompileReply", "CompileRequest", "main"]
+
+_LOWEST_PRIORITY: Final = 19
+_REASON_CHARACTERS: Final = 4000
+
+
+class CompileRequest(msgspec.Struct, frozen=True):
+    """A source to compile."""
+
+    source: str
+    """Kernel source."""
+    again: bool = False
+    """Compile also if the cache says that the source cannot be compiled."""
+
+
+class CompileReply(msgspec.Struct, frozen=True):
+    """What became of a request."""
+
+    name: str
+    """Name of the source."""
+    outcome: Literal["compiled", "present", "failed"]
+    """`present`: another process had compiled it."""
+    reason: str = ""
+    """Why the source cannot be compiled; empty unless it failed."""
+
+
+def main() -> None:
+    """Serve the requests on standard input."""
+    folder, limit_bytes = CacheFolder(Path(sys.argv[1]), sys.argv[2]), int(sys.argv[3])
+    os.nice(_LOWEST_PRIORITY)
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        del os.environ[name]  # settings of numba change its code, and are not in the key
+    with os.fdopen(os.dup(1), "wb") as replies:
+        os.dup2(2, 1)  # what libraries print is not a reply
+        if (key := compiler_key()) != folder.path.name:
+            raise CompileProcessError(f"expected the compiler of {folder.path.name}, was {key}: restart after upgrades")
+        folder.create()
+        for line in sys.stdin.buffer:
+            reply = _serve(folder, limit_bytes, msgspec.json.decode(line, type=CompileRequest))
+            replies.write(msgspec.json.encode(reply) + b"\n")
+            replies.flush()
+
+
+def _serve(folder: CacheFolder, limit_bytes: int, request: CompileRequest) -> CompileReply:
+    name = kernel_name(request.source)
+    with folder.locked():
+        if folder.code(name) is not None:
+            return CompileReply(name, "present")
+        reason = None if request.again else folder.failure(name)
+        if reason is not None:
+            return CompileReply(name, "failed", reason)
+        reason = _compile(folder, name, request.source)
+        folder.evict(limit_bytes)
+    return CompileReply(name, "failed", reason) if reason else CompileReply(name, "compiled")
+
+
+def _compile(folder: CacheFolder, name: str, source: str) -> str:
+    """Compile and store; return why that is impossible, or nothing."""
+    try:
+        from runtime.native.machine_code import compile_source
+
+        content = pack(compile_source(source))
+        link(content)
+    except (ImportError, KernelFileError, MemoryError, OSError) as error:
+        return _described(error)  # of this machine, not of the source: another process may try again
+    except Exception as error:  # noqa: BLE001 - numba raises errors of many classes, some of them its own bugs
+        reason = _described(error)
+        folder.store_failure(name, source, reason)
+        return reason
+    folder.store(name, source, content)
+    return ""
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""Bounded queue of sources in front of one compile process.
+
+```
+submit ──▶ queue ──▶ thread ──CompileRequest──▶ compile process ──CompileReply──▶ thread ──▶ on_reply
+```
+
+The thread starts with the first source and ends, with the process, when there has been nothing to do for a while. A
+process that ends with a source is replaced, once; a second end makes the source a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from runtime.native.compile_process import CompileReply, CompileRequest
+from runtime.native.errors import CompileProcessError
+from runtime.native.tiers import kernel_name
+
+__all__ = ["COMMAND", "CompileQueue"]
+
+COMMAND: Final = (sys.executable, "-P", "-m", "runtime.native.compile_process")
+"""Command line of the compile process, without its arguments."""
+
+_ATTEMPTS: Final = 2
+_READ_BYTES: Final = 64 * 1024
+_STDERR_CHARACTERS: Final = 1000
+_JOIN_S: Final = 5.0
+
+
+class CompileQueue:
+    """Compiles sources one after the other, in a process of its own.
+
+    `on_reply` is called by the queue's thread, once for every source accepted, except for those dropped by `close`.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        on_reply: Callable[[CompileReply], None],
+        *,
+        cwd: Path,
+        capacity: int,
+        command: Sequence[str] = COMMAND,
+        timeout_s: float = 300.0,
+        linger_s: float = 2.0,
+    ) -> None:
+        self._command = [*command, *arguments]
+        self._on_reply = on_reply
+        self._cwd = cwd
+        self._capacity = capacity
+        self._timeout_s = timeout_s
+        self._linger_s = linger_s
+        self._changed = threading.Condition()
+        self._requests: deque[CompileRequest] = deque()
+        self._thread: threading.Thread | None = None
+        self._process: _CompileProcess | None = None
+        self._is_closed = False
+        self._owner_pid = os.getpid()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the compile process, if one runs."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def submit(self, request: CompileRequest) -> bool:
+        """Accept a source to compile; False if the queue is full or closed."""
+        with self._changed:
+            if self._is_closed or len(self._requests) >= self._capacity:
+                return False
+            self._requests.append(request)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="compile-queue", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+            return True
+
+    def close(self) -> None:
+        """End the compile process and drop what is queued."""
+        if os.getpid() != self._owner_pid:
+            return  # a forked copy: thread and process belong to the parent
+        with self._changed:
+            self._is_closed = True
+            self._requests.clear()
+            thread = self._thread
+            if self._process is not None:
+                self._process.end()
+            self._changed.notify()
+        if thread is not None:
+            thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while (request := self._next()) is not None:
+            reply = self._compiled(request)
+            if reply is not None:
+                self._on_reply(reply)
+
+    def _next(self) -> CompileRequest | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._requests, self._linger_s)
+            if self._requests:
+                return self._requests.popleft()
+            self._end_process()
+            self._thread = None
+            return None
+
+    def _compiled(self, request: CompileRequest) -> CompileReply | None:
+        """Return the reply of the compile process, or the failure to have one; None if the queue was closed."""
+        reason = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                process = self._started()
+                if process is None:
+                    return None
+                return process.ask(request, self._timeout_s)
+            except (CompileProcessError, OSError) as error:
+                reason = f"{type(error).__name__}: {error}"
+            with self._changed:
+                self._end_process()
+        return None if self._is_closed else CompileReply(kernel_name(request.source), "failed", reason)
+
+    def _started(self) -> _CompileProcess | None:
+        with self._changed:
+            if self._is_closed:
+                return None
+            if self._process is None:
+                self._process = _CompileProcess(self._command, self._cwd)
+            return self._process
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process.release()
+            self._process = None
+
+
+class _CompileProcess:
+    """A running compile process. Only `end` may be called by another thread than the one that asks."""
+
+    def __init__(self, command: Sequence[str], cwd: Path) -> None:
+        root = str(Path(__file__).parents[2])
+        path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `release`
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            # Where numba looks for a settings file: nowhere but in a folder that this user alone can write.
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": path},
+            # Not interrupted from the keyboard with its parent, which ends it.
+            process_group=0,
+        )
+        self._line = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, request: CompileRequest, timeout_s: float) -> CompileReply:
+        """Return the reply to a request. Raises `CompileProcessError` if there is none in time."""
+        try:
+            self._write(msgspec.json.encode(request) + b"\n")
+            line = self._read_line(time.monotonic() + timeout_s)
+        except BrokenPipeError:
+            line = None
+        if line is None:
+            code = self._process.wait()
+            raise CompileProcessError(f"expected a reply of the compile process, was its end: {code}{self._warnings()}")
+        try:
+            return msgspec.json.decode(line, type=CompileReply)
+        except msgspec.DecodeError as error:
+            raise CompileProcessError(f"expected a reply of the compile process, was {line[:100]!r}") from error
+
+    def end(self) -> None:
+        """Kill the process, and wait for its end."""
+        self._process.kill()
+        self._process.wait()
+
+    def release(self) -> None:
+        """Close the pipes."""
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                stream.close()
+
+    def _write(self, data: bytes) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        view = memoryview(data)
+        while view:
+            view = view[stream.write(view) :]
+
+    def _read_line(self, deadline_s: float) -> bytes | None:
+        stream: IO[bytes] | None = self._process.stdout
+        assert stream is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while b"\n" not in self._line:
+                if not selector.select(max(0.0, deadline_s - time.monotonic())):
+                    raise CompileProcessError("expected a reply of the compile process in time, was none")
+                data = os.read(stream.fileno(), _READ_BYTES)
+                if not data:
+                    return None
+                self._line += data
+        line, _, self._line = self._line.partition(b"\n")
+        return line
+
+    def _warnings(self) -> str:
+        self._stderr.seek(0)
+        text = self._stderr.read().decode(errors="replace").strip()
+        return f"; {text[-_STDERR_CHARACTERS:]}" if text else ""

@@ -1,0 +1,25 @@
+"""Errors of the kernel tiers."""
+
+from __future__ import annotations
+
+__all__ = ["CompileProcessError", "KernelFileError", "KernelSourceError", "NativeError", "UnsafeCacheError"]
+
+
+class NativeError(Exception):
+    """Base of the errors of the kernel tiers."""
+
+
+class KernelSourceError(NativeError, ValueError):
+    """Kernel source does not define a function `step`."""
+
+
+class KernelFileError(NativeError, ValueError):
+    """A file of compiled code is damaged, or cannot be linked into this process."""
+
+
+class UnsafeCacheError(NativeError, PermissionError):
+    """A cache folder or a file in it could have been written by another user."""
+
+
+class CompileProcessError(NativeError, RuntimeError):
+    """The compile process ended, or did not reply in time."""

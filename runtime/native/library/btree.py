@@ -1,0 +1,680 @@
+"""Tree layout of an ordered index: for every group a B+-tree whose inner nodes hold the sums of their children.
+
+Nodes are words in chunks of 2^16, addressed by the number of their first word over all chunks; a node never crosses a
+chunk, and the owner adds chunks, so that nothing is ever moved to make room. A leaf holds up to 64 entries by ascending
+key; the only leaf of a group may be one for 4 or 16. An inner node has up to 64 children with their sums, and between
+any two of them a key: the greatest that the left one may hold. Unused keys are the greatest of all, so that a search
+may look at all 64. A node ends with the sums of its octets, of 8 entries or children at a time, so that a prefix sum
+adds at most 8 octets and 7 entries a level, and with an entry that is 0, which `entries.accumulate_few` needs.
+
+An entry that holds nothing stays in its leaf, dead, until three quarters of the leaf are; then the leaf is squeezed,
+and merged with a neighbour of the same parent if both fit in three quarters of a leaf. An empty leaf is freed at once.
+
+See Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11 (2), 1979; the sums are those of an order-statistic tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.native.library.entries import (
+    CHUNKS,
+    DEPTH,
+    END,
+    FREE,
+    LARGE,
+    LARGE_SHIFT,
+    LIVE,
+    META,
+    NEXT,
+    PATH,
+    PREFIX,
+    ROOT,
+    ROWS,
+    SIZE,
+    SUMS,
+    TOTAL,
+    VALUES,
+    WANTED,
+    WANTED_KEY,
+    WANTED_NODE,
+    accumulate_few,
+    add_values,
+    add_values_at,
+    add_values_twice,
+    bits,
+    check_limits,
+    clear,
+    count_signs,
+    fill,
+    is_zero,
+    magnitude,
+    queue_empty,
+    remove_group,
+    row_of,
+    signs,
+    subtract_values_at,
+    sum_up,
+)
+from runtime.native.plain import (
+    array,
+    constant,
+    copy_words,
+    jit,
+    jit_inline,
+    move,
+    rank,
+    table,
+)
+
+CHUNK_SHIFT = 16
+CHUNK = 1 << CHUNK_SHIFT
+"""Words of a chunk."""
+CHUNK_MASK = CHUNK - 1
+FAN = 64
+"""Children of an inner node and entries of a leaf, at most."""
+LEVELS = 16
+"""Levels of a tree, at most: far more than memory has room for."""
+
+COUNT, DEAD, AFTER, BEFORE, CAPACITY, KEYS = 0, 1, 2, 3, 4, 8
+"""Words of a node: children or entries, dead entries, the next leaf and the one before (+ 1; 0: none), the entries of a
+leaf at most; then the keys. A leaf goes on with its entries, an inner node with its children and their sums; octets
+are last."""
+CHILDREN = KEYS + FAN
+CHILD_SUMS = CHILDREN + FAN
+
+TINY, SMALL, LEAF, INNER = 0, 1, 2, 3
+"""Kinds of nodes: a leaf for 4 entries, for 16 or for 64, an inner node."""
+GREATEST = (1 << 63) - 1
+DEAD_LEAST = 8
+MERGED = 48
+SPARSE = 16
+"""A leaf is squeezed from so many dead entries on; a merged node has at most so many children or entries; an inner node
+with so many or fewer is merged if it can be."""
+
+
+@jit_inline
+def chunk_of(t: Any, node: int) -> Any:
+    """The array that a node stands in."""
+    return array(table(t, CHUNKS), node >> CHUNK_SHIFT)
+
+
+@jit_inline
+def entries_of(at: int, capacity: int) -> int:
+    """Where the entries of a leaf begin."""
+    return at + KEYS + capacity
+
+
+@jit_inline
+def octets_of(at: int, capacity: int, width: int) -> int:
+    """Where the octets of a leaf begin, of which there is one at least."""
+    return at + KEYS + capacity * (1 + width)
+
+
+@jit_inline
+def child_octets_of(at: int, width: int) -> int:
+    """Where the octets of an inner node begin."""
+    return at + CHILD_SUMS + FAN * width
+
+
+# ---- nodes ----------------------------------------------------------------------------------------------------------
+
+
+@jit
+def allocate(t: Any, kind: int, capacity: int) -> int:
+    """A node without children or entries; -1: there is no room."""
+    meta = array(t, META)
+    node, size = meta[FREE + kind] - 1, meta[SIZE + kind]
+    if node >= 0:
+        cells = chunk_of(t, node)
+        meta[FREE + kind] = cells[node & CHUNK_MASK]
+    else:
+        node = meta[NEXT]
+        if (node & CHUNK_MASK) + size > CHUNK:
+            node = (node | CHUNK_MASK) + 1
+        if node + size > meta[END]:
+            return -1
+        meta[NEXT] = node + size
+        cells = chunk_of(t, node)
+    at = node & CHUNK_MASK
+    fill(cells, at, size, 0)
+    fill(cells, at + KEYS, capacity, GREATEST)
+    cells[at + CAPACITY] = capacity
+    return node
+
+
+@jit
+def release(t: Any, kind: int, node: int) -> None:
+    """Free a node."""
+    meta = array(t, META)
+    chunk_of(t, node)[node & CHUNK_MASK] = meta[FREE + kind]
+    meta[FREE + kind] = node + 1
+
+
+@jit_inline
+def kind_of(capacity: int) -> int:
+    """The kind of a leaf with that capacity."""
+    if capacity == FAN:
+        return LEAF
+    return SMALL if capacity == 16 else TINY
+
+
+@jit
+def squeeze(t: Any, leaf: int) -> None:
+    """Take the dead entries out of a leaf."""
+    cells, at, width = chunk_of(t, leaf), leaf & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
+    capacity, count = cells[at + CAPACITY], cells[at + COUNT]
+    entries, kept = entries_of(at, capacity), 0
+    for entry in range(count):
+        if not is_zero(cells, entries + entry * width, width):
+            if kept < entry:
+                cells[at + KEYS + kept] = cells[at + KEYS + entry]
+                move(cells, entries + kept * width, entries + entry * width, width)
+            kept += 1
+    fill(cells, at + KEYS + kept, count - kept, GREATEST)
+    cells[at + COUNT] = kept
+    cells[at + DEAD] = 0
+    make_octets(t, leaf, True)
+
+
+@jit
+def make_octets(t: Any, node: int, is_leaf: bool) -> None:
+    """Sum up the octets of a node."""
+    meta, cells, at = array(t, META), chunk_of(t, node), node & CHUNK_MASK
+    width, capacity, count = 1 + 2 * meta[SUMS], cells[at + CAPACITY], cells[at + COUNT]
+    first = entries_of(at, capacity) if is_leaf else at + CHILD_SUMS
+    for number in range(max(1, capacity >> 3)):
+        size = min(8, max(0, count - number * 8))
+        sum_up(meta, cells, first + (capacity + number) * width, cells, first + number * 8 * width, size)
+
+
+@jit
+def sum_node(t: Any, node: int, is_leaf: bool, target: Any, to: int) -> None:
+    """Write the sum of a node's octets to a place."""
+    meta, cells, at = array(t, META), chunk_of(t, node), node & CHUNK_MASK
+    width, capacity = 1 + 2 * meta[SUMS], cells[at + CAPACITY]
+    octets = octets_of(at, capacity, width) if is_leaf else child_octets_of(at, width)
+    sum_up(meta, target, to, cells, octets, max(1, capacity >> 3))
+
+
+@jit
+def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: bool) -> None:
+    """Put a node after a child of its parent, which has room; ``key`` becomes the greatest of the child's.
+
+    Both were one node: their octets and their sums are made anew."""
+    sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
+    width, after = 1 + 2 * sums, cells[at + COUNT] - child - 1
+    move(cells, at + KEYS + child + 1, at + KEYS + child, after)
+    move(cells, at + CHILDREN + child + 2, at + CHILDREN + child + 1, after)
+    sums_at = at + CHILD_SUMS + child * width
+    move(cells, sums_at + 2 * width, sums_at + width, after * width)
+    cells[at + KEYS + child] = key
+    cells[at + CHILDREN + child + 1] = node
+    cells[at + COUNT] += 1
+    make_octets(t, cells[at + CHILDREN + child], is_leaf)
+    make_octets(t, node, is_leaf)
+    sum_node(t, cells[at + CHILDREN + child], is_leaf, cells, sums_at)
+    sum_node(t, node, is_leaf, cells, sums_at + width)
+    make_octets(t, parent, False)
+
+
+@jit
+def delete_child(t: Any, parent: int, child: int) -> int:
+    """Take a child out of its parent, whose other children keep their sums; return how many are left."""
+    sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
+    width, left = 1 + 2 * sums, cells[at + COUNT] - 1
+    after = left - child
+    move(cells, at + KEYS + child, at + KEYS + child + 1, after)
+    move(cells, at + CHILDREN + child, at + CHILDREN + child + 1, after)
+    sums_at = at + CHILD_SUMS + child * width
+    move(cells, sums_at, sums_at + width, after * width)
+    cells[at + KEYS + left] = GREATEST
+    if left > 0:
+        cells[at + KEYS + left - 1] = GREATEST
+    cells[at + COUNT] = left
+    make_octets(t, parent, False)
+    return left
+
+
+# ---- growth ---------------------------------------------------------------------------------------------------------
+
+
+@jit
+def grow_leaf(t: Any, row: int, leaf: int) -> bool:
+    """Put the entries of a group's only leaf into a larger one; False: there is no room."""
+    sums, rows, source, at = array(t, META)[SUMS], array(t, ROWS), chunk_of(t, leaf), leaf & CHUNK_MASK
+    width, capacity, count = 1 + 2 * sums, source[at + CAPACITY], source[at + COUNT]
+    larger = allocate(t, kind_of(capacity * 4), capacity * 4)
+    if larger < 0:
+        return False
+    cells, to = chunk_of(t, larger), larger & CHUNK_MASK
+    copy_words(cells, to + KEYS, source, at + KEYS, count)
+    copy_words(cells, entries_of(to, capacity * 4), source, entries_of(at, capacity), count * width)
+    cells[to + COUNT] = count
+    cells[to + DEAD] = source[at + DEAD]
+    make_octets(t, larger, True)
+    rows[row + ROOT] = larger
+    release(t, kind_of(capacity), leaf)
+    return True
+
+
+@jit
+def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
+    """Split a full leaf, whose parent has room, for a key; False: there is no room.
+
+    Past the greatest key of all the new leaf is left empty, so that leaves filled in order are full."""
+    width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, leaf), leaf & CHUNK_MASK
+    node = allocate(t, LEAF, FAN)
+    if node < 0:
+        return False
+    cells, to = chunk_of(t, node), node & CHUNK_MASK
+    count, half = source[at + COUNT], FAN // 2
+    if source[at + AFTER] == 0 and key > source[at + KEYS + count - 1]:
+        half = count
+    copy_words(cells, to + KEYS, source, at + KEYS + half, count - half)
+    copy_words(cells, entries_of(to, FAN), source, entries_of(at, FAN) + half * width, (count - half) * width)
+    fill(source, at + KEYS + half, count - half, GREATEST)
+    cells[to + COUNT] = count - half
+    source[at + COUNT] = half
+    after = source[at + AFTER]
+    cells[to + AFTER], cells[to + BEFORE] = after, leaf + 1
+    source[at + AFTER] = node + 1
+    if after != 0:
+        chunk_of(t, after - 1)[((after - 1) & CHUNK_MASK) + BEFORE] = node + 1
+    insert_child(t, parent, child, source[at + KEYS + half - 1], node, True)
+    return True
+
+
+@jit
+def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> bool:
+    """Split a full inner node, whose parent has room; False: there is no room."""
+    width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, inner), inner & CHUNK_MASK
+    node = allocate(t, INNER, FAN)
+    if node < 0:
+        return False
+    cells, to = chunk_of(t, node), node & CHUNK_MASK
+    half = FAN - 1 if is_last else FAN // 2
+    rest = FAN - half
+    copy_words(cells, to + KEYS, source, at + KEYS + half, rest)
+    copy_words(cells, to + CHILDREN, source, at + CHILDREN + half, rest)
+    copy_words(cells, to + CHILD_SUMS, source, at + CHILD_SUMS + half * width, rest * width)
+    key = source[at + KEYS + half - 1]
+    fill(source, at + KEYS + half - 1, rest + 1, GREATEST)
+    cells[to + COUNT] = rest
+    source[at + COUNT] = half
+    insert_child(t, parent, child, key, node, False)
+    return True
+
+
+@jit
+def grow_root(t: Any, row: int) -> bool:
+    """Put a new root with one child over the root; False: there is no room."""
+    rows, meta = array(t, ROWS), array(t, META)
+    root = allocate(t, INNER, FAN)
+    if root < 0:
+        return False
+    cells, at = chunk_of(t, root), root & CHUNK_MASK
+    cells[at + COUNT] = 1
+    cells[at + CHILDREN] = rows[row + ROOT]
+    copy_words(cells, at + CHILD_SUMS, rows, row + TOTAL, 1 + 2 * meta[SUMS])
+    make_octets(t, root, False)
+    rows[row + ROOT] = root
+    rows[row + DEPTH] += 1
+    return True
+
+
+@jit
+def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
+    """Come one step nearer to a place for a key whose leaf is full; False: there is no room for a node.
+
+    ``PATH`` leads to the leaf. No step changes an entry."""
+    rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
+    if cells[at + DEAD] >= DEAD_LEAST or (cells[at + DEAD] > 0 and cells[at + CAPACITY] < FAN):
+        squeeze(t, leaf)
+        return True
+    if cells[at + CAPACITY] < FAN:
+        return grow_leaf(t, row, leaf)
+    if cells[at + DEAD] > 0:
+        squeeze(t, leaf)
+    # The lowest inner node with room takes half of its child on the path, a full inner node or the leaf.
+    level, is_last = rows[row + DEPTH] - 2, True
+    while level >= 0:
+        parent, child = path[2 * level], path[2 * level + 1]
+        count = chunk_of(t, parent)[(parent & CHUNK_MASK) + COUNT]
+        if count < FAN:
+            break
+        is_last = is_last and child == count - 1
+        level -= 1
+    if level < 0:
+        return grow_root(t, row)
+    if level == rows[row + DEPTH] - 2:
+        return split_leaf(t, parent, child, leaf, key)
+    return split_inner(t, parent, child, path[2 * level + 2], is_last)
+
+
+# ---- shrinking ------------------------------------------------------------------------------------------------------
+
+
+@jit
+def merge_leaves(t: Any, parent: int, child: int) -> bool:
+    """Merge a child, a leaf, with the next one of the same parent if they are small enough."""
+    cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
+    if child < 0 or child + 1 >= cells[at + COUNT]:
+        return False
+    left, right = cells[at + CHILDREN + child], cells[at + CHILDREN + child + 1]
+    target, to, source, start = chunk_of(t, left), left & CHUNK_MASK, chunk_of(t, right), right & CHUNK_MASK
+    live = target[to + COUNT] - target[to + DEAD] + source[start + COUNT] - source[start + DEAD]
+    if live > MERGED:
+        return False
+    squeeze(t, left)
+    squeeze(t, right)
+    count, more = target[to + COUNT], source[start + COUNT]
+    copy_words(target, to + KEYS + count, source, start + KEYS, more)
+    copy_words(target, entries_of(to, FAN) + count * width, source, entries_of(start, FAN), more * width)
+    target[to + COUNT] = count + more
+    make_octets(t, left, True)
+    unlink(t, right)
+    join_children(t, parent, child)
+    return True
+
+
+@jit
+def merge_inner(t: Any, parent: int, child: int) -> bool:
+    """Merge a child, an inner node, with the next one of the same parent if they are small enough."""
+    cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
+    if child < 0 or child + 1 >= cells[at + COUNT]:
+        return False
+    left, right = cells[at + CHILDREN + child], cells[at + CHILDREN + child + 1]
+    target, to, source, start = chunk_of(t, left), left & CHUNK_MASK, chunk_of(t, right), right & CHUNK_MASK
+    count, more = target[to + COUNT], source[start + COUNT]
+    if count + more > MERGED:
+        return False
+    target[to + KEYS + count - 1] = cells[at + KEYS + child]
+    copy_words(target, to + KEYS + count, source, start + KEYS, more)
+    copy_words(target, to + CHILDREN + count, source, start + CHILDREN, more)
+    copy_words(target, to + CHILD_SUMS + count * width, source, start + CHILD_SUMS, more * width)
+    target[to + COUNT] = count + more
+    make_octets(t, left, False)
+    release(t, INNER, right)
+    join_children(t, parent, child)
+    return True
+
+
+@jit
+def join_children(t: Any, parent: int, child: int) -> None:
+    """Give the sums and the upper key of the next child to a child, and take the next one out."""
+    meta, cells, at = array(t, META), chunk_of(t, parent), parent & CHUNK_MASK
+    place = at + CHILD_SUMS + child * (1 + 2 * meta[SUMS])
+    cells[at + KEYS + child] = cells[at + KEYS + child + 1]
+    sum_up(meta, array(t, PREFIX), 0, cells, place, 2)
+    copy_words(cells, place, array(t, PREFIX), 0, 1 + 2 * meta[SUMS])
+    delete_child(t, parent, child + 1)
+
+
+@jit
+def unlink(t: Any, leaf: int) -> None:
+    """Free a leaf and take it out of the list of leaves."""
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    after, before = cells[at + AFTER], cells[at + BEFORE]
+    if after != 0:
+        chunk_of(t, after - 1)[((after - 1) & CHUNK_MASK) + BEFORE] = before
+    if before != 0:
+        chunk_of(t, before - 1)[((before - 1) & CHUNK_MASK) + AFTER] = after
+    release(t, kind_of(cells[at + CAPACITY]), leaf)
+
+
+@jit
+def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
+    """Squeeze, merge or free a leaf, to which ``PATH`` leads, and what above it becomes small by that."""
+    rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
+    level = rows[row + DEPTH] - 2
+    is_empty = cells[at + COUNT] == cells[at + DEAD]
+    if is_empty:
+        unlink(t, leaf)
+        if level < 0:
+            drop_root(t, group, row)
+        else:
+            delete_child(t, path[2 * level], path[2 * level + 1])
+            shrink_inner(t, group, row)
+        return
+    squeeze(t, leaf)
+    if level >= 0:
+        parent, child = path[2 * level], path[2 * level + 1]
+        if merge_leaves(t, parent, child) or merge_leaves(t, parent, child - 1):
+            shrink_inner(t, group, row)
+
+
+@jit
+def shrink_inner(t: Any, group: int, row: int) -> None:
+    """Merge or free the inner nodes on ``PATH`` that have become small, from below."""
+    rows, path = array(t, ROWS), array(t, PATH)
+    for level in range(rows[row + DEPTH] - 2, 0, -1):
+        inner, parent, child = path[2 * level], path[2 * level - 2], path[2 * level - 1]
+        count = chunk_of(t, inner)[(inner & CHUNK_MASK) + COUNT]
+        if count == 0:
+            release(t, INNER, inner)
+            delete_child(t, parent, child)
+        elif count > SPARSE or not (merge_inner(t, parent, child) or merge_inner(t, parent, child - 1)):
+            return
+    root = path[0]
+    count = chunk_of(t, root)[(root & CHUNK_MASK) + COUNT]
+    if count == 0:
+        release(t, INNER, root)
+        drop_root(t, group, row)
+    while count == 1 and rows[row + DEPTH] > 1:
+        # A tree with one child is that child.
+        rows[row + ROOT] = chunk_of(t, root)[(root & CHUNK_MASK) + CHILDREN]
+        rows[row + DEPTH] -= 1
+        release(t, INNER, root)
+        root = rows[row + ROOT]
+        count = chunk_of(t, root)[(root & CHUNK_MASK) + COUNT]
+
+
+@jit
+def drop_root(t: Any, group: int, row: int) -> None:
+    """Leave a group without a tree."""
+    rows = array(t, ROWS)
+    rows[row + ROOT] = 0
+    rows[row + DEPTH] = 0
+    queue_empty(t, group)
+
+
+# ---- entries --------------------------------------------------------------------------------------------------------
+
+
+@jit_inline
+def insert_entry(cells: Any, at: int, place: int, key: int, sums: int) -> None:
+    """Put an entry that holds nothing into a leaf with room, and the entries after it into their octets."""
+    count, capacity, width = cells[at + COUNT], cells[at + CAPACITY], 1 + 2 * sums
+    first, octets = entries_of(at, capacity), octets_of(at, capacity, width)
+    if place < count:
+        move(cells, at + KEYS + place + 1, at + KEYS + place, count - place)
+        move(cells, first + (place + 1) * width, first + place * width, (count - place) * width)
+        for number in range((place >> 3) + 1, (count >> 3) + 1):
+            add_values_at(cells, octets + number * width, cells, first + number * 8 * width, sums)
+            subtract_values_at(cells, octets + (number - 1) * width, cells, first + number * 8 * width, sums)
+    cells[at + KEYS + place] = key
+    clear(cells, first + place * width, sums)
+    cells[at + COUNT] = count + 1
+    cells[at + DEAD] += 1
+
+
+@jit_inline
+def add_to_ancestors(t: Any, depth: int, sums: int) -> None:
+    """Add the scratch values to the sums of the inner nodes on ``PATH``."""
+    path, values, width = array(t, PATH), array(t, VALUES), 1 + 2 * sums
+    for level in range(depth - 1):
+        inner, child = path[2 * level], path[2 * level + 1]
+        cells, at = chunk_of(t, inner), inner & CHUNK_MASK
+        octet = child_octets_of(at, width) + (child >> 3) * width
+        add_values_twice(cells, at + CHILD_SUMS + child * width, octet, values, sums)
+
+
+@jit
+def add(t: Any, group: int, key: int, sums: int) -> int:
+    """Add the scratch values to the entry of a key; -1: there is no room for a node."""
+    sums = constant(sums)
+    meta, rows, values, path = array(t, META), array(t, ROWS), array(t, VALUES), array(t, PATH)
+    width, row = 1 + 2 * sums, row_of(group, sums)
+    while True:
+        depth, leaf = rows[row + DEPTH], rows[row + ROOT]
+        for level in range(depth - 1):
+            cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+            child = rank(cells, at + KEYS, FAN, key)
+            path[2 * level], path[2 * level + 1] = leaf, child
+            leaf = cells[at + CHILDREN + child]
+        if depth == 0:
+            leaf = allocate(t, TINY, 4)
+            if leaf < 0:
+                meta[WANTED], meta[WANTED_KEY] = WANTED_NODE, key
+                return -1
+            rows[row + ROOT] = leaf
+            rows[row + DEPTH] = depth = 1
+        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+        capacity, count = cells[at + CAPACITY], cells[at + COUNT]
+        place = rank(cells, at + KEYS, FAN, key) if capacity == FAN else rank(cells, at + KEYS, capacity, key)
+        entry = entries_of(at, capacity) + place * width
+        is_new = place == count or cells[at + KEYS + place] != key
+        if not is_new or count < capacity:
+            break
+        if not make_place(t, row, leaf, key):
+            meta[WANTED], meta[WANTED_KEY] = WANTED_NODE, key
+            return -1
+    octets = octets_of(at, capacity, width)
+    if is_new:
+        insert_entry(cells, at, place, key, sums)
+        count += 1
+    was, before = bits(cells, entry, sums), signs(cells, entry, sums)
+    add_values_twice(cells, entry, octets + (place >> 3) * width, values, sums)
+    now, after = bits(cells, entry, sums), signs(cells, entry, sums)
+    if (before | after) < 0:
+        count_signs(t, cells, entry)
+    add_values(rows, row + TOTAL, values, sums)
+    add_to_ancestors(t, depth, sums)
+    if (magnitude(cells, entry, sums) >> LARGE_SHIFT) | meta[LARGE]:
+        check_added(t, row, leaf, entry)
+    born = int(was == 0) - int(now == 0)
+    rows[row + LIVE] += born
+    dead = cells[at + DEAD] - born
+    cells[at + DEAD] = dead
+    if 4 * dead >= 3 * count and (dead >= DEAD_LEAST or dead == count):
+        shrink_leaf(t, group, row, leaf)
+    return 0
+
+
+@jit
+def check_added(t: Any, row: int, leaf: int, entry: int) -> None:
+    """Look at the limits after an addition to an entry of a leaf, to which ``PATH`` leads."""
+    meta, rows, path = array(t, META), array(t, ROWS), array(t, PATH)
+    width = 1 + 2 * meta[SUMS]
+    check_limits(meta, chunk_of(t, leaf), entry)
+    check_limits(meta, rows, row + TOTAL)
+    make_octets(t, leaf, True)
+    for level in range(rows[row + DEPTH] - 1):
+        inner, child = path[2 * level], path[2 * level + 1]
+        check_limits(meta, chunk_of(t, inner), (inner & CHUNK_MASK) + CHILD_SUMS + child * width)
+        make_octets(t, inner, False)
+
+
+@jit
+def below(t: Any, group: int, key: int, inclusive: bool, sums: int) -> None:
+    """Write the sums of a group's entries below a key to ``PREFIX``."""
+    sums = constant(sums)
+    meta, rows, prefix = array(t, META), array(t, ROWS), array(t, PREFIX)
+    row = row_of(group, sums)
+    clear(prefix, 0, sums)
+    depth, leaf = rows[row + DEPTH], rows[row + ROOT]
+    if depth == 0:
+        return
+    for _ in range(depth - 1):
+        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+        child = rank(cells, at + KEYS, FAN, key)
+        leaf = cells[at + CHILDREN + child]
+        accumulate_few(meta, prefix, cells, at + CHILD_SUMS, FAN, child, sums)
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    capacity = cells[at + CAPACITY]
+    place = rank(cells, at + KEYS, FAN, key) if capacity == FAN else rank(cells, at + KEYS, capacity, key)
+    if inclusive and place < cells[at + COUNT] and cells[at + KEYS + place] == key:
+        place += 1
+    accumulate_few(meta, prefix, cells, entries_of(at, capacity), capacity, place, sums)
+
+
+@jit
+def total(t: Any, group: int, sums: int) -> None:
+    """Write the sums of a group's entries to ``PREFIX``."""
+    sums = constant(sums)
+    copy_words(array(t, PREFIX), 0, array(t, ROWS), row_of(group, sums) + TOTAL, 1 + 2 * sums)
+
+
+@jit
+def drop_if_empty(t: Any, group: int) -> None:
+    """Take a group out that has no entry."""
+    if array(t, ROWS)[row_of(group, array(t, META)[SUMS]) + DEPTH] == 0:
+        remove_group(t, group)
+
+
+# ---- positions: leaf × 64 + entry -----------------------------------------------------------------------------------
+
+
+@jit
+def last_position(t: Any, group: int) -> int:
+    """The position of the greatest key; -1: there is none."""
+    rows, row = array(t, ROWS), row_of(group, array(t, META)[SUMS])
+    depth, node = rows[row + DEPTH], rows[row + ROOT]
+    if depth == 0:
+        return -1
+    for _ in range(depth - 1):
+        cells, at = chunk_of(t, node), node & CHUNK_MASK
+        node = cells[at + CHILDREN + cells[at + COUNT] - 1]
+    return node * FAN + chunk_of(t, node)[(node & CHUNK_MASK) + COUNT] - 1
+
+
+@jit
+def first_of(t: Any, node: int, levels: int) -> int:
+    """The first position under a node that is so many levels above the leaves; there is one."""
+    for _ in range(levels):
+        node = chunk_of(t, node)[(node & CHUNK_MASK) + CHILDREN]
+    return node * FAN
+
+
+@jit
+def place_of(t: Any, group: int, key: int) -> int:
+    """The first position whose key is not less; -1: there is none."""
+    rows, row = array(t, ROWS), row_of(group, array(t, META)[SUMS])
+    depth, leaf = rows[row + DEPTH], rows[row + ROOT]
+    if depth == 0:
+        return -1
+    for _ in range(depth - 1):
+        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+        leaf = cells[at + CHILDREN + rank(cells, at + KEYS, FAN, key)]
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    place = rank(cells, at + KEYS, cells[at + CAPACITY], key)
+    if place < cells[at + COUNT]:
+        return leaf * FAN + place
+    return (cells[at + AFTER] - 1) * FAN if cells[at + AFTER] else -1
+
+
+@jit_inline
+def next_position(t: Any, position: int) -> int:
+    """The next position; -1: there is none."""
+    leaf = position >> 6
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    if (position & (FAN - 1)) + 1 < cells[at + COUNT]:
+        return position + 1
+    return (cells[at + AFTER] - 1) * FAN if cells[at + AFTER] else -1
+
+
+@jit_inline
+def key_at(t: Any, position: int) -> int:
+    """The key of a position."""
+    leaf = position >> 6
+    return chunk_of(t, leaf)[(leaf & CHUNK_MASK) + KEYS + (position & (FAN - 1))]
+
+
+@jit_inline
+def values_at(t: Any, position: int, sums: int) -> None:
+    """Write the entry at a position to ``PREFIX``."""
+    leaf = position >> 6
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    place = entries_of(at, cells[at + CAPACITY]) + (position & (FAN - 1)) * (1 + 2 * sums)
+    copy_words(array(t, PREFIX), 0, cells, place, 1 + 2 * sums)

@@ -1,0 +1,177 @@
+"""Primitives of kernel source, in plain Python: the interpreted tier and the reference for the compiled one.
+
+Kernel source (the library in `runtime.native.library` and what `runtime.views.nodes` emits) uses only these names. Here
+an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are checked; a
+table is a list of such arrays and of other tables. `runtime.native.machine` defines the same names for numba, where
+both are addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = [
+    "array",
+    "bits_of",
+    "call",
+    "constant",
+    "copy_words",
+    "fits",
+    "float_of",
+    "jit",
+    "jit_inline",
+    "load_wide",
+    "mix",
+    "move",
+    "mul_wide",
+    "narrow",
+    "outside",
+    "prefetch",
+    "rank",
+    "root",
+    "shift_right",
+    "store_wide",
+    "table",
+    "unsigned_mod",
+    "wide",
+    "wide_float",
+    "window",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_MASK = 2**64 - 1
+_LIMIT = 1 << 126
+NAN_WORD = 0x7FF8000000000000
+_DOUBLE = struct.Struct("d")
+_WORD = struct.Struct("q")
+
+
+def jit(function: _F) -> _F:
+    """Mark a function of the kernel source; compiled it never raises and never holds the interpreter lock."""
+    return function
+
+
+def jit_inline(function: _F) -> _F:
+    """Mark a short function of the kernel source whose machine code is copied into every caller."""
+    return function
+
+
+def constant(value: int) -> int:
+    """Have the compiled function made for each value of an argument, a literal in every call: its loops unroll."""
+    return value
+
+
+def root(address: Any) -> Any:
+    """The table that a kernel was called with."""
+    return address
+
+
+def array(table_: Any, place: int) -> Any:
+    """The array of int64 cells at a place of a table."""
+    return table_[place]
+
+
+def table(table_: Any, place: int) -> Any:
+    """The table at a place of a table."""
+    return table_[place]
+
+
+def move(cells: Any, target: int, source: int, count: int) -> None:
+    """Copy cells within an array; the two ranges may overlap."""
+    cells[target : target + count] = cells[source : source + count]
+
+
+def call(function: Any, argument: Any) -> int:
+    """The status of a kernel, called with a table; both are elements of arrays that hold kernels and tables."""
+    status: int = function(argument)
+    return status
+
+
+def window(table_: Any, place: int, source: Any, first: int) -> None:
+    """Make the cells of another table's array, from one of them on, what stands at the same place of a table."""
+    table_[place] = source[place][first:]
+
+
+def copy_words(target: Any, to: int, cells: Any, place: int, count: int) -> None:
+    """Copy cells from one array to another, or within one; the two ranges may overlap."""
+    target[to : to + count] = cells[place : place + count]
+
+
+def prefetch(cells: Any, place: int) -> None:
+    """Have a cell fetched from memory that will be read soon; it changes nothing but time, and here not even that."""
+
+
+def rank(cells: Any, place: int, count: int, key: int) -> int:
+    """The number of cells that are less than a key, among the ascending ones that begin at a place."""
+    return bisect_left(cells, key, place, place + count) - place
+
+
+def wide(value: int) -> int:
+    """An integer of 128 bits from one of 64."""
+    return value
+
+
+def narrow(value: int) -> int:
+    """The low 64 bits of an integer of 128 bits; exact where `fits`."""
+    return ((value + (1 << 63)) & _MASK) - (1 << 63)
+
+
+def fits(value: int) -> bool:
+    """Whether an integer of 128 bits is one of 64."""
+    return -(1 << 63) <= value < 1 << 63
+
+
+def outside(value: int) -> bool:
+    """Whether an integer of 128 bits is outside the range that is kept, ±2^126."""
+    return not -_LIMIT <= value < _LIMIT
+
+
+def mul_wide(left: int, right: int) -> tuple[int, bool]:
+    """The product of two integers of 128 bits, and whether it is outside the range (the product is then undefined)."""
+    product = left * right
+    return (0, True) if outside(product) else (product, False)
+
+
+def load_wide(cells: Any, place: int) -> int:
+    """The integer of 128 bits in two cells, low one first."""
+    return int((cells[place + 1] << 64) | (cells[place] & _MASK))
+
+
+def store_wide(cells: Any, place: int, value: int) -> None:
+    """Write an integer of 128 bits to two cells."""
+    cells[place] = narrow(value)
+    cells[place + 1] = narrow(value >> 64)
+
+
+def wide_float(value: int) -> float:
+    """The float nearest to an integer of 128 bits."""
+    return float(value)
+
+
+def float_of(word: int) -> float:
+    """The float whose bits a cell holds."""
+    return float(_DOUBLE.unpack(_WORD.pack(word))[0])
+
+
+def bits_of(value: float) -> int:
+    """The word of a float: its bits, so that equal floats are equal words (-0.0 is 0.0, and there is one NaN)."""
+    return int(_WORD.unpack(_DOUBLE.pack(value + 0.0))[0]) if value == value else NAN_WORD  # noqa: PLR0124  # which NaN is not
+
+
+def shift_right(value: int, by: int) -> int:
+    """A word shifted right by 0 to 63 bits, filled with zeros."""
+    return narrow((value & _MASK) >> by)
+
+
+def mix(state: int, word: int) -> int:
+    """The next state of a hash over words, from 0; all bits of it are good."""
+    value = ((state ^ word) * 0x9E3779B97F4A7C15) & _MASK
+    return narrow(value ^ (value >> 32))
+
+
+def unsigned_mod(value: int, by: int) -> int:
+    """A word, taken as unsigned, modulo a positive number."""
+    return (value & _MASK) % by

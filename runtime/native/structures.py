@@ -1,0 +1,360 @@
+"""Owners, in Python, of the arrays that kernels work on: they make room, and read and restore what is held.
+
+A structure is a *table*: numbered places, each an array of int64 cells or another table. The compiled tier sees a
+table as an array of addresses, the plain tier as a list of memoryviews; both see the same cells, so that a kernel may
+be exchanged for its other tier between any two calls. Place 0 is ``META``: numbers, as the library module of the
+structure names them. No structure is thread-safe: one owner at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.native.library import hashing
+
+__all__ = ["Batch", "HashTable", "Structure"]
+
+Words = npt.NDArray[np.int64]
+
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+_SMALL: Final = 64
+_DIRECT_LEAST: Final = 1 << 16
+_DIRECT_SPREAD: Final = 16
+"""A direct index has at most so many cells, or so many cells a record."""
+
+
+class Structure:
+    """A table of arrays and of other tables."""
+
+    place_names: tuple[str, ...] = ()
+    """Names of its first places, for generated source."""
+
+    def __init__(self, places: int) -> None:
+        self.addresses = np.zeros(places, np.int64)
+        """The table as the compiled tier sees it; it never moves."""
+        self.views: list[Any] = [None] * places
+        """The table as the plain tier sees it."""
+        self.address = self.addresses.ctypes.data
+        """Where the table is."""
+        self._arrays: list[Words | Structure | None] = [None] * places
+        self.string_places: tuple[tuple[int, int], ...] = ()
+        """Where in a dumped record numbers of strings stand, each with the place of its NULL flag, or -1."""
+
+    def place_name(self, place: int) -> str:
+        """What a place is called in generated source."""
+        names = self.place_names
+        return names[place] if place < len(names) else f"c{place - len(names)}"
+
+    def put(self, place: int, array: Words) -> None:
+        """Make an array (contiguous, int64) what stands at a place."""
+        assert array.dtype == np.int64
+        assert array.flags.c_contiguous
+        self._arrays[place] = array
+        self.addresses[place] = array.ctypes.data
+        self.views[place] = memoryview(array)  # type: ignore[arg-type]  # it has the buffer protocol
+
+    def link(self, place: int, other: Structure) -> None:
+        """Make another table what stands at a place."""
+        self._arrays[place] = other
+        self.addresses[place] = other.address
+        self.views[place] = other.views
+
+    def array(self, place: int) -> Words:
+        """The array at a place."""
+        held = self._arrays[place]
+        assert isinstance(held, np.ndarray)
+        return held
+
+    def extend(self, place: int, cells: int) -> None:
+        """Give an array room for so many cells, the new ones 0."""
+        held = self.array(place)
+        grown = np.zeros(cells, np.int64)
+        grown[: len(held)] = held
+        self.put(place, grown)
+
+    def dump(self) -> Words:
+        """The live records, one a row."""
+        raise NotImplementedError
+
+    def load(self, records: Words) -> None:
+        """Make these the records."""
+        raise NotImplementedError
+
+    def strings_in(self, records: Words) -> Words:
+        """The numbers of all strings in dumped records, once each."""
+        found = [np.zeros(0, np.int64)]
+        for place, flag in self.string_places:
+            numbers = records[:, place]
+            found.append(np.unique(numbers if flag < 0 else numbers[records[:, flag] == 0]))
+        return np.unique(np.concatenate(found))
+
+    def renumbered(self, records: Words, numbers: Words) -> Words:
+        """Dumped records with other numbers of strings: ``numbers[old]`` is the new one."""
+        if not self.string_places:
+            return records
+        found = records.copy()
+        for place, flag in self.string_places:
+            given = numbers[records[:, place]]
+            found[:, place] = given if flag < 0 else np.where(records[:, flag] == 0, given, 0)
+        return found
+
+    def nbytes(self) -> int:
+        """Bytes of its own arrays."""
+        return sum(held.nbytes for held in self._arrays if isinstance(held, np.ndarray))
+
+
+class Batch(Structure):
+    """Rows with weights, by column: what one node hands to the next, and what a view changes.
+
+    Places: ``META`` (rows, capacity), the weights, then for each column of `widths` one array with that many words a
+    row (2: an integer of 128 bits, low word first; 1: anything else, NULL flags included).
+    """
+
+    ROWS: Final = 0
+    ROOM: Final = 1
+    place_names = ("meta", "weight")
+
+    def __init__(self, widths: Sequence[int], room: int = _SMALL) -> None:
+        super().__init__(2 + len(widths))
+        self.widths = tuple(widths)
+        self.put(0, np.zeros(2, np.int64))
+        self.put(1, np.zeros(0, np.int64))
+        for place in range(2, 2 + len(widths)):
+            self.put(place, np.zeros(0, np.int64))
+        self.grow(room)
+
+    @property
+    def rows(self) -> int:
+        """Rows that are there."""
+        return int(self.views[0][0])
+
+    @rows.setter
+    def rows(self, rows: int) -> None:
+        self.views[0][0] = rows
+
+    @property
+    def room(self) -> int:
+        """Rows that there is room for."""
+        return int(self.views[0][1])
+
+    def grow(self, room: int) -> None:
+        """Make room for so many rows at least."""
+        if room <= self.room:
+            return
+        self.extend(1, room)
+        for place, width in enumerate(self.widths, 2):
+            self.extend(place, room * width)
+        self.views[0][1] = room
+
+    @property
+    def weight(self) -> Words:
+        """The weights of the rows, not copied."""
+        return self.array(1)[: self.rows]
+
+    def column(self, number: int) -> Words:
+        """The words of a column, not copied."""
+        return self.array(2 + number)[: self.rows * self.widths[number]]
+
+    def fill(self, weight: Words, columns: Iterable[Words]) -> None:
+        """Make these the rows (arrays are referred to, not copied, and never written to)."""
+        self.put(1, weight)
+        for place, words in enumerate(columns, 2):
+            self.put(place, words)
+        self.views[0][0] = len(weight)
+        self.views[0][1] = len(weight)
+
+
+class HashTable(Structure):
+    """Key → values, by slot: see `library.hashing`."""
+
+    place_names = ("meta", "cells", "index", "key", "stamps", "touched", "old")
+
+    def __init__(self, key_words: int, value_words: int, *, is_result: bool = False, is_direct: bool = False) -> None:
+        """``is_result``: remembers what records were before a step; ``is_direct``: the key is one word, an integer that
+        may be dense (it becomes hashed by itself where it is not)."""
+        super().__init__(7)
+        self.key_words, self.value_words = key_words, value_words
+        self.is_result = is_result
+        """Whether it remembers what records were before a step."""
+        self.put(hashing.META, np.zeros(11, np.int64))
+        self._meta: Any = self.views[hashing.META]
+        self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
+        self._meta[hashing.STEP] = 1
+        self.put(hashing.KEY, np.zeros(max(1, key_words), np.int64))
+        self.may_be_direct = is_direct and key_words == 1
+        """Whether its key may be its index."""
+        self._is_direct = self.may_be_direct
+        self._begin()
+
+    def _begin(self) -> None:
+        meta = self._meta
+        for place in (hashing.USED, hashing.ROOM, hashing.FREE, hashing.LIVE, hashing.CHANGED):
+            meta[place] = 0
+        meta[hashing.DIRECT], meta[hashing.BASE], meta[hashing.MASK] = int(self._is_direct), 0, 2 * _SMALL - 1
+        for place in (hashing.CELLS, hashing.STAMPS, hashing.TOUCHED, hashing.OLD):
+            self.put(place, np.zeros(0, np.int64))
+        self.put(hashing.INDEX, np.zeros(2 * _SMALL, np.int64))
+        self._resize(_SMALL)
+        if not self.key_words:  # the one record of a table without keys is always there
+            meta[hashing.USED] = meta[hashing.LIVE] = 1
+            self.array(hashing.INDEX)[0] = 1
+
+    def __len__(self) -> int:
+        """Live records."""
+        return int(self._meta[hashing.LIVE])
+
+    @property
+    def stride(self) -> int:
+        """Words of a record."""
+        return self.key_words + self.value_words
+
+    def _resize(self, room: int) -> None:
+        """Room for so many records; the index is left alone."""
+        self._meta[hashing.ROOM] = room
+        self.extend(hashing.CELLS, room * self.stride)
+        if self.is_result:
+            self.extend(hashing.STAMPS, room)
+            self.extend(hashing.TOUCHED, room)
+            self.extend(hashing.OLD, room * self.value_words)
+
+    def make_room(self, records: int = 1) -> None:
+        """Make room for the scratch key and for so many records besides those that are there."""
+        meta = self._meta
+        room = int(meta[hashing.ROOM])
+        wanted = int(meta[hashing.LIVE]) + records
+        if wanted > room or (not meta[hashing.FREE] and meta[hashing.USED] == room):
+            while room < wanted or room == meta[hashing.USED]:
+                room *= 2
+            self._resize(room)
+            if not meta[hashing.DIRECT]:
+                self._reindex()
+        if meta[hashing.DIRECT]:
+            offset = int(self.views[hashing.KEY][0]) - int(meta[hashing.BASE])
+            if not 0 <= offset <= meta[hashing.MASK]:
+                self._reindex(int(self.views[hashing.KEY][0]))
+
+    def _live(self) -> npt.NDArray[np.intp]:
+        """Slots in the index."""
+        index = self.array(hashing.INDEX)
+        return np.sort(index[index != 0] - 1)
+
+    def _reindex(self, key: int | None = None) -> None:
+        self._index(self._live(), key)
+
+    def _index(self, slots: npt.NDArray[np.intp], key: int | None = None) -> None:
+        """Make the index anew over these slots; direct if the keys, and this one, allow it."""
+        meta, room = self._meta, int(self._meta[hashing.ROOM])
+        keys = self.records()[slots, : self.key_words]
+        if self._is_direct:
+            given = keys[:, 0] if key is None else np.append(keys[:, 0], key)
+            low, high = (int(given.min()), int(given.max())) if len(given) else (0, 0)
+            if high - low < max(_DIRECT_LEAST, _DIRECT_SPREAD * (len(given) + 1)):
+                span = 2 * _SMALL
+                while span < 2 * (high - low + 1):
+                    span *= 2
+                base = low - (span - (high - low + 1)) // 2
+                base = max(base, -(2**63))
+                index = np.zeros(span, np.int64)
+                index[keys[:, 0] - base] = slots + 1
+                self.put(hashing.INDEX, index)
+                meta[hashing.DIRECT], meta[hashing.BASE], meta[hashing.MASK] = 1, base, span - 1
+                return
+            self._is_direct = False
+        meta[hashing.DIRECT] = 0
+        size = 2 * room
+        index, home = np.zeros(size, np.int64), _hashes(keys) & (size - 1)
+        pending = np.arange(len(slots))
+        while len(pending):
+            at = home[pending]
+            free = index[at] == 0
+            index[at[free]] = slots[pending[free]] + 1  # of several for one cell the last one stays
+            pending = pending[index[at] != slots[pending] + 1]
+            home[pending] = (home[pending] + 1) & (size - 1)
+        self.put(hashing.INDEX, index)
+        meta[hashing.MASK] = size - 1
+
+    def records(self) -> Words:
+        """All slots' words, shape (capacity, words of a record), not copied."""
+        return self.array(hashing.CELLS).reshape(-1, self.stride)
+
+    def slots(self) -> npt.NDArray[np.intp]:
+        """Slots of records that hold something, ascending."""
+        used = self.records()[: self._meta[hashing.USED], self.key_words :]
+        return np.flatnonzero(used.any(axis=1))
+
+    def dump(self) -> Words:
+        """The live records, shape (records, words of a record)."""
+        return self.records()[self.slots()]
+
+    def load(self, records: Words) -> None:
+        """Make these the records; keys do not repeat."""
+        self._is_direct = self._is_direct or bool(self._meta[hashing.DIRECT])
+        self._begin()
+        count = len(records)
+        room = _SMALL
+        while room < count:
+            room *= 2
+        self._resize(room)
+        if not self.key_words:
+            if count:
+                self.records()[0] = records[0]
+            return
+        self.records()[:count] = records
+        self._meta[hashing.USED] = self._meta[hashing.LIVE] = count
+        self._index(np.arange(count))
+
+    def get(self, key: Sequence[int]) -> list[int] | None:
+        """The values of a key; None if it is not there. For tests and for single look-ups."""
+        scratch = self.views[hashing.KEY]
+        for place, word in enumerate(key):
+            scratch[place] = word
+        slot = hashing.find(self.views)
+        if slot < 0:
+            return None
+        return [int(word) for word in self.records()[slot, self.key_words :]]
+
+    def find_all(self, keys: Words) -> Words:
+        """The slots of many keys, shape (keys, key words), all of which are there."""
+        index = self.array(hashing.INDEX)
+        if not self.key_words:
+            return np.zeros(len(keys), np.int64)
+        if self._meta[hashing.DIRECT]:
+            return np.asarray(index[keys[:, 0] - self._meta[hashing.BASE]] - 1)
+        at, held = _hashes(keys) & self._meta[hashing.MASK], self.records()[:, : self.key_words]
+        pending = np.arange(len(keys))
+        while len(pending):
+            pending = pending[(held[index[at[pending]] - 1] != keys[pending]).any(axis=1)]
+            at[pending] = (at[pending] + 1) & self._meta[hashing.MASK]
+        return np.asarray(index[at] - 1)
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        meta = self._meta
+        live = self._live()
+        assert len(live) == len(set(live.tolist())) == meta[hashing.LIVE] <= meta[hashing.ROOM]
+        assert len(self.array(hashing.INDEX)) == meta[hashing.MASK] + 1
+        free, slot = set(), int(meta[hashing.FREE])
+        while slot:
+            assert slot - 1 not in free
+            free.add(slot - 1)
+            slot = int(self.records()[slot - 1, 0])
+        assert free | set(live.tolist()) == set(range(meta[hashing.USED]))
+        assert not free & set(live.tolist())
+        assert not self.records()[sorted(free), self.key_words :].any()
+        for slot in live.tolist():
+            for place in range(self.key_words):
+                self.views[hashing.KEY][place] = int(self.records()[slot, place])
+            assert hashing.find(self.views) == slot
+
+
+def _hashes(keys: Words) -> Words:
+    """`library.hashing.hash_of` of each row."""
+    state = np.zeros(len(keys), np.uint64)
+    for place in range(keys.shape[1]):
+        state = (state ^ keys[:, place].view(np.uint64)) * _GOLDEN
+        state ^= state >> np.uint64(32)
+    return state.view(np.int64)

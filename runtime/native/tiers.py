@@ -1,0 +1,61 @@
+"""The two tiers of kernel source: names of sources, and the interpreted tier.
+
+Kernel source is a text that defines `step(p) -> int`, decorated with `runtime.native.plain.jit`. The interpreted tier
+executes it as it stands, with the primitives of `runtime.native.plain`. The compiled tier is in `runtime.native.cache`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from runtime.native.errors import KernelSourceError
+
+__all__ = ["MachineKernel", "PlainKernel", "kernel_name", "plain_kernel", "register_source"]
+
+PlainKernel = Callable[[Any], int]
+"""An interpreted kernel: takes a table (a list of arrays and tables), returns a status."""
+MachineKernel = Callable[[int], int]
+"""A compiled kernel: takes the address of a table, returns a status; it does not hold the interpreter lock."""
+
+_PLAIN_KERNELS: Final = 512
+"""Capacity of the memo of interpreted kernels."""
+_NAME_DIGITS: Final = 32
+
+
+@functools.lru_cache(maxsize=4096)
+def kernel_name(source: str) -> str:
+    """Return the name of a source, which is the same in every process: `k_` and 128 bits of its SHA-256.
+
+    >>> kernel_name("def step(p): return 0")
+    'k_77cecfe0beeb02828b4d5613701c84be'
+    """
+    return f"k_{hashlib.sha256(source.encode()).hexdigest()[:_NAME_DIGITS]}"
+
+
+def register_source(file_name: str, source: str) -> None:
+    """Let tracebacks and debuggers show the lines of a source that is in no file."""
+    linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+
+
+@functools.lru_cache(maxsize=_PLAIN_KERNELS)
+def plain_kernel(source: str) -> PlainKernel:
+    """Return the `step` of a source in the interpreted tier.
+
+    Raises `KernelSourceError` if the source defines no `step`, and whatever executing it raises.
+    """
+    name = kernel_name(source)
+    file_name = f"<kernel {name}>"
+    namespace: dict[str, Any] = {"__name__": name}
+    exec(compile(source, file_name, "exec"), namespace)
+    step: PlainKernel | None = namespace.get("step")
+    if not callable(step):
+        raise KernelSourceError(f"expected a function `step` in kernel source, was none in {name}")
+    register_source(file_name, source)
+    # The memo is bounded, so the lines of a source go when its kernel does.
+    weakref.finalize(step, linecache.cache.pop, file_name, None)
+    return step

@@ -1,0 +1,101 @@
+"""Hash tables hold what a dictionary would, whatever their layout, and forget what is 0."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from runtime.native.library import hashing
+from runtime.native.structures import HashTable
+
+Key = tuple[int, ...]
+
+
+class Rig:
+    """A table of results with three values a record, and the dictionary that it must equal."""
+
+    def __init__(self, key_words: int, *, is_direct: bool) -> None:
+        self.table = HashTable(key_words, 3, is_result=True, is_direct=is_direct)
+        self.model: dict[Key, int] = {}
+
+    def add(self, key: Key, value: int) -> None:
+        views = self.table.views
+        for place, word in enumerate(key):
+            views[hashing.KEY][place] = word
+        slot = hashing.locate(views)
+        while slot < 0:
+            self.table.make_room()
+            slot = hashing.locate(views)
+        hashing.touch(views, slot)
+        views[hashing.CELLS][slot * self.table.stride + len(key)] += value
+        self.model[key] = self.model.get(key, 0) + value
+
+    def settle(self) -> None:
+        hashing.settle(self.table.views)
+        self.model = {key: value for key, value in self.model.items() if value}
+
+    def check(self) -> None:
+        width = self.table.key_words
+        self.table._check()
+        assert {tuple(record[:width]): record[width] for record in self.table.dump().tolist()} == self.model
+        for key, value in list(self.model.items())[:50]:
+            assert self.table.get(key) == [value, 0, 0]
+
+
+@pytest.mark.parametrize("is_direct", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_a_table_equals_a_dictionary(width: int, is_direct: bool) -> None:
+    rig, chance = Rig(width, is_direct=is_direct), random.Random(width)
+    for step in range(6000):
+        far = step > 4000
+        key = tuple(
+            chance.randrange(-(10 ** chance.randrange(1, 18)), 10**12) if far and chance.random() < 0.3
+            else chance.randrange(60)
+            for _ in range(width)
+        )  # fmt: skip
+        rig.add(key, chance.randrange(-2, 3))
+        if step % 7 == 0:
+            rig.settle()
+        if step % 1500 == 0:
+            rig.settle()
+            rig.check()
+    rig.settle()
+    rig.check()
+    rig.table.load(rig.table.dump())
+    rig.check()
+
+
+def test_a_touched_record_remembers_what_it_was() -> None:
+    rig = Rig(1, is_direct=True)
+    rig.add((5,), 7)
+    rig.settle()
+    rig.add((5,), 1)
+    rig.add((5,), 1)
+    views = rig.table.views
+    assert views[hashing.META][hashing.CHANGED] == 1
+    assert views[hashing.OLD][:3].tolist() == [7, 0, 0]
+    assert rig.table.get((5,)) == [9, 0, 0]
+
+
+def test_keys_far_apart_leave_the_direct_layout() -> None:
+    rig = Rig(1, is_direct=True)
+    rig.add((0,), 1)
+    assert rig.table.views[hashing.META][hashing.DIRECT] == 1
+    rig.add((2**62,), 1)
+    assert rig.table.views[hashing.META][hashing.DIRECT] == 0
+    rig.settle()
+    rig.check()
+
+
+def test_strings_are_renumbered_but_for_those_of_nulls() -> None:
+    table = HashTable(2, 1)
+    table.string_places = ((1, 0),)
+    table.load(table.dump())
+    records = table.records()[:0].copy()
+    records.resize((2, 3))
+    records[:] = [[0, 4, 1], [1, 0, 1]]
+    assert table.strings_in(records).tolist() == [4]
+    numbers = records[:, 0].repeat(3)
+    numbers[4] = 9
+    assert table.renumbered(records, numbers)[:, 1].tolist() == [9, 0]
