@@ -1,0 +1,95 @@
+"""The view program as data: what the compiler makes of SQL, and all that an executor ever sees of it.
+
+```
+algebra    expressions, columns, relations, maps: keyed aggregates over one relation
+linear     sums over one relation                joined    sums over joins of maps
+selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
+reevaluated  any other SQL, by DuckDB            program   views and maps, and their encoding
+body       what each of the five forms says of itself: maps, placement, cost, explanation
+```
+
+A program is data, never code; whatever hosts it loads it from the epoch log. This package imports nothing of the
+project.
+"""
+
+from runtime.plan.algebra import Call, Col, Column, ColumnType, Expr, Key, Lit, Map, Relation, Sum
+from runtime.plan.body import Body
+from runtime.plan.flow import (
+    Aggregate,
+    DistinctNode,
+    Flow,
+    GroupNode,
+    JoinNode,
+    Node,
+    Operator,
+    ScanNode,
+    SelectNode,
+    SemiNode,
+    SetNode,
+    TopNode,
+    UnionNode,
+)
+from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
+from runtime.plan.linear import Branch, Linear
+from runtime.plan.program import (
+    FORMAT_VERSION,
+    Lane,
+    Program,
+    View,
+    ViewBody,
+    ViewClass,
+    decode_program,
+    encode_program,
+)
+from runtime.plan.reevaluated import Input, Reevaluated
+from runtime.plan.selected import Factor, Nested, Selected
+from runtime.plan.term import Term
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Aggregate",
+    "Auxiliary",
+    "Body",
+    "Branch",
+    "Call",
+    "Col",
+    "Column",
+    "ColumnType",
+    "DistinctNode",
+    "Expr",
+    "Factor",
+    "Flow",
+    "GroupNode",
+    "Input",
+    "JoinNode",
+    "Joined",
+    "Key",
+    "Lane",
+    "Linear",
+    "Lit",
+    "Lookup",
+    "Map",
+    "Nested",
+    "Node",
+    "Occurrence",
+    "Operator",
+    "Program",
+    "Range",
+    "Reevaluated",
+    "Relation",
+    "ScanNode",
+    "SelectNode",
+    "Selected",
+    "SemiNode",
+    "SetNode",
+    "Statement",
+    "Sum",
+    "Term",
+    "TopNode",
+    "UnionNode",
+    "View",
+    "ViewBody",
+    "ViewClass",
+    "decode_program",
+    "encode_program",
+]

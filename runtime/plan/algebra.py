@@ -1,0 +1,122 @@
+"""Columns, relations, expressions and maps: what every part of a view program is made of."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "Call",
+    "Col",
+    "Column",
+    "ColumnType",
+    "Expr",
+    "Key",
+    "Lit",
+    "Map",
+    "Relation",
+    "Sum",
+]
+
+ColumnType = Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
+"""int128 travels as Arrow decimal128(38, 0): SUMs and products, which can pass int64."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a relation or of a view."""
+
+    name: str
+    """Lower case."""
+    type: ColumnType
+    """See `ColumnType`."""
+    nullable: bool = False
+    """Whether NULL may stand in it."""
+    scale: int = 0
+    """Integers only: digits behind the decimal point."""
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """A named multiset of rows that changes by deltas."""
+
+    name: str
+    """Lower case."""
+    columns: tuple[Column, ...]
+    """In the order of its deltas."""
+    grows: bool = False
+    """True where rows are only added and no retention takes them away again."""
+
+
+class Col(msgspec.Struct, frozen=True, tag="col"):
+    """The value of a column (of a relation in a map; of a map in a view)."""
+
+    name: str
+    """Column, key, sum, or ``weight`` for the number of rows."""
+
+
+class Lit(msgspec.Struct, frozen=True, tag="lit"):
+    """A constant, already scaled."""
+
+    value: int | float | str | bool | None
+    """The constant."""
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """An operation.
+
+    ``add sub mul neg`` on integers (exact, widened or refused, never wrapped) or floats; ``eq ne lt le gt ge and or
+    not`` with SQL's three-valued logic; ``floordiv mod`` on integers, rounding towards zero as SQL does; ``div`` gives
+    a float64, NULL when the divisor is 0; ``sqrt`` of a float64.
+
+    ``is_null`` and ``coalesce`` as SQL has them; ``case`` takes condition, value, condition, value, …, else; ``least
+    greatest`` pass over NULL; ``like`` has a literal as its pattern, is case-sensitive and knows no escape; ``year
+    month day hour minute second`` of a date or timestamp; ``date timestamp`` read a literal, or
+    make one of the other.
+    """
+
+    op: Literal[
+        "add", "sub", "mul", "neg", "floordiv", "mod", "div", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
+        "is_null", "coalesce", "case", "least", "greatest", "like", "sqrt",
+        "year", "month", "day", "hour", "minute", "second", "date", "timestamp",
+    ]  # fmt: skip
+    """Which operation."""
+    args: tuple[Col | Lit | Call, ...]
+    """Its operands."""
+
+
+Expr = Col | Lit | Call
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One key column of a map."""
+
+    name: str
+    """Unique within the map."""
+    type: ColumnType
+    """Type of the key."""
+    expr: Expr
+    """Over the relation's columns."""
+
+
+class Sum(msgspec.Struct, frozen=True):
+    """One maintained sum of a map: SUM(weight × expr), exact up to 95 bits or refused with an error."""
+
+    name: str
+    """Unique within the map."""
+    expr: Expr
+    """Over the relation's columns, never NULL, integer."""
+
+
+class Map(msgspec.Struct, frozen=True):
+    """A keyed aggregate over one relation; every map also counts its rows as ``weight``."""
+
+    id: int
+    """Number within the program; equal maps of several views are one."""
+    relation: str
+    """Where its deltas come from."""
+    where: Expr | None
+    """Only rows for which this is true."""
+    keys: tuple[Key, ...]
+    """Empty for one global group."""
+    sums: tuple[Sum, ...]
+    """Empty where only the multiplicity of the keys is wanted."""

@@ -1,0 +1,365 @@
+"""Graphs of operators on rows: every operator turns the changes of its inputs into the change of its rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, Self
+
+import msgspec
+
+from runtime.plan.algebra import Col, Column, ColumnType, Expr, Key, Map
+from runtime.plan.body import Body
+from runtime.plan.notation import expression
+
+__all__ = [
+    "Aggregate",
+    "DistinctNode",
+    "Flow",
+    "GroupNode",
+    "JoinNode",
+    "Node",
+    "ScanNode",
+    "SelectNode",
+    "SemiNode",
+    "SetNode",
+    "TopNode",
+    "UnionNode",
+]
+
+Placing = tuple[bool, ...]
+"""For each column of a node whether its value says in which shard the row is."""
+Placed = tuple[tuple[str, ...], Placing | None]
+"""Names of a node's columns, and which of them place its rows; None where it needs rows of several shards."""
+
+_EXACT: Final = frozenset({"int64", "string"})
+"""Types whose equal values are equal in every bit, so that they go to one shard."""
+_AGGREGATES: Final = {
+    "count_rows": "COUNT(*)",
+    "count": "COUNT({})",
+    "sum": "SUM({})",
+    "min": "MIN({})",
+    "max": "MAX({})",
+    "count_distinct": "COUNT(DISTINCT {})",
+    "sum_distinct": "SUM(DISTINCT {})",
+}
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """An operator of a flow; it reads operators before it, by number."""
+
+    @abstractmethod
+    def reads(self) -> tuple[int, ...]:
+        """Return the numbers of the nodes that it reads."""
+
+    @abstractmethod
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        """Return its columns and which of them place its rows, if rows of base maps are placed by this key.
+
+        What compares rows with one another is right in every shard by itself if a placing column is among what it
+        compares by; what treats a row by itself is right anyway. ``inputs``: of the nodes that it reads, in order.
+        """
+
+    @abstractmethod
+    def line(self, maps: Sequence[Map]) -> str:
+        """Return the operator in words."""
+
+
+class ScanNode(Operator, frozen=True, tag="scan"):
+    """The rows of a base map: its keys as columns, ``weight`` equal rows each."""
+
+    map: int
+    """The base map; it has no sums."""
+
+    def reads(self) -> tuple[int, ...]:
+        return ()
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        names = tuple(each.name for each in maps[self.map].keys)
+        return names, tuple(name == key.name for name in names)
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return f"rows of map {self.map}: {', '.join(key.name for key in maps[self.map].keys) or 'no column'}"
+
+
+class SelectNode(Operator, frozen=True, tag="select"):
+    """Filter and project."""
+
+    input: int
+    """Number of an earlier node."""
+    where: Expr | None
+    """Rows for which it is true stay."""
+    columns: tuple[Column, ...]
+    """What comes out."""
+    outputs: tuple[Expr, ...]
+    """One per column."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        given = _by_name(inputs[0])
+        placing = tuple(
+            isinstance(output, Col) and given[output.name] and column.type == key.type
+            for column, output in zip(self.columns, self.outputs, strict=True)
+        )
+        return tuple(column.name for column in self.columns), placing
+
+    def line(self, maps: Sequence[Map]) -> str:
+        columns = []
+        for column, output in zip(self.columns, self.outputs, strict=True):
+            text = expression(output)
+            columns.append(text if text == column.name else f"{column.name} := {text}")
+        where = f" where {expression(self.where)}" if self.where is not None else ""
+        return f"{self.input}{where}: {', '.join(columns)}"
+
+
+class JoinNode(Operator, frozen=True, tag="join"):
+    """Inner join by equality (by nothing: the product); columns are the left ones, then the right ones."""
+
+    left: int
+    """Number of an earlier node."""
+    right: int
+    """Number of an earlier node; names of columns of the two differ."""
+    on: tuple[tuple[str, str], ...]
+    """(left column, right column); NULL equals nothing."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        (left, left_placing), (right, right_placing) = inputs
+        assert left_placing is not None
+        assert right_placing is not None
+        return (*left, *right), (*left_placing, *right_placing) if _meet(self.on, inputs) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return f"{self.left} join {self.right}{_on(self.on)}" if self.on else f"{self.left} times {self.right}"
+
+
+class SemiNode(Operator, frozen=True, tag="semi"):
+    """Left rows that have a match on the right, or (anti) that have none; NULL matches nothing."""
+
+    left: int
+    """Number of an earlier node."""
+    right: int
+    """Number of an earlier node."""
+    on: tuple[tuple[str, str], ...]
+    """(left column, right column)."""
+    anti: bool
+    """Which of the two."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        names, placing = inputs[0]
+        return names, placing if _meet(self.on, inputs) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return f"{self.left} {'without' if self.anti else 'with'} a match in {self.right}{_on(self.on)}"
+
+
+class Aggregate(msgspec.Struct, frozen=True):
+    """One aggregate of a `GroupNode`, over a column of its input; NULLs are left out."""
+
+    name: str
+    """Its column."""
+    kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min and max: NULL over nothing."""
+    column: str | None
+    """None for count_rows."""
+    type: ColumnType
+    """Of the result."""
+
+
+class GroupNode(Operator, frozen=True, tag="group"):
+    """Aggregates by key: the keys, then the aggregates; with no keys always one row."""
+
+    input: int
+    """Number of an earlier node."""
+    keys: tuple[str, ...]
+    """Columns; NULL is a key like any other."""
+    aggregates: tuple[Aggregate, ...]
+    """Perhaps none."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        given = _by_name(inputs[0])
+        names = (*self.keys, *(aggregate.name for aggregate in self.aggregates))
+        placing = (*(given[name] for name in self.keys), *(False for _ in self.aggregates))
+        return names, placing if any(placing) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        parts = [f"{each.name} := {_AGGREGATES[each.kind].format(each.column)}" for each in self.aggregates]
+        by = f" by {', '.join(self.keys)}" if self.keys else " as one group"
+        return f"{self.input} grouped{by}" + (f": {', '.join(parts)}" if parts else "")
+
+
+class DistinctNode(Operator, frozen=True, tag="distinct"):
+    """Every row once."""
+
+    input: int
+    """Number of an earlier node."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        names, placing = inputs[0]
+        return names, placing if any(placing or ()) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return f"{self.input} distinct"
+
+
+class UnionNode(Operator, frozen=True, tag="union"):
+    """The rows of all inputs; columns have the names of the first and equal types."""
+
+    inputs: tuple[int, ...]
+    """Numbers of earlier nodes."""
+
+    def reads(self) -> tuple[int, ...]:
+        return self.inputs
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        return inputs[0][0], _common(inputs)
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return " union all ".join(str(number) for number in self.inputs)
+
+
+class SetNode(Operator, frozen=True, tag="set"):
+    """EXCEPT or INTERSECT; NULLs are equal here."""
+
+    left: int
+    """Number of an earlier node."""
+    right: int
+    """Number of an earlier node; columns match by position."""
+    kind: Literal["except", "except_all", "intersect", "intersect_all"]
+    """Which."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        placing = _common(inputs)
+        return inputs[0][0], placing if any(placing) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        return f"{self.left} {self.kind.replace('_', ' ')} {self.right}"
+
+
+class TopNode(Operator, frozen=True, tag="top"):
+    """ORDER BY … LIMIT … OFFSET; ties are broken by all columns in their order, ascending, NULLs last."""
+
+    input: int
+    """Number of an earlier node."""
+    order: tuple[tuple[str, bool, bool], ...]
+    """(column, descending, NULLs first)."""
+    limit: int | None
+    """Rows kept."""
+    offset: int = 0
+    """Rows passed over."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        return inputs[0][0], None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        order = [
+            f"{name}{' DESC' if down else ''}{' NULLS FIRST' if first else ''}" for name, down, first in self.order
+        ]
+        limit = f", {self.limit} rows" if self.limit is not None else ""
+        offset = f" after {self.offset}" if self.offset else ""
+        return f"{self.input} ordered by {', '.join(order) or 'its columns'}{limit}{offset}"
+
+
+Node = ScanNode | SelectNode | JoinNode | SemiNode | GroupNode | DistinctNode | UnionNode | SetNode | TopNode
+
+
+class Flow(Body, frozen=True, tag="flow"):
+    """A graph of incremental operators; every node turns changes of its inputs into changes of its rows."""
+
+    nodes: tuple[Node, ...]
+    """Each reads earlier ones only; the last one's columns are the view's."""
+
+    def renumbered(self, number: Callable[[int], int]) -> Self:
+        nodes = tuple(
+            msgspec.structs.replace(node, map=number(node.map)) if isinstance(node, ScanNode) else node
+            for node in self.nodes
+        )
+        return msgspec.structs.replace(self, nodes=nodes)
+
+    def shard_key(self, maps: Sequence[Map]) -> str | None:
+        """Return the key, of this name in every base map, by which the graph can be spread.
+
+        A string is preferred, which is a name (a symbol): a number may be a time, all of whose load is at one place.
+        """
+        scanned = [maps[number].keys for number in sorted(self.maps())]
+        types = [{key.name: key.type for key in keys} for keys in scanned]
+        for key in sorted(scanned[0] if scanned else (), key=lambda key: key.type != "string"):
+            if key.type in _EXACT and all(each.get(key.name) == key.type for each in types) and self._meets(maps, key):
+                return key.name
+        return None
+
+    def _meets(self, maps: Sequence[Map], key: Key) -> bool:
+        """Whether rows that are placed by this key of their map need no rows of another shard."""
+        found: list[Placed] = []
+        for node in self.nodes:
+            placed = node.placed(key, maps, [found[number] for number in node.reads()])
+            if placed[1] is None:
+                return False
+            found.append(placed)
+        return bool(found)
+
+    def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
+        key = self.shard_key(maps)
+        if key is None:
+            return None
+        return {
+            number: next(place for place, each in enumerate(maps[number].keys) if each.name == key)
+            for number in self.maps()
+        }
+
+    def placement(self, maps: Sequence[Map]) -> str:
+        key = self.shard_key(maps)
+        return "all of it in one" if key is None else f"spread by {key}"
+
+    def cost(self) -> str:
+        joins = any(isinstance(node, (JoinNode, SemiNode)) for node in self.nodes)
+        ordered = any(isinstance(node, TopNode) for node in self.nodes) or any(
+            aggregate.kind in ("min", "max")
+            for node in self.nodes
+            if isinstance(node, GroupNode)
+            for aggregate in node.aggregates
+        )
+        return f"changed rows{' × matching rows' if joins else ''}{' × log(rows)' if ordered else ''}"
+
+    def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
+        return ["operators:", *(f"  {number}. {node.line(maps)}" for number, node in enumerate(self.nodes))]
+
+
+def _by_name(placed: Placed) -> Mapping[str, bool]:
+    names, placing = placed
+    assert placing is not None
+    return dict(zip(names, placing, strict=True))
+
+
+def _meet(on: Sequence[tuple[str, str]], inputs: Sequence[Placed]) -> bool:
+    """Whether rows that are equal by these columns are in one shard."""
+    left, right = _by_name(inputs[0]), _by_name(inputs[1])
+    return any(left[mine] and right[theirs] for mine, theirs in on)
+
+
+def _common(inputs: Sequence[Placed]) -> Placing:
+    """The columns that place rows whichever input they come from."""
+    return tuple(all(marks) for marks in zip(*(placing or () for _, placing in inputs), strict=True))
+
+
+def _on(pairs: Sequence[tuple[str, str]]) -> str:
+    return f" on {' and '.join(f'{left} = {right}' for left, right in pairs)}" if pairs else ""

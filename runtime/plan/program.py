@@ -1,0 +1,88 @@
+"""The view program: what the compiler makes of SQL, and all that an executor ever sees of it.
+
+A program is data, never code: it is stored in the epoch log as MessagePack and loaded by whatever hosts it. Its parts
+are *maps* (keyed aggregates over one relation, maintained by adding up deltas) and *views* that read maps.
+
+Numbers are exact. An integer expression is evaluated on scaled integers: the compiler brings every operand of a sum or
+comparison to one scale, so that an executor only adds, subtracts and multiplies integers; ``scale`` says how many
+decimal digits of a column lie behind the point (value = integer / 10**scale).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from runtime.plan.algebra import Column, Map, Relation
+from runtime.plan.flow import Flow
+from runtime.plan.joined import Joined
+from runtime.plan.linear import Linear
+from runtime.plan.reevaluated import Reevaluated
+from runtime.plan.selected import Selected
+
+__all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass", "decode_program", "encode_program"]
+
+FORMAT_VERSION: Final = 2
+
+ViewBody = Linear | Joined | Selected | Flow | Reevaluated
+ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated"]
+Lane = Literal["spark", "express"]
+"""What keeps a view: Spark, version by version, or the in-process engine, message by message."""
+
+
+class View(msgspec.Struct, frozen=True):
+    """A continuous query."""
+
+    name: str
+    """Lower case, unique in the program."""
+    columns: tuple[Column, ...]
+    """What a result row looks like."""
+    body: ViewBody
+    """How it is kept up to date."""
+    view_class: ViewClass
+    """What a batch costs: see `runtime.compiler`."""
+    reason: str
+    """Why it is in this class, for `explain`."""
+    sql: str
+    """The SELECT as it was written, for people; never executed."""
+    ordered: bool = False
+    """True where the SELECT has an ORDER BY (the rows are kept as a set; a printer sorts them)."""
+    home: int = 0
+    """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
+    lane: Lane = "spark"
+    """What keeps it; it never changes in a view's life."""
+    readers: tuple[str, ...] = ()
+    """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
+
+
+class Program(msgspec.Struct, frozen=True):
+    """Everything that executors of one catalogue of views need."""
+
+    relations: tuple[Relation, ...]
+    """The relations that the maps read."""
+    maps: tuple[Map, ...]
+    """By id: ``maps[i].id == i``."""
+    views: tuple[View, ...]
+    """In the order of their definition."""
+    mode: Literal["sql", "dbtoaster"] = "sql"
+    """What SUM of nothing is: NULL, or 0."""
+    format_version: int = FORMAT_VERSION
+    """Of this record."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Program)
+
+
+def encode_program(program: Program) -> bytes:
+    """The program as MessagePack; equal programs give equal bytes."""
+    return _encoder.encode(program)
+
+
+def decode_program(data: bytes) -> Program:
+    """The program of these bytes; raises `ValueError` for another format version or anything else."""
+    program = _decoder.decode(data)
+    if program.format_version != FORMAT_VERSION:
+        raise ValueError(f"expected a view program of format {FORMAT_VERSION}, was {program.format_version}")
+    return program
