@@ -37,6 +37,7 @@ from deltabook.wire.symbols import Instrument
 from exchange_server.matching import Market, MarketRules, Now
 from exchange_server.replay import Record
 from exchange_server.text.protocol import TextProtocol
+from runtime.native.cache import default_kernels
 from runtime.relations.retention import Retention
 
 __all__ = ["Backtest"]
@@ -112,7 +113,7 @@ class Backtest:
             on_synchronised=lambda: None,
             view_link=RunViews(self),
         )
-        self.views = BacktestViews(find_views(*self._wanted()))
+        self.views = BacktestViews(find_views(*self._wanted()), default_kernels())
         self._columns = self.views.columns
         self._number = 0
         self._sessions = [

@@ -6,24 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, read_script
-from runtime.compiler.program import Joined, View
-from runtime.relations.orderbook import BOOK_SCHEMA, TRADES_SCHEMA
-from runtime.views import ShardState, deliveries_of
-from runtime.views.tuplewise import TuplewiseProgram
+from runtime.plan import View
+from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["BacktestViews", "Change", "find_views"]
 
 Row = tuple[Any, ...]
 Change = tuple[str, list[Row], list[int]]
 """View, rows, and how many of each came (+) or went (-)."""
-
-_SCHEMAS = {"bids": BOOK_SCHEMA, "asks": BOOK_SCHEMA, "trades": TRADES_SCHEMA}
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
@@ -49,57 +43,54 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
 
 
 class _Group:
-    """Views that were added together: a program of their own."""
+    """Views that were added together: a program and a state of their own."""
 
-    def __init__(self, selects: Sequence[NamedSelect]) -> None:
+    def __init__(self, selects: Sequence[NamedSelect], kernels: Kernels | None) -> None:
         program = _compiled(selects)
-        tuples = TuplewiseProgram(program)
-        self.slow: dict[str, str] = dict(tuples.unsupported)
         self.views: tuple[View, ...] = program.views
-        if self.slow:
-            program = _compiled([select for select in selects if select.name not in self.slow])
-            tuples = TuplewiseProgram(program)
-        self._tuples = tuples
-        self._batches = _BatchViews(_compiled([s for s in selects if s.name in self.slow])) if self.slow else None
-        read = frozenset(relation.name for relation in program.relations)
-        self._read = None if len(read) == len(_SCHEMAS) else read
+        self.slow = {view.name: view.reason for view in program.views if view.view_class == "reevaluated"}
+        self._state = ShardState(program, inputs="relations", kernels=kernels)
+        self._state.keeps_taken = False
+        self._rows: dict[str, dict[Row, int]] = {view.name: {} for view in program.views}
+        self._read = frozenset(relation.name for relation in program.relations)
+        self.step([])
 
     def result(self, name: str) -> dict[Row, int]:
         """A view's rows."""
-        if self._batches is not None and name in self.slow:
-            return self._batches.results[name]
-        return self._tuples.result(name)
+        return self._rows[name]
 
     def step(self, deltas: list[Delta]) -> list[tuple[str, Row, int]]:
-        """What deltas that come together change."""
-        read = self._read
-        if read is None or (len(deltas) == 1 and deltas[0][0] in read):
-            changes = self._tuples.step(deltas)
-        else:
-            changes = self._tuples.step([delta for delta in deltas if delta[0] in read])
-        if self._batches is not None:
-            changes += self._batches.step(deltas)
+        """What deltas that come together change; raises `ConfigurationError` if a view fails."""
+        if deltas and not any([relation in self._read for relation, _, _ in deltas]):  # noqa: C419 (quicker)
+            return []
+        changes = self._state.step_rows(deltas)
+        for view, reason in self._state.failed.items():
+            raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
+        for view, row, number in changes:
+            rows = self._rows[view]
+            count = rows.get(row, 0) + number
+            if count:
+                rows[row] = count
+            else:
+                del rows[row]
         return changes
 
 
 class BacktestViews:
-    """Keeps views tuple by tuple, and those that cannot be kept so batch by batch.
+    """The views of a backtest, which change in the order of their definition, as in the live express lane."""
 
-    The order in which views change is that of the live express lane: views without joins first, then the others, each
-    in the order of their definition.
-    """
-
-    def __init__(self, selects: Sequence[NamedSelect]) -> None:
-        """Raises `ConfigurationError` for SQL that cannot be used."""
+    def __init__(self, selects: Sequence[NamedSelect], kernels: Kernels | None = None) -> None:
+        """``kernels``: where compiled kernels come from. Raises `ConfigurationError` for SQL that cannot be used."""
+        self._kernels = kernels
         self.slow: dict[str, str] = {}
-        """View → why it is kept in batches, which takes about a millisecond a step."""
+        """View → why DuckDB recomputes it, which takes about a millisecond a step."""
         self.columns: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
         """View → names of its columns, and the digits behind the point of those that are scaled integers."""
         self.sql: dict[str, str] = {}
         """View → what it says."""
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
-        self._place: dict[str, tuple[bool, int]] = {}
+        self._place: dict[str, int] = {}
         self.add(selects, [])
 
     def __contains__(self, name: str) -> bool:
@@ -107,14 +98,14 @@ class BacktestViews:
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
         """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""
-        group = _Group(selects)
+        group = _Group(selects, self._kernels)
         if deltas:
             group.step(deltas)
         self._groups.append(group)
         self.slow |= group.slow
         for view in group.views:
             self._group_of[view.name] = group
-            self._place[view.name] = (isinstance(view.body, Joined), len(self._place))
+            self._place[view.name] = len(self._place)
             self.sql[view.name] = view.sql
             scales = {column.name: column.scale for column in view.columns if column.scale}
             self.columns[view.name] = tuple(column.name for column in view.columns), scales
@@ -149,47 +140,6 @@ class BacktestViews:
                 change[2].append(number)
         place = self._place
         return sorted(found.values(), key=lambda change: place[change[0]])
-
-
-class _BatchViews:
-    """Views of bodies that the tuple-wise kernel has no code for."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._shard = ShardState(program, 0, 1)
-        self.results: dict[str, dict[Row, int]] = {view.name: {} for view in program.views}
-        self.step([])
-
-    def step(self, deltas: Sequence[Delta]) -> list[tuple[str, Row, int]]:
-        """As `TuplewiseProgram.step`; raises `ConfigurationError` when a view fails."""
-        rows: dict[str, list[tuple[Any, ...]]] = {}
-        for relation, row, weight in deltas:
-            rows.setdefault(relation, []).append((*row, weight))
-        tables = {
-            name: pa.Table.from_arrays(
-                [
-                    pa.array(column, field.type)
-                    for column, field in zip(zip(*found, strict=True), _SCHEMAS[name], strict=True)
-                ],
-                schema=_SCHEMAS[name],
-            )
-            for name, found in rows.items()
-        }
-        found = deliveries_of(self._program, tables, 1, few=True)
-        step = self._shard.step([(one.part, one.payload) for one in found])
-        for view, reason in step.failed.items():
-            raise ConfigurationError(f"expected the view {view} to go on, was {reason}")
-        changes = []
-        for view, table in step.changes.items():
-            columns = [column.to_pylist() for column in table.columns]
-            for *cells, number in zip(*columns, strict=True):
-                row = tuple(cells)
-                changes.append((view, row, number))
-                held = self.results[view]
-                held[row] = held.get(row, 0) + number
-                if not held[row]:
-                    del held[row]
-        return changes
 
 
 def _compiled(selects: Sequence[NamedSelect]) -> Program:

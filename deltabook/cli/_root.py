@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "exchange": "Run the simulated exchange.",
     "health": "Say whether a part of the system does its work.",
     "inspect": "Say what a run directory or a backup holds.",
+    "kernels": "Compile the shipped queries to machine code.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",

@@ -23,7 +23,7 @@ from deltabook.cli._tables import print_table
 from deltabook.cli._watching import WatchScreen, shown
 from deltabook.wire.results import Frame, FrameDecoder
 from deltabook.wire.service import CURSORS_PATH, VIEWS_PATH, Cursor, NewCursor
-from runtime.compiler.program import Column
+from runtime.plan import Column
 
 __all__ = ["TABLE_ROWS", "print_rows", "running_views", "show_view", "watch_views"]
 

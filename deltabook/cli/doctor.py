@@ -140,6 +140,27 @@ def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.
     return _graded("shared memory", mebibytes, "MiB", needed=0, wanted=_SHARED_MEMORY_WANTED_MIB, mend=mend)
 
 
+def check_kernels(environ: Mapping[str, str]) -> Check:
+    """Native kernels: the compiler of views, and the folder with what it compiled."""
+    from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE, kernels_from_environment
+
+    try:
+        kernels = kernels_from_environment(environ)
+    except ValueError as error:
+        return Check("native kernels", "warning", str(error), f"set {SWITCH_VARIABLE} to on or off")
+    status = kernels.status()
+    numba = f"numba {status.numba}" if status.numba else "no numba"
+    mebibytes = status.size_bytes / _MIB
+    where = f"{numba}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
+    if status.is_on:
+        return Check("native kernels", "ok", f"on: {where}")
+    found = f"off, views are interpreted: {status.reason}; {where}"
+    if environ.get(SWITCH_VARIABLE) == "off":
+        return Check("native kernels", "ok", found)
+    mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
+    return Check("native kernels", "warning", found, mend if status.numba else "run make setup")
+
+
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
     """Every check, in the order in which a person would mend them."""
     checks: list[Callable[[], Check]] = [
@@ -150,6 +171,7 @@ def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:
         check_memory,
         lambda: check_disk(folder),
         check_shared_memory,
+        lambda: check_kernels(environ),
     ]
     return [check() for check in checks]
 

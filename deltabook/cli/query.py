@@ -31,6 +31,7 @@ from runtime.compiler import (
 )
 from runtime.compiler.declarations import FileSource
 from runtime.spark.config import SparkConfig
+from runtime.views.code import kernel_code
 
 __all__ = ["command"]
 
@@ -258,18 +259,20 @@ def _print_change(done: str, answer: bytes, timeout: float, as_json: bool) -> No
 @click.argument("names", nargs=-1, required=True, metavar="FILE.sql|VIEW...")
 @_data_dir
 @_mode
+@click.option("--code", "with_code", is_flag=True, help="Show the generated kernels too.")
 @results_options(optional=True)
 @_json
 def explain_(
     names: tuple[str, ...],
     data_dir: Path | None,
     mode: Literal["sql", "dbtoaster"],
+    with_code: bool,
     results: LazyResults | None,
     as_json: bool,
 ) -> None:
     """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept."""
     if results is not None:
-        _explain_running(names, results(), as_json)
+        _explain_running(names, results(), as_json, "?code=true" if with_code else "")
         return
     files = [Path(name) for name in names]
     if missing := [file for file in files if not file.is_file()]:
@@ -280,18 +283,23 @@ def explain_(
     relations = [s.relation() for s in streams.values()] or list(MARKET_RELATIONS)
     program = compile_program(selects, relations, mode=mode)
     for view in program.views:
+        text = explain(program, view.name)
+        if with_code:
+            text += "\n" + kernel_code(program, view.name)
         if as_json:
             line = {"query": view.name, "class": view.view_class, "lane": view.lane, "reason": view.reason,
-                    "columns": [c.name for c in view.columns], "explain": explain(program, view.name)}  # fmt: skip
+                    "columns": [c.name for c in view.columns], "explain": text}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
-            click.echo(explain(program, view.name))
+            click.echo(text)
 
 
-def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool) -> None:
+def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:
     described = {view["name"]: view for view in running_views(results)}
     for name in names:
-        text = results.get(f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain").decode().rstrip("\n")
+        text = (
+            results.get(f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}/explain{query}").decode().rstrip("\n")
+        )
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],

@@ -26,7 +26,9 @@ from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
-from runtime.compiler.program import (
+from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.compiler.script import NamedSelect, Script, parse_script, read_script
+from runtime.plan import (
     Branch,
     Call,
     Col,
@@ -46,8 +48,6 @@ from runtime.compiler.program import (
     decode_program,
     encode_program,
 )
-from runtime.compiler.relations import MARKET_RELATIONS
-from runtime.compiler.script import NamedSelect, Script, parse_script, read_script
 
 __all__ = [
     "MARKET_RELATIONS",

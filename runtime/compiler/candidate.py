@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.compiler.program import Body, ViewClass
 from runtime.compiler.types import Type
+from runtime.plan import ViewBody, ViewClass
 
 __all__ = ["Candidate"]
 
@@ -14,7 +14,7 @@ __all__ = ["Candidate"]
 class Candidate:
     """A view but for its name."""
 
-    body: Body
+    body: ViewBody
     """How it is kept."""
     types: tuple[Type, ...]
     """Of its columns."""

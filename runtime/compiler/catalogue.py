@@ -6,31 +6,14 @@ version of the compiler nor another view can change what it says. Maps that are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from runtime.compiler.compile import compile_program
 from runtime.compiler.errors import SqlError
-from runtime.compiler.program import (
-    Body,
-    Call,
-    Expr,
-    Factor,
-    Flow,
-    Joined,
-    Lane,
-    Linear,
-    Lit,
-    Map,
-    Program,
-    Reevaluated,
-    Relation,
-    ScanNode,
-    Selected,
-    View,
-)
 from runtime.compiler.script import NamedSelect
+from runtime.plan import Body, Call, Expr, Lane, Lit, Map, Program, Relation, View
 
 __all__ = ["columns_of", "extend_program", "lane_program", "map_identity", "maps_of", "only_view", "without_view"]
 
@@ -57,7 +40,7 @@ def extend_program(program: Program, selects: Sequence[NamedSelect], relations: 
             maps.append(_replace(map_, id=number))
     home = max((view.home for view in program.views), default=-1) + 1
     views = [
-        _replace(view, body=_renumbered(view.body, lambda n: numbers[map_identity(added.maps[n])]), home=home + place)
+        _replace(view, body=view.body.renumbered(lambda n: numbers[map_identity(added.maps[n])]), home=home + place)
         for place, view in enumerate(added.views)
     ]
     return _program(program, known, maps, (*program.views, *views))
@@ -83,16 +66,9 @@ def lane_program(program: Program, lane: Lane) -> Program:
     return program if len(views) == len(program.views) else _only(program, views)[0]
 
 
-def maps_of(body: Body) -> set[int]:
+def maps_of(body: Body) -> frozenset[int]:
     """The maps that a body reads."""
-    found: set[int] = set()
-
-    def see(number: int) -> int:
-        found.add(number)
-        return number
-
-    _renumbered(body, see)
-    return found
+    return body.maps()
 
 
 def columns_of(map_: Map) -> set[str]:
@@ -119,7 +95,7 @@ def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int
     kept = tuple(map_.id for map_ in program.maps if map_.id in read)
     numbers = {old: new for new, old in enumerate(kept)}
     maps = [_replace(program.maps[old], id=new) for new, old in enumerate(kept)]
-    renumbered = tuple(_replace(view, body=_renumbered(view.body, numbers.__getitem__)) for view in views)
+    renumbered = tuple(_replace(view, body=view.body.renumbered(numbers.__getitem__)) for view in views)
     return _program(program, (), maps, renumbered), kept
 
 
@@ -131,59 +107,6 @@ def _program(program: Program, relations: Iterable[Relation], maps: Sequence[Map
     read = {map_.relation for map_ in maps}
     used = tuple(relation for relation in known.values() if relation.name in read)
     return _replace(program, relations=used, maps=tuple(maps), views=views)
-
-
-def _renumbered(body: Body, number: Callable[[int], int]) -> Body:
-    """The body with every number of a map replaced."""
-    match body:
-        case Linear():
-            return _replace(body, branches=tuple(_replace(one, map=number(one.map)) for one in body.branches))
-        case Joined():
-            return _renumbered_join(body, number)
-        case Selected():
-            return _renumbered_selection(body, number)
-        case Flow():
-            nodes = (_replace(n, map=number(n.map)) if isinstance(n, ScanNode) else n for n in body.nodes)
-            return _replace(body, nodes=tuple(nodes))
-        case Reevaluated():
-            return _replace(body, inputs=tuple(_replace(one, map=number(one.map)) for one in body.inputs))
-
-
-def _renumbered_join(body: Joined, number: Callable[[int], int]) -> Joined:
-    auxiliaries = []
-    for auxiliary in body.auxiliaries:
-        statements = tuple(
-            _replace(
-                statement,
-                lookups=tuple(
-                    one if one.auxiliary else _replace(one, source=number(one.source)) for one in statement.lookups
-                ),
-            )
-            for statement in auxiliary.statements
-        )
-        auxiliaries.append(_replace(auxiliary, statements=statements))
-    occurrences = tuple(_replace(one, map=number(one.map)) for one in body.occurrences)
-    return _replace(body, occurrences=occurrences, auxiliaries=tuple(auxiliaries))
-
-
-def _renumbered_selection(body: Selected, number: Callable[[int], int]) -> Selected:
-    """Conditions name scalars by the number of their map."""
-    names = {f"m{old}": f"m{number(old)}" for old in body.scalars}
-
-    def renamed(expr: Expr) -> Expr:
-        if isinstance(expr, Call):
-            return _replace(expr, args=tuple(renamed(arg) for arg in expr.args))
-        if isinstance(expr, Lit):
-            return expr
-        prefix, dot, rest = expr.name.partition(".")
-        return _replace(expr, name=names[prefix] + dot + rest) if dot and prefix in names else expr
-
-    factors: list[Factor] = []
-    for factor in body.factors:
-        nested = tuple(_replace(one, map=number(one.map)) for one in factor.nested)
-        conditions = tuple(map(renamed, factor.conditions))
-        factors.append(_replace(factor, map=number(factor.map), nested=nested, conditions=conditions))
-    return _replace(body, factors=tuple(factors), scalars=tuple(map(number, body.scalars)))
 
 
 def _columns(expr: Expr) -> set[str]:

@@ -21,12 +21,12 @@ from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import Query, parse_select
-from runtime.compiler.program import Program, Relation, View
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
+from runtime.plan import Program, Relation, View
 
 __all__ = ["compile_program"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtime.compiler.operands import NotIncremental
-from runtime.compiler.program import Col, Expr, Lit
+from runtime.plan import Col, Expr, Lit
 
 __all__ = ["Constant", "evaluate_constant"]
 

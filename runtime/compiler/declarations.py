@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.compiler.errors import MissingFileError
-from runtime.compiler.program import Column, ColumnType, Relation
 from runtime.compiler.tokens import Text, Token
+from runtime.plan import Column, ColumnType, Relation
 
 __all__ = ["Cursor", "FileSource", "SocketSource", "StreamDeclaration", "parse_declaration"]
 

@@ -8,8 +8,8 @@ from functools import cache
 
 import duckdb
 
-from runtime.compiler.program import Relation
 from runtime.compiler.types import Type
+from runtime.plan import Relation
 
 __all__ = ["Describer"]
 

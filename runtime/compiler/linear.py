@@ -13,9 +13,9 @@ from runtime.compiler.constants import Constant, evaluate_constant
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, key_of
 from runtime.compiler.operands import Lowered, NotIncremental, at_type, call, no_null
-from runtime.compiler.program import Branch, Col, Expr, Key, Linear, Lit, Relation, Sum
 from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type, common_type
+from runtime.plan import Branch, Col, Expr, Key, Linear, Lit, Relation, Sum
 
 __all__ = ["linear_view"]
 

@@ -19,9 +19,9 @@ from runtime.compiler.operands import (
     logic,
     quotient,
 )
-from runtime.compiler.program import Col, Lit
 from runtime.compiler.scope import Scope, Source
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.plan import Col, Lit
 
 __all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "push_down"]
 

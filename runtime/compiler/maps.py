@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.compiler.program import Call, Col, Column, Expr, Key, Lit, Map, Relation, Sum
 from runtime.compiler.types import Type
+from runtime.plan import Call, Col, Column, Expr, Key, Lit, Map, Relation, Sum
 
 __all__ = ["MapSet", "all_of", "column_keys", "key_name"]
 

@@ -9,8 +9,8 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.operands import Lowered, NotIncremental, call
-from runtime.compiler.program import Lit
 from runtime.compiler.types import BOOL, INT, STRING, Type
+from runtime.plan import Lit
 
 __all__ = ["constant", "moment_part", "words"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runtime.compiler.program import Call, Col, Expr, Lit
 from runtime.compiler.types import BOOL, FLOAT, Type, common_type
+from runtime.plan import Call, Col, Expr, Lit
 
 __all__ = [
     "Lowered",

@@ -12,10 +12,10 @@ from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.errors import SqlError
-from runtime.compiler.program import Relation
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
+from runtime.plan import Relation
 
 __all__ = ["Query", "parse_select"]
 

@@ -9,10 +9,10 @@ from runtime.compiler.expressions import Rewriter
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.lower import push_down
 from runtime.compiler.parse import Query
-from runtime.compiler.program import Relation
 from runtime.compiler.scope import Reference, Scope, Source
 from runtime.compiler.shapes import Output, break_ties, coerced, is_aggregate, unique
 from runtime.compiler.types import BOOL, Type, common_type
+from runtime.plan import Relation
 
 __all__ = ["QueryRewriter"]
 

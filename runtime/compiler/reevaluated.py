@@ -11,10 +11,10 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.fixedpoint import cast
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
-from runtime.compiler.program import Expr, Input, Map, Reevaluated, Relation
 from runtime.compiler.scope import Reference
 from runtime.compiler.shapes import Output
 from runtime.compiler.types import Type
+from runtime.plan import Expr, Input, Map, Reevaluated, Relation
 
 __all__ = ["final_query", "reevaluated_view", "verify"]
 

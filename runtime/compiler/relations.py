@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.compiler.program import Column, Relation
+from runtime.plan import Column, Relation
 
 __all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "TRADES"]
 

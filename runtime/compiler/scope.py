@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from runtime.compiler.parse import Query
-from runtime.compiler.program import Expr, Relation
 from runtime.compiler.types import Type
+from runtime.plan import Expr, Relation
 
 __all__ = ["Reference", "Scope", "Source"]
 

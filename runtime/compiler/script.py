@@ -8,8 +8,8 @@ from typing import Final, cast
 
 from runtime.compiler.declarations import Cursor, StreamDeclaration, parse_declaration
 from runtime.compiler.errors import MissingFileError, SqlError
-from runtime.compiler.program import Lane, Relation
 from runtime.compiler.tokens import Text, tokenise
+from runtime.plan import Lane, Relation
 
 __all__ = ["NamedSelect", "Script", "parse_script", "read_script"]
 

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
-from runtime.compiler.program import Lit
 from runtime.compiler.types import INT, NULL, Type
+from runtime.plan import Lit
 
 __all__ = ["Accumulator", "Extreme", "accumulate", "is_accumulated"]
 

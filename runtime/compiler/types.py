@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from runtime.compiler.program import Column, ColumnType
+from runtime.plan import Column, ColumnType
 
 __all__ = ["BOOL", "FLOAT", "INT", "NULL", "STRING", "Type", "common_type"]
 

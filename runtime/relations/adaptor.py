@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Relation
 from runtime.formats import FormattedBatch, Schema
+from runtime.plan import Relation
 from runtime.relations.rowends import RowEnds
 
 __all__ = ["Adaptor", "Offsets", "Prepared"]

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Relation
 from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FEED_SCHEMA, Schema
+from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, without_heartbeats

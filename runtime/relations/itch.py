@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltabook.wire.attribution import LARGEST_BROKER, broker_of
-from runtime.compiler.program import Relation
 from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
+from runtime.plan import Relation
 from runtime.relations._replaces import OrderEvents, inherit
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Relation
 from runtime.formats import Pushdown, Schema
+from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.relations.retention import Retained, Retention

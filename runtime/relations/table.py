@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Column, Relation
 from runtime.formats import CsvFormat, Field, Pushdown, Schema
 from runtime.formats.format import Format
+from runtime.plan import Column, Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.state import ARROW_TYPES

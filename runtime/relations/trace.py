@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Relation
 from runtime.formats import Field, Schema
+from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.relations.market import action_codes

@@ -10,6 +10,7 @@ from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import DirectoryClaim, Disk, Footer
+from runtime.native.cache import default_kernels
 from runtime.service.catalogue import begin_catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
@@ -50,7 +51,7 @@ class BegunDirectory:
             self.writer = EpochWriter(directory, now_ns, on_epoch, disk=disk, claim=self.claim)
             """Of its epochs."""
             undone.callback(self.writer.close)
-            self.express = ExpressLane(self.writer, directory, on_update)
+            self.express = ExpressLane(self.writer, directory, on_update, default_kernels())
             """Its express lane."""
             check_inputs(config, self.writer)
             if config.feed is not None:

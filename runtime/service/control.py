@@ -6,7 +6,7 @@ from twisted.logger import Logger
 
 from deltabook.wire.catalogue import AddViews, Changed, ChangedView
 from runtime.compiler import NamedSelect
-from runtime.compiler.program import View
+from runtime.plan import View
 from runtime.service.catalogue import Catalogue
 from runtime.service.errors import CatalogueError
 from runtime.service.hub import Hub

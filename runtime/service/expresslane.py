@@ -13,6 +13,7 @@ from runtime.engine.ingest import EpochWriter, Sections
 from runtime.epochs import SnapshotDirectory
 from runtime.service.hub import Hub
 from runtime.views.filling import new_views
+from runtime.views.shard import Kernels
 
 __all__ = ["ExpressLane"]
 
@@ -27,12 +28,19 @@ class ExpressLane:
     While an ingest runs, views and state belong to the workers that run the pipeline.
     """
 
-    def __init__(self, writer: EpochWriter, directory: Path, publish: Callable[[Update], None]) -> None:
-        """``publish`` is called on a worker with every version of the lane; it must not block."""
+    def __init__(
+        self,
+        writer: EpochWriter,
+        directory: Path,
+        publish: Callable[[Update], None],
+        kernels: Kernels | None = None,
+    ) -> None:
+        """``publish`` is called on a worker with every version of the lane; it must not block. ``kernels``: where
+        compiled kernels come from; without them every kernel is interpreted."""
         self._writer = writer
         self._publish = publish
         self._filling = Filling(writer.log, SnapshotDirectory(directory / "snapshots"))
-        self._state = ExpressState()
+        self._state = ExpressState(kernels)
         self._prepared = threading.Lock()
         writer.space.runs(_NAME, self._state)
         self.pipeline: ExpressPipeline | None = None

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from runtime.compiler.program import Program, encode_program
 from runtime.epochs import Footer, ResultLog
+from runtime.plan import Program, encode_program
 from runtime.service.hub import Hub
 
 __all__ = ["put_full", "restore"]

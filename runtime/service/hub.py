@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader
 from runtime.compiler import Lane, lane_program
-from runtime.compiler.program import Program, View, decode_program
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
+from runtime.plan import Program, View, decode_program
 from runtime.service.stream import (
     CommittedViews,
     Epochs,
@@ -36,8 +36,8 @@ from runtime.service.stream import (
     ViewStream,
     queues,
 )
-from runtime.views.linear import change_schema
 from runtime.views.materialised import MaterialisedView
+from runtime.views.rows import change_schema
 
 __all__ = ["Hub", "HubConfig"]
 
@@ -210,8 +210,8 @@ class Hub:
         """Take a new version of the express lane and tell the subscribers."""
         before = self.epoch("express")
         dropped = self._adopt("express", update.program, update.epoch) if update.program is not None else ()
-        self._apply("express", update.changes, update.failed, update.epoch, update.views)
-        self._move("express", update.epoch, update.cuts, update.step, update.views)
+        self._apply("express", update.changes, update.failed, update.epoch)
+        self._move("express", update.epoch, update.cuts, update.step)
         self._tell("express", before, update.changes, update.failed, dropped)
         if self.committed is not None:
             self.committed.updated(update)
@@ -314,12 +314,10 @@ class Hub:
         changes: Mapping[str, pa.Table],
         failed: Mapping[str, str],
         version: int,
-        views: Collection[str] | None = None,
     ) -> None:
-        """``views`` as in `_move`."""
         self._failed |= {name: why for name, why in failed.items() if self._is_of(name, lane)}
         for name, result in self._results.items():
-            if self._views[name].lane != lane or (views is not None and name not in views):
+            if self._views[name].lane != lane:
                 continue
             # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
             found = None if name in self._failed else changes.get(name)
@@ -329,15 +327,10 @@ class Hub:
                 result.apply(found, version)
         self.updates += len(changes)
 
-    def _move(
-        self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0, views: Collection[str] | None = None
-    ) -> None:
-        """All views of the lane are at a version, or these, and the others will follow."""
-        version = _Version(epoch, step, cuts)
-        if views is None:
-            self._versions[lane] = version
-            views = [view.name for view in self._programs[lane].views]
-        self._at |= {name: version for name in views if self._is_of(name, lane)}
+    def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:
+        """All views of the lane are at a version."""
+        version = self._versions[lane] = _Version(epoch, step, cuts)
+        self._at |= {view.name: version for view in self._programs[lane].views if self._is_of(view.name, lane)}
 
     def _is_of(self, name: str, lane: Lane) -> bool:
         view = self._views.get(name)

@@ -19,7 +19,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, decode_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, decode_program
 from runtime.engine.express import Update
 from runtime.engine.ingest import Ingest, IngestListener
 from runtime.engine.statistics import Statistics
@@ -162,7 +162,7 @@ class LiveRuntime(IngestListener):
             in_thread=self._in_thread,
             most_views=config.most_views,
             lanes=self._lanes,
-            prepare=self._express.prepare,
+            prepare=self._prepare,
         )
         self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._watch = Watch(
@@ -182,12 +182,18 @@ class LiveRuntime(IngestListener):
         """Fires with the port of the results service once everything runs."""
         if self._runs_spark:
             self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
+            self._spark.prepare(self.catalogue.program)
             self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
         else:
             self._starting = succeed(None)
         started: Deferred[int] = Deferred()
         self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
         return started
+
+    def _prepare(self, old: Program, new: Program) -> None:
+        self._express.prepare(old, new)
+        if self._runs_spark:
+            self._spark.prepare(new)
 
     def stop(self) -> Deferred[None]:
         """Fires once everything has ended; what no epoch holds comes again after a restart."""
@@ -327,7 +333,7 @@ class LiveRuntime(IngestListener):
     def _updated(self, update: Update) -> None:
         self.hub.publish_express(update)
         self.catalogue.published(update.epoch, "express")
-        if update.views is None and FEED in update.cuts:
+        if FEED in update.cuts:
             self._lags.stepped(update.cuts[FEED].offset, self._reactor.seconds())
         for view, reason in update.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.program import Column
+from runtime.plan import Column
 
 __all__ = ["FullRows", "json_rows"]
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from runtime.compiler import StreamDeclaration
-from runtime.compiler.program import Column, ColumnType
 from runtime.formats import (
     FormatError,
     Limits,
@@ -27,6 +26,7 @@ from runtime.formats import (
 )
 from runtime.formats.codecs import Codec
 from runtime.formats.format import Format
+from runtime.plan import Column, ColumnType
 from runtime.relations import row_schema
 from runtime.service.errors import ServiceError
 from runtime.sources import codec_by_suffix

@@ -11,17 +11,19 @@ from typing import Any, Final, Literal
 import msgspec
 
 from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program, lane_program
-from runtime.compiler.program import Column, Program, View, encode_program
 from runtime.engine import EngineError
 from runtime.engine.express import ExpressPipeline
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin, OriginCounters
 from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.native.cache import default_kernels
+from runtime.plan import Column, Program, View, encode_program
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
 from runtime.service.scripts import script_origins
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.kernels import request_kernels
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session, stop_session
 from runtime.views.materialised import MaterialisedView
@@ -133,6 +135,7 @@ class ScriptRun:
     ) -> Iterator[Result]:
         views = {name: MaterialisedView(view.columns) for name, view in kept.items()}
         versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
+        request_kernels(self.program, self._spark_config.shards)
         session = start_session(self._spark_config, self._directory / "spark", on_starting=on_starting)
         results = ResultLog(self._directory / "results")
         lane = SparkLane(
@@ -195,7 +198,7 @@ class ScriptRun:
         """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
         writer = EpochWriter(self._directory, time.time_ns, footers.append)
         try:
-            express = ExpressLane(writer, self._directory, lambda update: None)
+            express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())
             writer.add_sections(express.first(self.program))
             writer.seal({}, control=encode_program(self.program))
             origins = script_origins(self._streams, writer, columns_read(self.program, self._streams))

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from twisted.logger import Logger
 
+from runtime.compiler import Program
 from runtime.epochs import ResultLog
 from runtime.spark.errors import SparkLaneError
 
@@ -66,6 +67,12 @@ class SparkHost:
     def has_run(directory: Path) -> bool:
         """Whether Spark has ever published there: its checkpoint may be lost, and is begun anew then."""
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
+
+    def prepare(self, program: Program) -> None:
+        """Have the kernels of a program compiled in the background, which is about to be the newest of the log."""
+        from runtime.spark.kernels import request_kernels
+
+        request_kernels(program, self._config.shards)
 
     def start(self, epoch: int) -> None:
         """Start Spark, which takes some 20 s, and wait until this epoch is published, unless it is given up."""

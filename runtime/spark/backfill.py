@@ -22,6 +22,7 @@ from runtime.compiler import Program, maps_of, only_view
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of, read_segment
 from runtime.views import Delivery
 from runtime.views.filling import columns_to_fill, fill_of
+from runtime.views.kernels import Kernels
 from runtime.views.placement import parts_of_map
 
 __all__ = ["BackfillPartition", "FailedPartition", "fail", "fill", "plan_backfill"]
@@ -81,7 +82,9 @@ def plan_backfill(
     return partitions
 
 
-def fill(partition: BackfillPartition, program: Program, log: EpochLogReader, shards: int) -> Iterator[Delivery]:
+def fill(
+    partition: BackfillPartition, program: Program, log: EpochLogReader, shards: int, kernels: Kernels
+) -> Iterator[Delivery]:
     """What each shard gets of a partition, each delivery for one of the new views."""
     begin, end = partition.span
     base = read_segment(Path(partition.snapshot)) if partition.snapshot else None
@@ -89,7 +92,7 @@ def fill(partition: BackfillPartition, program: Program, log: EpochLogReader, sh
     rows = add_up(log, partition.relation, begin, end, base=base, columns=columns)
     if rows is None or not rows.num_rows:
         return
-    yield from fill_of(program, partition.views, {partition.relation: rows.combine_chunks()}, shards)
+    yield from fill_of(program, partition.views, {partition.relation: rows.combine_chunks()}, shards, kernels)
 
 
 def fail(partition: FailedPartition, program: Program, shards: int) -> Iterator[Delivery]:

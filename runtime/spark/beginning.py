@@ -1,9 +1,10 @@
 """Where a Spark checkpoint was begun, and whether it is of use here.
 
 A checkpoint cannot be moved: Spark writes absolute paths into it, a number of shards, and state in the form of its
-version. It need not be: what it holds follows from the log. Beside what Spark keeps there is a mark, which says for
-what the checkpoint was made. Where that is something else than what is wanted, a new one is begun at the newest
-published version, and its first batch fills every view with what the relations hold there (`runtime.spark.backfill`).
+version; the shards' own state has a format of this release. It need not be moved: what it holds follows from the log.
+Beside what Spark keeps there is a mark, which says for what the checkpoint was made. Where that is something else than
+what is wanted, a new one is begun at the newest published version, and its first batch fills every view with what the
+relations hold there (`runtime.spark.backfill`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 from runtime.epochs import LOCAL_DISK
 from runtime.spark.checkpoint import committed_epoch
 from runtime.spark.errors import SparkLaneError
+from runtime.views.shard import RUN_FORMAT
 
 __all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
 
@@ -26,6 +28,8 @@ MARK: Final = "begun.json"
 """The file in the checkpoint; Spark does not look at it."""
 _FORMAT: Final = 2
 """1: views that are graphs of operators live in one shard."""
+_OLDEST_STATE: Final = 3
+"""Of marks that say nothing about it."""
 
 
 class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,12 +46,15 @@ class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failed: dict[str, str] = {}
     """View that had failed by then → why."""
     format: int = _FORMAT
-    """Of this record and of the shards' state."""
+    """Of this record and of what Spark keeps of a shard: head and pages."""
+    state: int = _OLDEST_STATE
+    """Format of the runs in those pages."""
 
 
 def wanted(checkpoint: Path, shards: int) -> Beginning:
     """What fits a place and a number of shards, begun at no version yet."""
-    return Beginning(shards, str(checkpoint.resolve()), ".".join(version("pyspark").split(".")[:2]))
+    spark = ".".join(version("pyspark").split(".")[:2])
+    return Beginning(shards, str(checkpoint.resolve()), spark, state=RUN_FORMAT)
 
 
 def read_beginning(checkpoint: Path) -> Beginning | None:
@@ -73,6 +80,8 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
         return "it does not say what it was made for"
     if held.format != here.format:
         return f"it has format {held.format}, not {here.format}"
+    if held.state != here.state:
+        return f"its shard state has format {held.state}, this release reads {here.state}"
     if held.location != here.location:
         return f"it was made at {held.location}"
     if held.shards != here.shards:

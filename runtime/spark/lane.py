@@ -32,6 +32,7 @@ from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
 from runtime.spark.session import SparkConfig
 from runtime.spark.standing import Standing, read_standing
+from runtime.views.encoding import decode_table
 
 __all__ = ["Published", "SparkLane"]
 
@@ -77,6 +78,7 @@ class SparkLane:
         """``snapshots``: relation snapshots of the log, which spare a new view reading it from its beginning."""
         self._session = session
         self._config = config
+        self._compiles = not config.is_local  # workers of this machine load what the driver has had compiled
         self._epochs = epochs.resolve()
         self._checkpoint = checkpoint.resolve()
         self._snapshots = snapshots.resolve() if snapshots else None
@@ -94,7 +96,7 @@ class SparkLane:
         """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
         begun = self.fit_checkpoint()
         deltas = self._session.readStream.format("epochs").options(**self.source_options(begun)).load()
-        processor = ShardProcessor(str(self._epochs), self._config.shards, begun.epoch)
+        processor = ShardProcessor(str(self._epochs), self._config.shards, begun.epoch, compiles=self._compiles)
         changes = deltas.groupBy("shard").transformWithState(processor, OUTPUT_SCHEMA, "Update", "None")
         writer = changes.writeStream.outputMode("update").foreachBatch(self._publish).queryName("views")
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
@@ -112,7 +114,8 @@ class SparkLane:
             begun = begin(self._checkpoint, here, published, read_standing(self._results, self._log).failed)
             if published:
                 self._logger.warn(
-                    "Spark's state in {checkpoint} is of no use ({why}): views are filled anew at version {version}",
+                    "Spark's state in {checkpoint} cannot be continued ({why}): it is rebuilt from the snapshot and "
+                    "the log at version {version}",
                     checkpoint=self._checkpoint,
                     why=why_not,
                     version=published,
@@ -134,6 +137,7 @@ class SparkLane:
             "results": str(self._results.directory.resolve()),
             "base": str(begun.epoch),
             "failed": msgspec.json.encode(begun.failed).decode(),
+            "compiles": "yes" if self._compiles else "no",
         }
         return options | ({"snapshots": str(self._snapshots)} if self._snapshots is not None else {})
 
@@ -218,7 +222,7 @@ class SparkLane:
             elif row["kind"] == "failed":
                 failed[row["view"]] = row["payload"].decode()
             else:
-                changes.setdefault(row["view"], []).append(pa.ipc.open_stream(row["payload"]).read_all())
+                changes.setdefault(row["view"], []).append(decode_table(row["payload"]))
         expected = sorted(shard_ids(self._config.shards))
         spans = {(begin, end) for _, begin, end in complete}
         if sorted(shard for shard, _, _ in complete) != expected or len(spans) != 1:

@@ -1,13 +1,15 @@
 """The stateful half of the streaming query: one shard of the view program per group.
 
-State in Spark's store is a head value and a map of pages. Each batch writes one run of edits; when the runs outweigh
-the base they are compacted into a new one. A worker keeps the shards it has seen in memory, named by the last run they
-contain: if the head's chain still has that run, only the runs behind it are applied, otherwise the shard is rebuilt
-from the store. A failed attempt leaves nothing in memory, because a shard is taken out before it is changed.
+State in Spark's store is a head value and a map of pages. Each batch writes one run: the payloads that the shard was
+given. When these runs outweigh the base, everything held is written as a new base. A worker keeps the shards it has
+seen in memory, named by the last run they contain: if the head's chain still has that run, only the runs behind it are
+replayed, otherwise the shard is rebuilt from the store. A failed attempt leaves nothing in memory, because a shard is
+taken out before it is changed. Every attempt of a batch writes the same runs, whatever its worker has in memory: Spark
+lets an attempt that it took for lost write over the files of the one that counts.
 
 The first batch of a new program changes the shard over to it before anything else, and writes a base: every run of a
 chain belongs to the program that the head names. A shard without a head is where the checkpoint was begun: its views
-are filled by the first batch, as if all of them were new.
+are filled by the first batch, as if all of them were new, and that batch writes a base too.
 """
 
 from __future__ import annotations
@@ -21,15 +23,24 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.garbage import Garbage
+from runtime.spark.kernels import worker_kernels
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.source import TICK, Place, Span, load_program
-from runtime.views import Part, ShardState, Step
+from runtime.views.encoding import decode_table, encode_table
+from runtime.views.placement import Part
+from runtime.views.shard import ShardState, Step
 
 __all__ = ["OUTPUT_SCHEMA", "ShardProcessor"]
 
 OUTPUT_SCHEMA: Final = "shard int, from_epoch bigint, to_epoch bigint, view string, kind string, payload binary"
+# As types and not as text, which a worker would ask Java to parse in every batch.
+_HEAD: Final = StructType([StructField("head", BinaryType())])
+_PAGE: Final = StructType([StructField("run", LongType()), StructField("page", IntegerType())])
+_DATA: Final = StructType([StructField("data", BinaryType())])
 _PAGE_BYTES: Final = 1024 * 1024
 _SMALLEST_BASE_BYTES: Final = 256 * 1024
 _MOST_LINKS: Final = 256
@@ -37,13 +48,13 @@ _MOST_LINKS: Final = 256
 
 
 class _Link(msgspec.Struct, frozen=True, array_like=True):
-    """One run of a shard's chain: a base, or the edits of a batch."""
+    """One run of a shard's chain: a base, or the payloads of a batch."""
 
     number: int
     nonce: str
     size: int
-    crc32: int | None = None
-    """Of its bytes; None in the state of an earlier release."""
+    crc32: int
+    """Of its bytes."""
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
@@ -73,6 +84,7 @@ class _Resident(msgspec.Struct):
     """Counts up with every turn of any shard in this process."""
 
 
+_garbage: Final = Garbage()
 _residents: dict[tuple[str, int], _Resident] = {}
 """Of this worker process; any other may have a newer or an older state of the same shard."""
 _UNUSED_TURNS: Final = 8
@@ -91,16 +103,18 @@ def _keep(place: tuple[str, int], resident: _Resident, shards: int) -> None:
 class ShardProcessor(StatefulProcessor):
     """Applies a batch's payloads to a shard; emits its views' changes, then one completion row."""
 
-    def __init__(self, directory: str, shards: int, base: int = 0) -> None:
-        """``base``: the version that the checkpoint was begun behind."""
+    def __init__(self, directory: str, shards: int, base: int = 0, *, compiles: bool = False) -> None:
+        """``base``: the version that the checkpoint was begun behind. ``compiles``: whether workers compile kernels;
+        else they load those that the driver has had compiled."""
         self._directory = directory
         self._shards = shards
         self._base = base
+        self._compiles = compiles
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: its schema never changes."""
-        self._head = handle.getValueState("head", "head binary")
-        self._pages = handle.getMapState("runs", "run bigint, page int", "data binary")
+        self._head = handle.getValueState("head", _HEAD)
+        self._pages = handle.getMapState("runs", _PAGE, _DATA)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """One version of one shard."""
@@ -117,6 +131,7 @@ class ShardProcessor(StatefulProcessor):
         step = resident.state.step(batch.delivered, backfill)
         self._write(head, resident, batch)
         _keep((self._directory, shard_id), resident, self._shards)
+        _garbage.keep((self._directory, batch.program))
         yield from _output(shard_id, batch.span, step)
 
     def close(self) -> None:
@@ -138,8 +153,8 @@ class ShardProcessor(StatefulProcessor):
         nonces = [link.nonce for link in head.links]
         if held is None or held.nonce not in nonces:
             program = load_program(self._directory, head.program)
-            shard = shard_ids(self._shards).index(shard_id)
-            held = _Resident(ShardState(program, shard, self._shards), "")
+            shard, kernels = shard_ids(self._shards).index(shard_id), worker_kernels(compiles=self._compiles)
+            held = _Resident(ShardState(program, shard, self._shards, kernels=kernels), "")
             behind = head.links
         else:
             behind = head.links[nonces.index(held.nonce) + 1 :]
@@ -151,7 +166,7 @@ class ShardProcessor(StatefulProcessor):
         pages = [self._pages.getValue((link.number, page)) for page in range(-(-link.size // _PAGE_BYTES))]
         run = b"".join(bytes(page[0]) for page in pages if page is not None)
         found = zlib.crc32(run)
-        if len(run) != link.size or link.crc32 not in {None, found}:
+        if len(run) != link.size or link.crc32 != found:
             raise SparkLaneError(
                 f"expected {link.size} bytes with checksum {link.crc32} as run {link.number} of a shard's state, "
                 f"was {len(run)} with {found}"
@@ -159,12 +174,12 @@ class ShardProcessor(StatefulProcessor):
         return run
 
     def _write(self, head: _Head, resident: _Resident, batch: _Batch) -> None:
-        run = resident.state.save()
         links = head.links
         number = links[-1].number + 1 if links else 0
+        is_base = not links or batch.program != head.program or len(links) >= _MOST_LINKS
+        run = b"" if is_base else resident.state.save()
         edits = len(run) + sum(link.size for link in links[1:])
-        is_heavy = edits > max(links[0].size if links else 0, _SMALLEST_BASE_BYTES) or len(links) >= _MOST_LINKS
-        if links and (is_heavy or batch.program != head.program):
+        if is_base or edits > max(links[0].size, _SMALLEST_BASE_BYTES):
             run = resident.state.save_all()
             for link in links:
                 for page in range(-(-link.size // _PAGE_BYTES)):
@@ -179,23 +194,26 @@ class ShardProcessor(StatefulProcessor):
 
 
 def _sort_out(rows: Iterator[Row]) -> _Batch:
-    """The batch's span, its program, and what was delivered."""
+    """The batch's span, its program, and what was delivered, in an order that does not depend on that of the rows."""
     span: Span | None = None
     program = -1
-    delivered: list[tuple[Part, pa.Table | str]] = []
-    backfill: dict[int, list[tuple[Part, pa.Table | str]]] = {}
+    payloads: list[tuple[int, bytes]] = []
     for row in rows:
         program = int(row["program"])
         payload = bytes(row["payload"])
         if row["map"] == TICK:
             span = msgspec.msgpack.decode(payload, type=Span)
-            continue
-        place = Place.of_code(row["map"])
-        deltas = payload.decode() if place.broken else pa.ipc.open_stream(payload).read_all()
+        else:
+            payloads.append((row["map"], payload))
+    if span is None:
+        raise SparkLaneError(f"expected a tick among the rows of a shard, was none among {len(payloads)} payloads")
+    delivered: list[tuple[Part, pa.Table | str]] = []
+    backfill: dict[int, list[tuple[Part, pa.Table | str]]] = {}
+    for code, payload in sorted(payloads):
+        place = Place.of_code(code)
+        deltas = payload.decode() if place.broken else decode_table(payload)
         given = delivered if place.view is None else backfill.setdefault(place.view, [])
         given.append((place.part, deltas))
-    if span is None:
-        raise SparkLaneError(f"expected a tick among the rows of a shard, was none among {len(delivered)} payloads")
     return _Batch(span, program, delivered, backfill)
 
 
@@ -211,10 +229,7 @@ def _output(shard_id: int, span: Span, step: Step) -> Iterator[Row]:
         )
 
     for view, changes in step.changes.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, changes.schema) as writer:
-            writer.write_table(changes)
-        yield row(view, "changes", sink.getvalue().to_pybytes())
+        yield row(view, "changes", encode_table(changes))
     for view, reason in step.failed.items():
         yield row(view, "failed", reason.encode())
     yield row("", "complete", b"")

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from runtime.native.cache import default_kernels
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
@@ -80,9 +81,12 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _launching(config: SparkConfig, directory: Path) -> Iterator[None]:
-    """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after."""
-    values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host}
+def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after.
+
+    The Python workers of a local master inherit ``environment`` from it.
+    """
+    values = {"SPARK_LOCAL_IP": config.ui_interface, "SPARK_PUBLIC_DNS": config.driver_host, **environment}
     path = directory / "secret.conf"
     if config.secret_file and config.master.startswith("spark:"):
         # The settings of a session are in the command line of its JVM, which everybody on the machine can read.
@@ -122,10 +126,11 @@ def start_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
-    for name, value in spark_settings(config, directory).items():
+    kernels = default_kernels().environment()
+    for name, value in spark_settings(config, directory, kernels).items():
         builder = builder.config(name, value)
     try:
-        with _launching(config, directory):
+        with _launching(config, directory, kernels):
             session = builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         raise SparkLaneError(

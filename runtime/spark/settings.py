@@ -8,7 +8,9 @@ once by its connections, and one that says nothing (a machine without power, a s
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from deltabook.wire.access import is_loopback
@@ -68,8 +70,10 @@ _OWNED: Final = frozenset(
 """Settings on which the answers depend, and the secret, which would be in a command line."""
 
 
-def spark_settings(config: SparkConfig, directory: Path) -> dict[str, str]:
-    """All settings but the secret; ``directory`` holds logs and scratch.
+def spark_settings(
+    config: SparkConfig, directory: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """All settings but the secret; ``directory`` holds logs and scratch, ``environment`` is that of executors.
 
     Measured: the checkpoint manager saves 25-60 ms a batch, the changelog and the polling delay some 10 ms each.
     """
@@ -97,7 +101,7 @@ def spark_settings(config: SparkConfig, directory: Path) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "100",
         **(driver_metrics() if config.metrics else {"spark.ui.prometheus.enabled": "false"}),
         **_secret(config),
-        **({} if config.is_local else _cluster(config, directory)),
+        **({} if config.is_local else _cluster(config, directory, environment)),
         **config.settings,
     }
 
@@ -136,12 +140,13 @@ _EVENT_LOG: Final = {
 }
 
 
-def _cluster(config: SparkConfig, directory: Path) -> dict[str, str]:
+def _cluster(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """What holds where executors are processes of their own."""
     # A k8s or yarn executor says its cores whatever is wanted; a standalone one has those of its worker.
     cores = {} if config.executor_cores is None else {"spark.executor.cores": str(config.executor_cores)}
     most = {} if config.max_cores is None else {"spark.cores.max": str(config.max_cores)}
     return {
+        **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
         "spark.executor.memory": config.executor_memory,
         **cores,
         **most,

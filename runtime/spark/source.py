@@ -23,8 +23,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
 from runtime.spark.backfill import BackfillPartition, FailedPartition, fail, fill, plan_backfill
+from runtime.spark.garbage import Garbage
+from runtime.spark.kernels import worker_kernels
 from runtime.spark.partitioning import shard_ids
 from runtime.views import Delivery, Part, deliveries
+from runtime.views.encoding import encode_table
 from runtime.views.filling import new_views
 
 __all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Place", "Span", "load_program"]
@@ -50,6 +53,7 @@ _ARROW_SCHEMA: Final = pa.schema(
 _WAIT_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.002
 _SMALL_BYTES: Final = 512 * 1024
+_garbage: Final = Garbage()
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -114,6 +118,7 @@ class EpochReader(DataSourceStreamReader):
         self._published = ResultLog.versions_in(Path(results)) if results else []
         self._snapshots = SnapshotDirectory(Path(options["snapshots"])) if "snapshots" in options else None
         self._base = int(options.get("base", "0"))
+        self._compiles = options.get("compiles") == "yes"
         self._failed = msgspec.json.decode(options.get("failed", "{}"), type=dict[str, str])
         self._log = EpochLogReader(Path(self._directory))
         self._programs: list[int] = []  # epochs with a control record, ascending
@@ -183,14 +188,16 @@ class EpochReader(DataSourceStreamReader):
         """The payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads."""
         assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
         program = load_program(self._directory, partition.program)
+        kernels = worker_kernels(compiles=self._compiles)
         if isinstance(partition, BackfillPartition):
-            yield self._rows(partition, partition.span[1], fill(partition, program, self._log, self._shards))
+            yield self._rows(partition, partition.span[1], fill(partition, program, self._log, self._shards, kernels))
             return
         if isinstance(partition, FailedPartition):
             yield self._rows(partition, partition.epoch, fail(partition, program, self._shards))
             return
         segments = [self._log.read(epoch) for epoch in partition.epochs]
-        yield self._rows(partition, partition.epochs[-1], deliveries(program, segments, self._shards))
+        yield self._rows(partition, partition.epochs[-1], deliveries(program, segments, self._shards, kernels))
+        _garbage.keep((self._directory, partition.program))
 
     def _rows(
         self, partition: EpochPartition | BackfillPartition | FailedPartition, epoch: int, found: Iterable[Delivery]
@@ -205,7 +212,7 @@ class EpochReader(DataSourceStreamReader):
             deltas = delivery.deltas
             view = None if delivery.view is None else views.index(delivery.view)
             place = Place(delivery.part, view, isinstance(deltas, str))
-            payload = deltas.encode() if isinstance(deltas, str) else _encode(deltas)
+            payload = deltas.encode() if isinstance(deltas, str) else encode_table(deltas)
             rows.append((ids[delivery.shard], epoch, partition.program, place.code, payload))
         columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW_SCHEMA)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW_SCHEMA, strict=True)]
@@ -226,14 +233,6 @@ class EpochReader(DataSourceStreamReader):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._log = EpochLogReader(Path(self._directory))
-
-
-def _encode(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 class EpochSource(DataSource):

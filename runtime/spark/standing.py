@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.spark.errors import SparkLaneError
-from runtime.views.linear import change_schema, consolidate
 from runtime.views.materialised import MaterialisedView
+from runtime.views.rows import change_schema, consolidate
 
 __all__ = ["Standing", "read_standing"]
 

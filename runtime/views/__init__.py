@@ -1,20 +1,19 @@
 """Executes a view program, whatever hosts it.
 
 ```
-segment ──▶ cancellation ──▶ preaggregate ──▶ routing ──deliveries──▶ ShardState.step ──▶ changes per view (rows -/+)
- deltas                       per map, key     per shard    │
-                                                            ├─ linear       changed keys of MapState → rows
-                                                            ├─ joined       look up in shared IndexSets, GroupResult
-                                                            ├─ selected     ranges of ordered indexes, GroupResult
-                                                            ├─ flow         a graph of operators
-                                                            └─ reevaluated  DuckDB over MapState, LastResult
-ShardState.save ──▶ run of edits ──▶ the host's store (Spark's state store)
+segment ──▶ cancellation ──▶ preaggregate ──▶ routing ──payloads──▶ ShardState.step ──▶ changes per view (rows -/+)
+ deltas                       per map, key     per shard                │
+deltas of relations ──────────────────────────────────▶ ShardState.step_tables, step_rows
+                                                                        ▼
+        registry ──▶ nodes: each lowers a plan record to kernels and structures ──▶ graph: runs them in order
+                       emission: writes kernels      feeds: rows in      rows, tuples: changes out
+ShardState.save ──▶ what was taken in ──▶ the host's store        save_all ──▶ what is held
 ```
 """
 
 from runtime.views.errors import ViewError, ViewOverflowError
 from runtime.views.placement import Part
-from runtime.views.routing import Delivery, deliveries, deliveries_of
+from runtime.views.routing import Delivery, deliveries
 from runtime.views.shard import ShardState, Step
 
-__all__ = ["Delivery", "Part", "ShardState", "Step", "ViewError", "ViewOverflowError", "deliveries", "deliveries_of"]
+__all__ = ["Delivery", "Part", "ShardState", "Step", "ViewError", "ViewOverflowError", "deliveries"]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from runtime.compiler.program import Call, Col, Expr, Map
+from runtime.plan import Call, Col, Expr, Map
 from runtime.views.errors import ViewError
 from runtime.views.preaggregate import has_dense_keys, is_plain
 from runtime.views.relationbatch import RelationBatch

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit
 from runtime.views.errors import ViewError
 
 __all__ = ["EXACT_OPERATIONS", "evaluate", "exact_value", "mask"]

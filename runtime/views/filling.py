@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program, columns_of, maps_of, only_view
+from runtime.views.kernels import Kernels
 from runtime.views.routing import Delivery, deliveries_of
 
 __all__ = ["columns_to_fill", "fill_of", "new_views"]
@@ -32,11 +33,15 @@ def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[s
 
 
 def fill_of(
-    program: Program, views: Collection[str], tables: Mapping[str, pa.Table], shards: int
+    program: Program,
+    views: Collection[str],
+    tables: Mapping[str, pa.Table],
+    shards: int,
+    kernels: Kernels | None = None,
 ) -> Iterator[Delivery]:
     """What each shard gets of these rows (relation → columns, ``weight``), each delivery for one of the new views."""
     for name in views:
         alone, numbers = only_view(program, name)
-        for delivery in deliveries_of(alone, tables, shards):
+        for delivery in deliveries_of(alone, tables, shards, kernels):
             part = msgspec.structs.replace(delivery.part, map=numbers[delivery.part.map])
             yield msgspec.structs.replace(delivery, part=part, view=name)

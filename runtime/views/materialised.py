@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.program import Column
+from runtime.plan import Column
 from runtime.state import ARROW_TYPES, KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
 
 __all__ = ["MaterialisedView"]

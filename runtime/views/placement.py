@@ -7,11 +7,12 @@ other view lives in one shard, with all of the maps that it reads.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
-from runtime.compiler import maps_of
-from runtime.compiler.flow import flow_partition
-from runtime.compiler.program import Flow, Joined, Linear, Program, View
+from runtime.plan import Program, View
+from runtime.views.memo import Memo
 
 __all__ = ["Part", "is_spread", "part_of", "parts_of_map", "parts_of_shard", "views_of_shard"]
 
@@ -40,39 +41,28 @@ class Part(msgspec.Struct, frozen=True, order=True):
         return cls(number // 2, bool(number % 2), column - 1)
 
 
+def _all_shard_keys(program: Program) -> dict[str, Mapping[int, int] | None]:
+    return {view.name: view.body.shard_keys(program.maps) for view in program.views}
+
+
+_shard_keys = Memo(_all_shard_keys)
+
+
 def part_of(program: Program, view: View, number: int) -> Part:
     """The part of a map that a view reads."""
-    if not is_spread(program, view):
-        return Part(number, True)
-    if isinstance(view.body, (Joined, Flow)):
-        return Part(number, False, _columns(program, view.body)[number])
-    return Part(number, False)
+    keys = _keys(program, view)
+    return Part(number, True) if keys is None else Part(number, False, keys[number])
 
 
 def is_spread(program: Program, view: View) -> bool:
     """Whether every shard keeps the part of a view that belongs to its keys."""
-    body = view.body
-    if isinstance(body, (Joined, Flow)):
-        return bool(_columns(program, body))
-    return isinstance(body, Linear) and all(program.maps[b.map].keys and b.empty is None for b in body.branches)
+    return _keys(program, view) is not None
 
 
-def _columns(program: Program, body: Joined | Flow) -> dict[int, int]:
-    """Map → number of the key that says its shard; none where the view cannot be spread."""
-    columns: dict[int, int] = {}
-    if isinstance(body, Flow):
-        key = flow_partition(body, program.maps)
-        for number in maps_of(body) if key is not None else ():
-            columns[number] = next(place for place, each in enumerate(program.maps[number].keys) if each.name == key)
-        return columns if max(columns.values(), default=0) < _COLUMNS - 1 else {}
-    kinds = set()
-    for occurrence, name in zip(body.occurrences, body.partition, strict=False):
-        keys = program.maps[occurrence.map].keys
-        number = next(place for place, key in enumerate(keys) if key.name == name)
-        kinds.add(keys[number].type)
-        if columns.setdefault(occurrence.map, number) != number:
-            return {}
-    return columns if len(kinds) == 1 and max(columns.values()) < _COLUMNS - 1 else {}
+def _keys(program: Program, view: View) -> Mapping[int, int] | None:
+    """Map → number of the key that says its shard; None where the view cannot be spread."""
+    keys = _shard_keys(program)[view.name]
+    return None if keys is None or max(keys.values(), default=0) >= _COLUMNS - 1 else keys
 
 
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
@@ -83,7 +73,7 @@ def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
 def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
     """The maps that a shard keeps, in a fixed order."""
     views = views_of_shard(program, shard, shards)
-    return sorted({part_of(program, view, number) for view in views for number in maps_of(view.body)})
+    return sorted({part_of(program, view, number) for view in views for number in view.body.maps()})
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
@@ -91,7 +81,7 @@ def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tu
     found: dict[Part, set[int]] = {}
     for view in program.views:
         homes = range(shards) if is_spread(program, view) else (view.home % shards,)
-        for number in maps_of(view.body):
+        for number in view.body.maps():
             found.setdefault(part_of(program, view, number), set()).update(homes)
     parts: dict[int, list[tuple[Part, tuple[int, ...]]]] = {}
     for part, keepers in sorted(found.items()):

@@ -1,12 +1,12 @@
 """Adds up a version's deltas per map and key before anything else sees them.
 
 This is where the volume is taken out: what leaves is one row per key that changed, whatever the number of events. Where
-the bounds of the columns prove that nothing passes 64 bits, which is nearly always, all of it is plain int64.
+the bounds of the columns prove that nothing passes 64 bits, which is nearly always, numpy does it in plain int64, and
+maps share what they have in common; otherwise the map's own kernel does (`maptotals`).
 """
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from typing import Final
@@ -15,43 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.program import Call, Expr, Lit, Map
-from runtime.views import limbs
-from runtime.views.evaluate import evaluate
+from runtime.plan import Call, Expr, Lit, Map, Relation
 from runtime.views.grouping import Grouping, grouping, is_dense
+from runtime.views.kernels import Kernels
+from runtime.views.maptotals import MapTotals
 from runtime.views.memo import Memo
-from runtime.views.payload import (
-    WEIGHT,
-    Payload,
-    PlainPayload,
-    add_up,
-    combine,
-    payload_schema,
-    payload_sums,
-    payload_weight,
-    table_of,
-)
-from runtime.views.relationbatch import KeyCodes, RelationBatch, key_array
-from runtime.views.vectors import NotPlainError, Vector
+from runtime.views.payload import payload_schema
+from runtime.views.relationbatch import KeyCodes, RelationBatch
+from runtime.views.vectors import NotPlainError
 
-__all__ = [
-    "WEIGHT",
-    "combine",
-    "has_dense_keys",
-    "is_plain",
-    "payload_of",
-    "payload_schema",
-    "payload_sums",
-    "payload_weight",
-    "preaggregate",
-    "rows_of",
-    "shard_of",
-]
+__all__ = ["Preaggregation", "has_dense_keys", "is_plain", "shard_of"]
 
 Integers = npt.NDArray[np.int64]
 
 _MOST: Final = 2**63 - 1
-_TINY: Final = 32
 
 
 class _Product:
@@ -102,63 +79,35 @@ class _Plan:
         # Strings, because theirs is the only hash that is computed once.
         self.grouping = f"groups by {keys}"
         self.totals = [f"{base!r} by {keys}" for base in self.bases]
-        self.row_keys = [f"row key {key.expr!r} {key.type}" for key in map_.keys]
-        self.row_sums = [f"row sum {total.expr!r}" for total in map_.sums]
 
 
 _plan = Memo(_Plan)
 
 
-def preaggregate(map_: Map, deltas: pa.Table | RelationBatch) -> pa.Table:
-    """What `payload_of` gives, as a table."""
-    return table_of(payload_of(map_, deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)))
+class Preaggregation:
+    """Adds up the deltas of one map. Not thread-safe."""
 
+    def __init__(self, map_: Map, relation: Relation) -> None:
+        self._map, self._relation = map_, relation
+        self._totals: MapTotals | None = None
 
-def payload_of(map_: Map, batch: RelationBatch) -> Payload:
-    """The deltas of a map, from those of its relation (columns and ``weight``); one row per key, none without effect.
+    @property
+    def totals(self) -> MapTotals:
+        """The map's kernel, for what is not plain."""
+        if self._totals is None:
+            self._totals = MapTotals(self._map, self._relation)
+        return self._totals
 
-    Raises `ViewError` for a value that does not fit its column.
-    """
-    if map_.where is not None:
-        batch = batch.where(map_.where)
-    plan = _plan(map_)
-    if not batch.rows:
-        return plan.schema.empty_table()
-    try:
-        return _plain(plan, batch)
-    except NotPlainError:
-        return _exact(map_, batch)
+    def payload(self, batch: RelationBatch, kernels: Kernels | None = None) -> pa.Table:
+        """The deltas of the map, from those of its relation (columns and ``weight``): see `payload.payload_schema`.
 
-
-def rows_of(map_: Map, batch: RelationBatch) -> Payload:
-    """What `payload_of` gives, a row for each row of the deltas: for few of them that is less work than to add up."""
-    if map_.where is not None:
-        batch = batch.where(map_.where)
-    plan = _plan(map_)
-    if not batch.rows:
-        return plan.schema.empty_table()
-    try:
-        keys: list[KeyCodes] = [
-            batch.kept(name) or batch.keep(name, _spread(batch.key(key), batch.rows))
-            for name, key in zip(plan.row_keys, map_.keys, strict=True)
-        ]
-        if keys and math.prod([key.high - key.low + 1 for key in keys]) <= _TINY:
-            return _plain(plan, batch)  # there are so few groups that it pays for who reads them
-        sums: list[Vector] = [
-            batch.kept(name) or batch.keep(name, batch.weighted(total.expr))
-            for name, total in zip(plan.row_sums, map_.sums, strict=True)
-        ]
-    except NotPlainError:
-        return _exact(map_, batch)
-    bounds = [batch.heaviest(), *[total.high for total in sums]]
-    values = [batch.weight, *[total.values for total in sums]]
-    return PlainPayload(plan.schema, keys, values, bounds, repeats=True)
-
-
-def _spread(key: KeyCodes, rows: int) -> KeyCodes:
-    if isinstance(key.codes, np.ndarray):
-        return key
-    return KeyCodes(np.full(rows, key.codes, np.int64), key.low, key.high, key.dictionary)
+        One row per key, none without effect. Raises `ViewError` for a value that does not fit its column.
+        """
+        try:
+            chosen, plan = batch.where(self._map.where), _plan(self._map)
+            return _plain(plan, chosen) if chosen.rows else plan.schema.empty_table()
+        except NotPlainError:
+            return self.totals.payload(batch.table(), kernels)
 
 
 def has_dense_keys(map_: Map, batch: RelationBatch) -> bool:
@@ -177,23 +126,20 @@ def is_plain(map_: Map, batch: RelationBatch) -> bool:
     return True
 
 
-def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> list[int]:
-    """Bounds of the magnitudes of the weight and each sum; raises `NotPlainError` for one past 64 bits."""
+def _require_plain(plan: _Plan, keys: Sequence[KeyCodes], batch: RelationBatch) -> None:
+    """Raise `NotPlainError` if the magnitude of a sum may pass 64 bits."""
     bases = [batch.rows * (batch.heaviest() if base is None else batch.weighted(base).high) for base in plan.bases]
-    bounds = [bases[0]]
     for product, place in zip(plan.products, plan.base_of, strict=True):
         if any(keys[number].dictionary is not None for number in product.keys):
             raise NotPlainError  # the codes number the values and cannot be multiplied
-        bounds.append(product.bound(keys, bases[place]))
-        if bounds[-1] > _MOST:
+        if product.bound(keys, bases[place]) > _MOST:
             raise NotPlainError
-    return bounds
 
 
-def _plain(plan: _Plan, batch: RelationBatch) -> PlainPayload:
+def _plain(plan: _Plan, batch: RelationBatch) -> pa.Table:
     """All in int64; raises `NotPlainError` where that may not be enough."""
     keys = [batch.key(key) for key in plan.map.keys]
-    bounds = _require_plain(plan, keys, batch)
+    _require_plain(plan, keys, batch)
     groups: Grouping = batch.kept(plan.grouping) or batch.keep(plan.grouping, grouping(keys, batch.rows))
     bases = [_total(plan, place, groups, batch) for place in range(len(plan.bases))]
     chosen = _effective(bases)
@@ -207,8 +153,19 @@ def _plain(plan: _Plan, batch: RelationBatch) -> PlainPayload:
         chosen = _effective(totals)
         if chosen is not None:
             codes, totals = [part[chosen] for part in codes], [total[chosen] for total in totals]
-    columns = [KeyCodes(part, k.low, k.high, k.dictionary) for k, part in zip(keys, codes, strict=True)]
-    return PlainPayload(plan.schema, columns, totals, bounds)
+    columns = [
+        _key_column(code, key.dictionary, plan.schema.field(place).type)
+        for place, (key, code) in enumerate(zip(keys, codes, strict=True))
+    ]
+    return pa.Table.from_arrays([*columns, *map(pa.array, totals)], schema=plan.schema)
+
+
+def _key_column(codes: Integers, dictionary: pa.Array | None, kind: pa.DataType) -> pa.Array:
+    if dictionary is not None:
+        return dictionary.take(pa.array(codes))
+    if pa.types.is_int64(kind):
+        return pa.array(codes)
+    return pa.array(codes.astype(np.int32) if pa.types.is_date(kind) else codes).view(kind)
 
 
 def _total(plan: _Plan, place: int, groups: Grouping, batch: RelationBatch) -> Integers:
@@ -237,13 +194,6 @@ def _factors(expr: Expr) -> list[Expr]:
     if isinstance(expr, Call) and expr.op == "neg":
         return [Lit(-1), *_factors(expr.args[0])]
     return [expr]
-
-
-def _exact(map_: Map, batch: RelationBatch) -> pa.Table:
-    """The same for any values, in limbs."""
-    keys = [key_array(batch, key) for key in map_.keys]
-    parts = (limbs.split(evaluate(total.expr, batch, batch.rows)) for total in map_.sums)
-    return add_up(map_, keys, batch.weight, [limbs.times(high, low, batch.weight) for high, low in parts])
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:

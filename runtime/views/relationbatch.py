@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.program import Call, Col, Expr, Key, Lit
+from runtime.plan import Call, Col, Expr, Key, Lit
 from runtime.state import ARROW_TYPES
 from runtime.views.errors import ViewError
 from runtime.views.evaluate import evaluate
@@ -63,6 +63,10 @@ class RelationBatch(Mapping[str, pa.Array]):
         part.rows = len(chosen)
         part._parent, part._chosen = self, chosen
         return part
+
+    def table(self) -> pa.Table:
+        """The rows as a table of deltas."""
+        return self._table if self._parent is None else self._parent.table().take(pa.array(self._chosen))
 
     def where(self, condition: Expr | None) -> RelationBatch:
         """The rows for which a condition is true, not false or NULL."""

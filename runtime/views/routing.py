@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler import maps_of
-from runtime.compiler.program import Joined, Map, Program, Selected
 from runtime.epochs import Segment
+from runtime.plan import Map, Program
 from runtime.views.cancellation import consolidated
 from runtime.views.errors import reason_of
+from runtime.views.kernels import Kernels
 from runtime.views.memo import Memo
-from runtime.views.payload import Payload, table_of
 from runtime.views.placement import Part, parts_of_map
-from runtime.views.preaggregate import payload_of, rows_of, shard_of
+from runtime.views.preaggregate import Preaggregation, shard_of
 from runtime.views.relationbatch import RelationBatch
 
-__all__ = ["Delivery", "deliveries", "deliveries_of"]
-
-_FEW: Final = 1024
-"""Up to so many rows of a relation are taken in one by one sooner than added up."""
+__all__ = ["Delivery", "deliveries", "deliveries_of", "payload_sources"]
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -34,33 +30,30 @@ class Delivery(msgspec.Struct, frozen=True):
     """Number of the shard."""
     part: Part
     """Which map, and whether the shard keeps all of it."""
-    payload: Payload | str
-    """One row per key; or why there are none: the views over the part fail."""
+    deltas: pa.Table | str
+    """One row per key, see `payload.payload_schema`; or why there are none: the views over the part fail."""
     view: str | None = None
     """Set: everything that the part holds before the version, for this view, which is new; None: the version's own."""
 
-    @property
-    def deltas(self) -> pa.Table | str:
-        """The payload as a table (see `payload.payload_schema`), or why there is none."""
-        return self.payload if isinstance(self.payload, str) else table_of(self.payload)
 
-
-def deliveries(program: Program, segments: Sequence[Segment], shards: int) -> Iterator[Delivery]:
+def deliveries(
+    program: Program, segments: Sequence[Segment], shards: int, kernels: Kernels | None = None
+) -> Iterator[Delivery]:
     """What each shard gets from these segments together; nothing for maps that they do not change."""
     tables: dict[str, pa.Table] = {}
     for relation in program.relations:
         found = [rows for s in segments if (rows := s.rows(relation.name)) is not None]
         if found:
             tables[relation.name] = pa.concat_tables(found)  # of chunks: nothing is copied
-    return iter(deliveries_of(program, tables, shards))
+    return iter(deliveries_of(program, tables, shards, kernels))
 
 
 def deliveries_of(
-    program: Program, tables: Mapping[str, pa.Table], shards: int, *, few: bool = False
+    program: Program, tables: Mapping[str, pa.Table], shards: int, kernels: Kernels | None = None
 ) -> list[Delivery]:
     """What each shard gets from these deltas, by relation; nothing for maps that they do not change.
 
-    With ``few``, of one shard in this process, few deltas are not added up for views that need not have it.
+    ``kernels``: without them the kernels of maps are interpreted.
     """
     routes = _routes(program)
     parts = routes.parts(shards)
@@ -70,12 +63,17 @@ def deliveries_of(
         if not maps or not table.num_rows:
             continue
         batch = consolidated(RelationBatch(table), maps)
-        as_rows = routes.by_row if few and shards == 1 and batch.rows <= _FEW else ()
         for map_ in maps:
             homes = parts.get(map_.id)
             if homes:
-                found += _of_map(map_, homes, batch, shards, rows_of if map_.id in as_rows else payload_of)
+                found += _of_map(map_, homes, shards, partial(routes.of(map_).payload, batch, kernels))
     return found
+
+
+def payload_sources(program: Program) -> list[str]:
+    """The kernel sources of maps with sums, which some deltas need to be added up."""
+    routes = _routes(program)
+    return list(dict.fromkeys(routes.of(map_).totals.source for map_ in program.maps if map_.sums))
 
 
 class _Routes:
@@ -87,9 +85,14 @@ class _Routes:
         self.maps: dict[str, list[Map]] = {}
         for map_ in program.maps:
             self.maps.setdefault(map_.relation, []).append(map_)
-        added_up = [maps_of(view.body) for view in program.views if not isinstance(view.body, (Joined, Selected))]
-        self.by_row = frozenset(map_.id for map_ in program.maps).difference(*added_up)
-        """The maps whose deltas only indexes and joins read, to which the rows of a key may come one by one."""
+        self._relations = {relation.name: relation for relation in program.relations}
+        self._preaggregations: dict[int, Preaggregation] = {}
+
+    def of(self, map_: Map) -> Preaggregation:
+        """What adds up the deltas of a map."""
+        if map_.id not in self._preaggregations:
+            self._preaggregations[map_.id] = Preaggregation(map_, self._relations[map_.relation])
+        return self._preaggregations[map_.id]
 
     def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
         """The parts of each map and who keeps them."""
@@ -102,14 +105,10 @@ _routes = Memo(_Routes)
 
 
 def _of_map(
-    map_: Map,
-    homes: Sequence[tuple[Part, tuple[int, ...]]],
-    batch: RelationBatch,
-    shards: int,
-    payload_from: Callable[[Map, RelationBatch], Payload],
+    map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], shards: int, payload_of: Callable[[], pa.Table]
 ) -> Iterator[Delivery]:
     try:
-        payload = payload_from(map_, batch)
+        payload = payload_of()
     except Exception as error:  # noqa: BLE001 (see reason_of)
         reason = reason_of(error)
         for part, keepers in homes:
@@ -121,7 +120,7 @@ def _of_map(
         if part.whole or shards == 1:
             yield from (Delivery(shard, part, payload) for shard in keepers)
         else:
-            yield from _spread(map_, part, table_of(payload), shards)
+            yield from _spread(map_, part, payload, shards)
 
 
 def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[Delivery]:

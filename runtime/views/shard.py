@@ -1,32 +1,54 @@
-"""A shard of a view program: its maps, its views' last results, and one step per version.
+"""A shard of a view program: its graph, its strings, and one step per version.
 
-The same object serves every host: Spark's state workers, a test, and later the in-process engine. It is deterministic:
-the same deliveries in any order within a version give the same changes.
+The same object serves every host: Spark's state workers give it payloads, what was added up by key for the shard; the
+express lane, a script's run and a backtest give it the deltas of relations. It is deterministic: the same rows within a
+version give the same changes, whatever their order and whichever tier its kernels run in.
+
+A checkpoint is what was taken in since the last one, and a base is what is held: a shard that is restored from a base
+and the checkpoints behind it takes the same rows in again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from runtime.compiler.program import Linear, Reevaluated, View
-from runtime.views.deltas import Delta, delta_of
+from runtime.compiler import maps_of
+from runtime.compiler.catalogue import only_view
+from runtime.native.structures import Structure
+from runtime.plan import Program, View
+from runtime.state import CorruptStateError
+from runtime.views.encoding import decode_table, decode_words, encode_table, encode_words
 from runtime.views.errors import ViewError, reason_of
-from runtime.views.flow import FlowState
-from runtime.views.holdings import Holdings
-from runtime.views.joined import JoinedState
-from runtime.views.linear import branch_changes, change_schema, consolidate, empty_row
-from runtime.views.maps import MapChange, MapState
-from runtime.views.payload import Payload, combine, table_of
-from runtime.views.placement import Part
-from runtime.views.reevaluated import evaluate_query
+from runtime.views.events import Events
+from runtime.views.feeds import PayloadFeed
+from runtime.views.graph import Graph, GraphBuilder
+from runtime.views.kernels import Kernels, await_kernels
+from runtime.views.nodes.recompute import Recompute
+from runtime.views.placement import Part, part_of, views_of_shard
+from runtime.views.registry import LOWERING
+from runtime.views.rows import change_schema, changes_of, consolidate
+from runtime.views.strings import Strings
 
-__all__ = ["ShardState", "Step"]
+__all__ = ["RUN_FORMAT", "Change", "Kernels", "ShardState", "Step"]
 
-_Given = Iterable[tuple[Part, Payload | str]]
+Inputs = Literal["payloads", "relations"]
+"""What a shard is given: payloads of maps, or deltas of relations."""
+Change = tuple[str, tuple[Any, ...], int]
+"""View, row, and how many of it came (+) or went (-)."""
+Words = npt.NDArray[np.int64]
+_Delivered = Iterable[tuple[Part, pa.Table | str]]
+
+RUN_FORMAT: Final = 4
+"""Format of what `ShardState.save` and `ShardState.save_all` write."""
+_SPARE_STRINGS: Final = 4096
+"""Strings are numbered anew with a base if there are more than twice as many as are held, and so many besides."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -38,203 +60,530 @@ class Step(msgspec.Struct, frozen=True):
     """View → why it cannot go on; it emits nothing from now on."""
 
 
-class _Version(msgspec.Struct, frozen=True):
-    """What a version brings."""
+class _Held(msgspec.Struct, frozen=True, array_like=True):
+    """The records of a structure."""
 
-    changed: dict[Part, MapChange]
-    payloads: dict[Part, Payload]
-    broken: dict[Part, str]
-    earlier: dict[str, pa.Table]
-    """View that is new → what it would have said before the version."""
+    width: int
+    count: int
+    words: bytes
 
 
-class ShardState(Holdings):
-    """One shard's share of a program, and one step per version. Not thread-safe: one owner at a time."""
+class _Run(msgspec.Struct, frozen=True, array_like=True):
+    """A base (with records), or what was taken in since the run before."""
 
-    def step(
+    format: int
+    is_base: bool
+    strings: list[str]
+    structures: dict[str, _Held]
+    results: dict[str, bytes]
+    """Recomputed view → its rows, or what changed in them."""
+    taken: list[tuple[str, bytes]]
+    """Relation or code of a part, and rows of it, in order."""
+    failed: dict[str, str]
+    begun: list[str]
+
+
+class ShardState:
+    """One shard's share of a program. Not thread-safe: one owner at a time."""
+
+    def __init__(
         self,
-        delivered: _Given,
-        backfill: Mapping[str, _Given] | None = None,
-        on_first: Callable[[Step, Collection[str]], None] | None = None,
-    ) -> Step:
-        """Add what was delivered for one version and say what changed; in place of deltas, why there are none.
+        program: Program,
+        shard: int = 0,
+        shards: int = 1,
+        *,
+        inputs: Inputs = "payloads",
+        kernels: Kernels | None = None,
+        strings: Strings | None = None,
+    ) -> None:
+        """``inputs``: what it is given, payloads of maps or deltas of relations (then it is the only shard);
+        ``kernels``: without them every kernel is interpreted."""
+        assert inputs == "payloads" or shards == 1
+        self._shard, self._shards, self._inputs, self._kernels = shard, shards, inputs, kernels
+        self._strings = Strings() if strings is None else strings
+        self._failed: dict[str, str] = {}
+        self._begun: set[str] = set()
+        self._taken: list[tuple[str, pa.Table]] = []
+        self._results: dict[str, list[pa.Table]] = {}
+        self.keeps_taken = True
+        """Whether what is taken in is remembered for `save`; an owner that never saves switches it off."""
+        self._assemble(program, {}, {})
+
+    # --- parts
+
+    def _assemble(self, program: Program, held: Mapping[str, Structure], results: Mapping[str, pa.Table]) -> None:
+        """Make the graph of a program, of the structures that there are already and else empty ones."""
+        self.program = program
+        self._views = views_of_shard(program, self._shard, self._shards)
+        builder = GraphBuilder(
+            program, self._strings, held, part_of=self._part_of, from_payloads=self._inputs == "payloads"
+        )
+        errors: dict[str, str] = {}
+        for view in self._views:
+            try:
+                with builder.of(view):
+                    LOWERING[type(view.body)](view, view.body, builder)
+            except Exception as error:  # noqa: BLE001 (see reason_of)
+                errors[view.name] = reason_of(error)
+        self._graph: Graph = builder.build(errors)
+        self._names = names = {view.name for view in self._views}
+        self._unsaid = {name: why for name, why in errors.items() if name not in self._failed}
+        self._failed = {name: why for name, why in self._failed.items() if name in names} | self._unsaid
+        self._schemas = {view.name: change_schema(view.columns) for view in self._views}
+        self._recomputed = {
+            name: node for node in self._graph.order if isinstance(node, Recompute) for name in node.views
+        }
+        for name in results.keys() & self._recomputed.keys():
+            self._recomputed[name].add(results[name])
+        standing = self._standing
+        for node in self._graph.nodes:
+            if node.views & standing and len(node.numbers) > 1:
+                node.numbers[1] = 1
+        for name in self._recomputed.keys() & standing:
+            self._recomputed[name].begun = True
+        self._is_complete = self._kernels is None
+        if self._kernels is not None:
+            self._look_for_kernels()
+            if not self._is_complete:
+                self._kernels.request(self._graph.sources())
+
+    @property
+    def _standing(self) -> set[str]:
+        """The views that have had a version and have not failed."""
+        return self._begun - self._failed.keys()
+
+    def _part_of(self, view: View, number: int) -> Part:
+        return Part(number, True) if self._inputs == "relations" else part_of(self.program, view, number)
+
+    def _look_for_kernels(self) -> None:
+        if self._kernels is not None:
+            self._is_complete = self._graph.use(self._kernels.get)
+
+    def _await_kernels(self) -> None:
+        """Use what is compiled by now; with many rows, wait for the rest."""
+        self._look_for_kernels()
+        if not self._is_complete and self._kernels is not None:
+            missing = [node.text for node in self._graph.nodes if not node.is_compiled]
+            rows = sum(feed.batch.rows for feed in self._graph.feeds.values())
+            if await_kernels(self._kernels, missing, rows):
+                self._look_for_kernels()
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """View → why it cannot go on."""
+        return dict(self._failed)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether every kernel runs compiled."""
+        return all(node.is_compiled for node in self._graph.nodes)
+
+    def sources(self) -> list[str]:
+        """The kernel source of every node, once each."""
+        return self._graph.sources()
+
+    def records(self) -> dict[str, int]:
+        """Live records of every structure, by its identity."""
+        return {name: len(structure.dump()) for name, structure in self._graph.structures.items()}
+
+    def nbytes(self) -> int:
+        """Bytes of all structures."""
+        return sum(structure.nbytes() for structure in self._graph.structures.values())
+
+    # --- steps
+
+    def step(self, delivered: _Delivered, backfill: Mapping[str, _Delivered] | None = None) -> Step:
+        """Take in what was delivered for one version: payloads of parts, or in their place why there are none.
+
+        Between two saves there is one version.
 
         ``backfill``, after `migrate`: for each view that is new everything that its maps hold before the version.
-        ``on_first`` hears what has changed in the views that joins have nothing to do with, which are named, before the
-        joins are gone through.
         """
-        step = Step({}, {})
-        earlier = self._fill(backfill or {}, step)
-        by_part: dict[Part, list[Payload]] = {}
-        broken: dict[Part, str] = {}
-        _sort(delivered, by_part, broken)
-        changed: dict[Part, MapChange] = {}
-        deltas: dict[Part, Delta] = {}
-        payloads: dict[Part, Payload] = {}
-        for part, tables in sorted(by_part.items()):
-            if not self._is_read(part):
-                continue
-            try:
-                payloads[part] = payload = combine(self._program.maps[part.map], tables)
-                if payload.num_rows and part in self._maps:
-                    changed[part] = self._maps[part].merge(table_of(payload))
-                if part in self._sets and self._sets[part].indexes:
-                    deltas[part] = delta_of(self._program.maps[part.map], payload, self._pool)
-            except Exception as error:  # noqa: BLE001 (see reason_of)
-                broken[part] = reason_of(error)
-        version = _Version(changed, payloads, broken, earlier)
-        for part, delta in sorted(deltas.items()):
-            if not self._joined[part]:
-                self._add(part, delta, step)
-        first = [view for view in self._views if not any(self._joined[p] for p in self._parts[view.name].values())]
-        self._update_all(first, version, step)
-        if on_first is not None and (step.changes or step.failed):
-            on_first(Step(dict(step.changes), dict(step.failed)), [view.name for view in first])
-        self._react({part: delta for part, delta in deltas.items() if self._joined[part]}, step)
-        self._update_all([view for view in self._views if view not in first], version, step)
-        return step
-
-    def _update_all(self, views: Sequence[View], version: _Version, step: Step) -> None:
-        for view in views:
-            if view.name not in self._failed:
-                self._update(view, version, step)
-            self._begun.add(view.name)
-
-    def _fill(self, backfill: Mapping[str, _Given], step: Step) -> dict[str, pa.Table]:
-        """Bring new views to where they would be before the version; gives what they would have said by then.
-
-        Standing views see nothing of it, whatever they share with the new ones.
-        """
-        earlier: dict[str, pa.Table] = {}
-        for name, given in backfill.items():
-            view = next(view for view in self._views if view.name == name)
-            held: dict[Part, list[Payload]] = {}
-            broken: dict[Part, str] = {}
-            _sort(given, held, broken)
-            try:
-                for part in broken:
-                    _raise_if_broken(broken, part)
-                if isinstance(view.body, (Linear, Reevaluated)):
-                    self._fill_maps(held)
-                elif (changes := self._begin(view, held)) is not None:
-                    earlier[name] = changes
-            except Exception as error:  # noqa: BLE001 (see reason_of)
-                self._failed[name] = step.failed[name] = reason_of(error)
-        self._unfilled = set()
-        return earlier
-
-    def _fill_maps(self, held: Mapping[Part, list[Payload]]) -> None:
-        for part, tables in held.items():
-            if part in self._unfilled:
-                self._maps[part].merge(table_of(combine(self._program.maps[part.map], tables)))
-                self._unfilled.discard(part)
-
-    def _begin(self, view: View, held: Mapping[Part, list[Payload]]) -> pa.Table | None:
-        """Take a new view through all that its maps hold, as if it were one version, with indexes of its own."""
-        payloads = {part: combine(self._program.maps[part.map], tables) for part, tables in held.items()}
-        state = self._states[view.name]
-        self._begun.add(view.name)
-        if isinstance(state, FlowState):
-            return state.step({part.map: table_of(payload) for part, payload in payloads.items()})
-        deltas = {part: delta_of(self._program.maps[part.map], p, self._pool) for part, p in payloads.items()}
-        if isinstance(state, JoinedState):
-            state.build({part.map: delta for part, delta in deltas.items()})
-        for part, delta in deltas.items():
-            self._sets[part].fill(delta)
-        return state.changes(begun=False)
-
-    def _react(self, deltas: Mapping[Part, Delta], step: Step) -> None:
-        """Let joins take in the deltas, map by map, and add each to its indexes in between."""
-        for part, delta in sorted(deltas.items()):
-            for turn in (0, 1):
-                for name, state in self._joined[part]:
-                    if name not in self._failed and turn < state.turns(part.map):
-                        try:
-                            state.react(part.map, turn, delta)
-                        except Exception as error:  # noqa: BLE001 (see reason_of)
-                            self._failed[name] = step.failed[name] = reason_of(error)
-                if turn == 0:
-                    self._add(part, delta, step)
-
-    def _add(self, part: Part, delta: Delta, step: Step) -> None:
-        try:
-            self._sets[part].add(delta)
-        except Exception as error:  # noqa: BLE001 (see reason_of)
-            for view in self._views:
-                if self._parts[view.name].get(part.map) == part:
-                    self._failed[view.name] = step.failed[view.name] = reason_of(error)
-
-    def _update(self, view: View, version: _Version, step: Step) -> None:
-        try:
-            if version.broken:
-                for part in self._parts[view.name].values():
-                    _raise_if_broken(version.broken, part)
-            if isinstance(view.body, Linear):
-                changes = self._linear(view, view.body, version.changed)
-            elif isinstance(view.body, Reevaluated):
-                changes = self._reevaluated(view, view.body, version.changed)
+        earlier, failed = self._fill(backfill or {})
+        by_part: dict[Part, list[pa.Table]] = {}
+        for part, payload in delivered:
+            if isinstance(payload, str):
+                for view in self._views:
+                    if view.name not in self._failed and any(
+                        self._part_of(view, number) == part for number in maps_of(view.body)
+                    ):
+                        self._failed[view.name] = failed[view.name] = payload
             else:
-                changes = self._changes(view, version.payloads)
-                earlier = version.earlier.get(view.name)
-                if earlier is not None:
-                    both = [earlier] if changes is None else [earlier, changes]
-                    changes = consolidate(pa.concat_tables(both), change_schema(view.columns))
-        except Exception as error:  # noqa: BLE001 (see reason_of)
-            self._failed[view.name] = step.failed[view.name] = reason_of(error)
+                by_part.setdefault(part, []).append(payload)
+        if self.keeps_taken:
+            self._taken += [(str(part.code), table) for part, tables in by_part.items() for table in tables]
+        errors = self._put_payloads(by_part)
+        return self._stepped(earlier, failed | errors)
+
+    def step_tables(self, tables: Mapping[str, pa.Table | Sequence[pa.RecordBatch]]) -> Step:
+        """Take in deltas of relations (their columns, then ``weight``) as one version."""
+        self._put_tables(tables)
+        return self._stepped({}, {})
+
+    def step_rows(self, rows: Sequence[tuple[str, tuple[Any, ...], int]]) -> list[Change]:
+        """The same for a few rows (relation, row, weight), and their changes as tuples of Python values.
+
+        Integers are Python's own, dates and times as `datetime` has them, NULL is None. Rows are not remembered for
+        `save`. Raises `ViewError` for a value that its column cannot hold.
+        """
+        graph, strings = self._graph, self._strings
+        relations = graph.relations
+        try:
+            for relation, row, weight in rows:
+                batch = relations.get(relation)
+                if batch is not None:
+                    batch.append(row, weight, strings)
+        except ViewError:
+            graph.finish()
+            raise
+        if not self._is_complete:
+            self._look_for_kernels()
+        strings.refresh()
+        errors = graph.run(self._failed, is_brief=True)
+        if errors:
+            self._note(errors)
+        changes = graph.changes(self._failed)
+        graph.finish()
+        self._begun = self._names
+        return changes
+
+    def events(
+        self, tables: Mapping[str, pa.Table], order: Words | None = None, *, watched: Collection[str] = ()
+    ) -> Events:
+        """Take in rows of relations one by one, each as a version of its own, with one call for many of them.
+
+        ``tables``: their columns, then ``weight``; ``order``: for each event the number of its table, whose next row it
+        is (None: all rows of the first table, then those of the next one); ``watched``: views whose changes are wanted.
+        Rows are not remembered for `save`.
+        """
+        if not self._is_complete:
+            self._look_for_kernels()
+        graph, names = self._graph, frozenset(watched)
+        graph.events.begin(tables, order, names, self._strings)
+        return Events(graph.events, lambda: self._next_changes(graph, names))
+
+    def _next_changes(self, graph: Graph, watched: Collection[str]) -> list[Change] | None:
+        """The changes of the next event that changes a watched view; None: there is none among the rows."""
+        assert graph is self._graph, "expected no migration between events"
+        while True:
+            self._strings.refresh()
+            errors: dict[str, Exception] = {}
+            graph.skip(self._failed)
+            is_paused = graph.events.run(errors)
+            if is_paused:
+                graph.run_others(self._failed, errors)
+            if errors:
+                self._note(errors)
+            self._begun = self._names
+            if not is_paused:
+                return None
+            changes = [change for change in graph.changes(self._failed) if change[0] in watched]
+            graph.finish()
+            if changes:
+                return changes
+
+    def _note(self, errors: Mapping[str, Exception]) -> None:
+        """Remember which views have failed; the next step that gives tables names them."""
+        for name, error in errors.items():
+            if name not in self._failed:
+                self._failed[name] = self._unsaid[name] = reason_of(error)
+
+    def _put_payloads(self, by_part: Mapping[Part, Sequence[pa.Table]]) -> dict[str, str]:
+        errors: dict[str, str] = {}
+        for part, tables in by_part.items():
+            feed = self._graph.feeds.get(part)
+            if isinstance(feed, PayloadFeed):
+                try:
+                    feed.fill(tables, self._strings)
+                except Exception as error:  # noqa: BLE001 (see reason_of)
+                    errors |= self._fail_part(part, reason_of(error))
+        return errors
+
+    def _fail_part(self, part: Part, reason: str) -> dict[str, str]:
+        found = {}
+        for view in self._views:
+            if view.name not in self._failed and part in {self._part_of(view, n) for n in maps_of(view.body)}:
+                self._failed[view.name] = found[view.name] = reason
+        return found
+
+    def _put_tables(self, tables: Mapping[str, pa.Table | Sequence[pa.RecordBatch]]) -> None:
+        for name, given in tables.items():
+            batch = self._graph.relations.get(name)
+            if batch is None:
+                continue
+            table = given if isinstance(given, pa.Table) else pa.Table.from_batches(given)
+            if table.num_rows:
+                batch.fill_arrow(table, self._strings)
+                if self.keeps_taken:
+                    self._taken.append((name, table))
+
+    def _stepped(self, earlier: Mapping[str, pa.Table], failed: dict[str, str]) -> Step:
+        if not self._is_complete:
+            self._await_kernels()
+        self._strings.refresh()
+        failed = {**self._unsaid, **failed}
+        self._unsaid = {}
+        for name, error in self._graph.run(self._failed).items():
+            if name not in self._failed:
+                self._failed[name] = failed[name] = reason_of(error)
+        changes: dict[str, pa.Table] = {}
+        for name, output in self._graph.outputs.items():
+            if name in self._failed:
+                continue
+            table = changes_of(output.batches, self._schemas[name], self._strings, is_distinct=output.is_distinct)
+            before = earlier.get(name)
+            if before is not None:
+                both = [before] if table is None else [before, table]
+                table = consolidate(pa.concat_tables(both), self._schemas[name])
+            if table is not None and table.num_rows:
+                changes[name] = table
+                if name in self._recomputed and self.keeps_taken:
+                    self._results.setdefault(name, []).append(table)
+        self._graph.finish()
+        self._begun = self._names
+        return Step(changes, failed)
+
+    # --- views that come and go
+
+    def migrate(self, program: Program) -> None:
+        """Change over to another program, before its first version; a base must be saved after that version.
+
+        What stays keeps its state. A structure is kept only if a view that has not failed uses it: a failure may have
+        left it without some of its rows, which does not matter to those that have failed with it.
+        """
+        stays = {
+            view.name
+            for view in views_of_shard(program, self._shard, self._shards)
+            if view.name in self._names and self._is_same(program, view.name)
+        }
+        users = {name: users & stays - self._failed.keys() for name, users in self._graph.users.items()}
+        sound = {name: structure for name, structure in self._graph.structures.items() if users[name]}
+        results = {name: node.rows for name, node in self._recomputed.items() if name in stays - self._failed.keys()}
+        self._begun = self._begun & stays
+        self._failed = {name: why for name, why in self._failed.items() if name in stays}
+        self._assemble(program, sound, results)
+
+    def _is_same(self, program: Program, name: str) -> bool:
+        """Whether a view of this name is kept in another program as it is kept here."""
+        before, after = (only_view(each, name)[0] for each in (self.program, program))
+        return (before.maps, before.views[0].body) == (after.maps, after.views[0].body)
+
+    def fill(self, tables: Mapping[str, Mapping[str, pa.Table]]) -> Step:
+        """Fill new views, after `migrate`, with the rows that relations hold, by view: what they hold then."""
+        return self._filled({name: (lambda s, given=given: s._put_tables(given)) for name, given in tables.items()})
+
+    def _fill(self, backfill: Mapping[str, _Delivered]) -> tuple[dict[str, pa.Table], dict[str, str]]:
+        """Bring new views to where they would be before the version; what they hold by then, and which have failed."""
+        fillers = {}
+        for name, delivered in backfill.items():
+            given = list(delivered)
+            broken = next((payload for _, payload in given if isinstance(payload, str)), None)
+            fillers[name] = broken if broken is not None else _PayloadFill(self.program, name, given)
+        step = self._filled(fillers)
+        return step.changes, step.failed
+
+    def _filled(self, fillers: Mapping[str, Any]) -> Step:
+        """Each new view is taken through its rows by a state of its own, whose structures are then taken over."""
+        if not fillers:
+            return Step({}, {})
+        changes: dict[str, pa.Table] = {}
+        failed: dict[str, str] = {}
+        held = dict(self._graph.structures)
+        fresh = {name for name in held if not self._graph.users[name] & self._standing}
+        results = {name: node.rows for name, node in self._recomputed.items()}
+        for name, put in fillers.items():
+            if isinstance(put, str):
+                self._failed[name] = failed[name] = put
+                continue
+            alone, _ = only_view(self.program, name)
+            shard, shards = (self._shard, self._shards) if self._inputs == "payloads" else (0, 1)
+            state = ShardState(alone, shard, shards, inputs=self._inputs, kernels=self._kernels, strings=self._strings)
+            state.keeps_taken = False
+            put(state)
+            step = state._stepped({}, {})
+            if name in step.failed:
+                self._failed[name] = failed[name] = step.failed[name]
+                continue
+            changes |= step.changes
+            for identity, structure in state._graph.structures.items():
+                if identity in fresh:
+                    held[identity] = structure
+                    fresh.discard(identity)
+            results |= {n: node.rows for n, node in state._recomputed.items()}
+            self._begun = self._begun | {name}
+        self._assemble(self.program, held, results)
+        return Step(changes, failed)
+
+    # --- checkpoints
+
+    def save(self) -> bytes:
+        """What was taken in since the last save."""
+        taken = [(name, encode_table(table)) for name, table in self._consolidated()]
+        results = {name: encode_table(_ordered(pa.concat_tables(tables))) for name, tables in self._results.items()}
+        return self._saved(is_base=False, strings=[], structures={}, results=results, taken=taken)
+
+    def save_all(self) -> bytes:
+        """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
+        self._forget_strings()
+        words = {
+            name: structure.dump()
+            for name, structure in self._graph.structures.items()
+            if self._graph.users[name] - self._failed.keys()
+        }
+        strings, numbers = self._in_order([self._graph.structures[name].strings_in(w) for name, w in words.items()])
+        held = {}
+        for name, dumped in words.items():
+            records = self._graph.structures[name].renumbered(dumped, numbers)
+            packed = encode_words(records[np.lexsort(records.T[::-1])])
+            held[name] = _Held(records.shape[1], records.shape[0], packed)
+        results = {
+            name: encode_table(_ordered(node.rows))
+            for name, node in self._recomputed.items()
+            if name not in self._failed
+        }
+        return self._saved(is_base=True, strings=strings, structures=held, results=results, taken=[])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
+        """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
+        taken, results = self._taken, self._results
+        copied = ShardState(self.program, self._shard, self._shards, inputs=self._inputs, kernels=self._kernels)
+        copied.apply_run(self.save_all())
+        self._taken, self._results = taken, results
+        copied._taken, copied._results = list(taken), {name: list(tables) for name, tables in results.items()}
+        copied.keeps_taken = self.keeps_taken
+        return copied
+
+    def _in_order(self, used: Sequence[Words]) -> tuple[list[str], Words]:
+        """The strings with these numbers in ascending order, and old number → place among them."""
+        chosen = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+        texts = [self._strings.text(number) for number in chosen.tolist()]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        numbers = np.zeros(max(1, len(self._strings)), np.int64)
+        numbers[chosen[order]] = np.arange(len(order))
+        return [texts[place] for place in order], numbers
+
+    def _saved(
+        self,
+        *,
+        is_base: bool,
+        strings: list[str],
+        structures: dict[str, _Held],
+        results: dict[str, bytes],
+        taken: list[tuple[str, bytes]],
+    ) -> bytes:
+        self._taken, self._results = [], {}
+        run = _Run(
+            RUN_FORMAT,
+            is_base,
+            strings,
+            dict(sorted(structures.items())),
+            dict(sorted(results.items())),
+            taken,
+            dict(sorted(self._failed.items())),
+            sorted(self._begun),
+        )
+        return msgspec.msgpack.encode(run)
+
+    def _consolidated(self) -> list[tuple[str, pa.Table]]:
+        by_name: dict[str, list[pa.Table]] = {}
+        for name, table in self._taken:
+            by_name.setdefault(name, []).append(table)
+        found = []
+        for name, tables in by_name.items():
+            if self._inputs == "payloads":
+                found += [(name, table) for table in tables]
+                continue
+            read = self._graph.relations[name].read if name in self._graph.relations else set()
+            whole = pa.concat_tables(tables)
+            last = whole.num_columns - 1
+            places = [place for place, column in enumerate(whole.column_names[:last]) if column in read]
+            rows = whole.select([*places, last])
+            found.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
+        return found
+
+    def _forget_strings(self) -> None:
+        """Number strings anew if most of them are in no row any more."""
+        held = [(s, s.dump()) for s in self._graph.structures.values()]
+        used = np.unique(np.concatenate([np.zeros(0, np.int64), *(s.strings_in(words) for s, words in held)]))
+        if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return
-        if changes is not None and changes.num_rows:
-            step.changes[view.name] = changes
+        numbers = self._strings.keep(used)
+        for structure, words in held:
+            structure.load(structure.renumbered(words, numbers))
+        self._graph.renumber()
 
-    def _changes(self, view: View, payloads: Mapping[Part, Payload]) -> pa.Table | None:
-        state = self._states[view.name]
-        if isinstance(state, FlowState):
-            parts = self._parts[view.name]
-            return state.step({n: table_of(payloads[p]) for n, p in parts.items() if p in payloads})
-        return state.changes(begun=view.name in self._begun)
-
-    def _linear(self, view: View, body: Linear, changed: dict[Part, MapChange]) -> pa.Table | None:
-        tables: list[pa.Table] = []
-        for branch in body.branches:
-            part = self._parts[view.name][branch.map]
-            begun = view.name in self._begun
-            change = changed.get(part) if begun else _from_nothing(self._maps[part])
-            if change is not None:
-                tables += branch_changes(branch, view.columns, self._maps[part], change)
-            if branch.empty is not None:
-                is_empty = self._weight(part) <= 0
-                was_empty = is_empty if change is None else bool(change.old[0, 0] <= 0)
-                sign = int(is_empty) - int(was_empty and begun)
-                if sign:
-                    tables.append(empty_row(branch, view.columns, sign))
-        return consolidate(pa.concat_tables(tables), change_schema(view.columns)) if tables else None
-
-    def _reevaluated(self, view: View, body: Reevaluated, changed: dict[Part, MapChange]) -> pa.Table | None:
-        parts = {given.map: Part(given.map, True) for given in body.inputs}
-        if view.name in self._begun and not any(part in changed for part in parts.values()):
-            return None
-        maps = {number: self._maps[part] for number, part in parts.items()}
-        return self._results[view.name].replace(evaluate_query(view, body, maps))
-
-    def _weight(self, part: Part) -> int:
-        table = self._maps[part].table
-        return int(table.get(table.live_slots())[0].sum())
-
-
-def _sort(given: _Given, by_part: dict[Part, list[Payload]], broken: dict[Part, str]) -> None:
-    for part, deltas in given:
-        if isinstance(deltas, str):
-            broken[part] = deltas
+    def apply_run(self, data: bytes) -> None:
+        """Take over a run written by `save` or `save_all`; raises `CorruptStateError`."""
+        try:
+            run = msgspec.msgpack.decode(data, type=_Run)
+        except msgspec.DecodeError as error:
+            raise CorruptStateError(f"expected a run of a shard, was {data[:16]!r}…: {error}") from None
+        if run.format != RUN_FORMAT:
+            raise CorruptStateError(f"expected a run of format {RUN_FORMAT}, was format {run.format}")
+        if run.is_base:
+            self._restore(run)
+            return
+        if self._inputs == "payloads":
+            by_part: dict[Part, list[pa.Table]] = {}
+            for code, table in run.taken:
+                by_part.setdefault(Part.of_code(int(code)), []).append(decode_table(table))
+            self._put_payloads(by_part)
+            self._replay()
         else:
-            by_part.setdefault(part, []).append(deltas)
+            tables: dict[str, pa.Table] = {name: decode_table(table) for name, table in run.taken}
+            self._put_read(tables)
+            self._replay()
+        for name, changes in run.results.items():
+            if name in self._recomputed:
+                self._recomputed[name].add(decode_table(changes))
+        self._taken = []
+        self._failed, self._begun = run.failed, set(run.begun)
+        for name in self._recomputed.keys() & self._begun:
+            self._recomputed[name].begun = True
+
+    def _restore(self, run: _Run) -> None:
+        self._strings.replace(run.strings)
+        self._failed, self._begun = run.failed, set(run.begun)
+        results = {name: decode_table(rows) for name, rows in run.results.items()}
+        self._assemble(self.program, {}, results)
+        for name, held in run.structures.items():
+            if name in self._graph.structures:
+                words = decode_words(held.words, held.count * held.width)
+                self._graph.structures[name].load(words.reshape(held.count, held.width))
+        self._failed = run.failed
+        self._unsaid = {}
+        self._graph.renumber()
+
+    def _put_read(self, tables: Mapping[str, pa.Table]) -> None:
+        for name, table in tables.items():
+            self._graph.relations[name].fill_arrow(table, self._strings)
+
+    def _replay(self) -> None:
+        if not self._is_complete:
+            self._await_kernels()
+        self._strings.refresh()
+        self._graph.run_nodes(self._failed)
+        self._graph.finish()
 
 
-def _from_nothing(state: MapState) -> MapChange | None:
-    """The change that makes an empty map what it is."""
-    slots = state.table.live_slots()
-    values = state.table.get(slots)
-    return MapChange(state.table.keys_of(slots), np.zeros_like(values), values) if len(slots) else None
+class _PayloadFill:
+    """Gives a new view's own state the payloads that fill it."""
+
+    def __init__(self, program: Program, name: str, delivered: Sequence[tuple[Part, pa.Table | str]]) -> None:
+        _, self._numbers = only_view(program, name)
+        self._delivered = delivered
+
+    def __call__(self, state: ShardState) -> None:
+        numbers = {number: place for place, number in enumerate(self._numbers)}
+        by_part: dict[Part, list[pa.Table]] = {}
+        for part, payload in self._delivered:
+            assert not isinstance(payload, str)
+            by_part.setdefault(msgspec.structs.replace(part, map=numbers[part.map]), []).append(payload)
+        state._put_payloads(by_part)
 
 
-def _raise_if_broken(broken: dict[Part, str], part: Part) -> None:
-    if part in broken:
-        raise ViewError(broken[part])
+def _ordered(table: pa.Table) -> pa.Table:
+    """The rows in ascending order of their columns."""
+    names = [str(place) for place in range(table.num_columns)]  # a column of the view may be called weight too
+    keys = [(name, "ascending") for name in names]
+    return table.take(pc.sort_indices(table.rename_columns(names), sort_keys=keys)).combine_chunks()

@@ -12,18 +12,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import pyarrow as pa
 
 from runtime.compiler import Column, NamedSelect, Program, View, compile_program
 from runtime.epochs import Segment
 from runtime.state import ARROW_TYPES
-from runtime.views import Delivery, ShardState, deliveries
+from runtime.views import Delivery, deliveries
+from runtime.views.shard import Inputs, ShardState, Step
 from tests.conformance.oracle import Oracle, OracleLimit, difference, oracle_sql
 from tests.conformance.schema import RELATIONS, Row
 from tests.conformance.streams import Stream, Version, live_rows, random_stream, shrunken
-from tests.generators.deltas import FakeSegment
+from tests.generators.deltas import FakeSegment, delta_table
 
 __all__ = ["Mismatch", "Mode", "Outcome", "Question", "case_stream", "check", "compiled", "explain_failure"]
 
@@ -91,7 +92,7 @@ class _Deployment:
     results: dict[str, Counter[Row]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.states = [ShardState(self.program, shard, self.shards) for shard in range(self.shards)]
+        self.states = self._fresh()
         self.runs = [[] for _ in range(self.shards)]
         self.results = {view.name: Counter() for view in self.program.views}
 
@@ -107,14 +108,14 @@ class _Deployment:
         if fault == "lost":
             assert rng is not None
             for shard in range(rng.randint(1, self.shards)):
-                step = self.states[shard].step(_of_shard(delivered, shard))
+                step = self._step(self.states[shard], shard, version, delivered)
                 lost.append(step.changes)
                 if rng.random() < 0.5:
                     self.states[shard].save()
             self._restore()
         failed: dict[str, str] = {}
         for shard, state in enumerate(self.states):
-            step = state.step(_of_shard(delivered, shard))
+            step = self._step(state, shard, version, delivered)
             self.runs[shard].append(state.save())
             failed |= step.failed
             if shard < len(lost):
@@ -123,12 +124,25 @@ class _Deployment:
                 self._add(name, changes)
         return failed
 
+    def _fresh(self) -> list[ShardState]:
+        inputs: Inputs = "relations" if self.shards == 1 else "payloads"
+        return [ShardState(self.program, shard, self.shards, inputs=inputs) for shard in range(self.shards)]
+
+    def _step(self, state: ShardState, shard: int, version: Version, delivered: Sequence[Delivery]) -> Step:
+        if self.shards > 1:
+            return state.step([(d.part, d.deltas) for d in delivered if d.shard == shard])
+        changes: dict[str, list[tuple[Row, int]]] = {}
+        for segment in version:
+            for name, row, weight in segment:
+                changes.setdefault(name, []).append((row, weight))
+        known = {relation.name: relation for relation in RELATIONS}
+        return state.step_tables({name: delta_table(known[name], rows) for name, rows in changes.items()})
+
     def held(self) -> dict[str, int]:
         """Keys held, by table of state, over all shards."""
         found: Counter[str] = Counter()
         for state in self.states:
-            for name, table in state._tables().items():
-                found[name] += table.save_all().num_rows
+            found.update(state.records())
         return dict(found)
 
     def _deliveries(self, version: Version, rng: random.Random | None) -> list[Delivery]:
@@ -147,7 +161,7 @@ class _Deployment:
 
     def _restore(self) -> None:
         """Fresh memory from what was saved."""
-        self.states = [ShardState(self.program, shard, self.shards) for shard in range(self.shards)]
+        self.states = self._fresh()
         for state, runs in zip(self.states, self.runs, strict=True):
             for run in runs:
                 state.apply_run(run)
@@ -176,11 +190,6 @@ class _Deployment:
     def result(self, name: str, columns: Sequence[Column]) -> Counter[Row]:
         """A view's rows as the oracle has them: scaled integers as decimals."""
         return Counter({_plain(name, row, columns): count for row, count in self.results[name].items()})
-
-
-def _of_shard(delivered: Sequence[Delivery], shard: int) -> list[Any]:
-    # Shards by turns get what a process hands on and what goes through Spark.
-    return [(d.part, d.deltas if shard % 2 else d.payload) for d in delivered if d.shard == shard]
 
 
 def _rows(changes: pa.Table) -> Counter[Row]:

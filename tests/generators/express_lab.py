@@ -23,7 +23,7 @@ from runtime.compiler import (
     without_view,
 )
 from runtime.engine.barriers import Barrier
-from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Quickness, Update
+from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas, Sections
 from runtime.engine.plan import Context
 from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory
@@ -72,7 +72,6 @@ class ExpressLab:
         relations: Sequence[Relation],
         selects: Sequence[NamedSelect],
         oracles: Mapping[str, str] | None = None,
-        quickness: Quickness = Quickness(),  # noqa: B008 - frozen
     ) -> None:
         """``oracles``: view → SQL that DuckDB answers in place of the view's own."""
         self.directory = directory
@@ -83,9 +82,6 @@ class ExpressLab:
         self.oracles = dict(oracles or {})
         self.epoch = -1
         self.checked = 0
-        self.quickly = 0
-        """Steps that were taken row by row."""
-        self._quickness = quickness
         self.updates: list[Update] = []
         self.failed: dict[str, str] = {}
         self._store = MemoryStore()
@@ -103,9 +99,7 @@ class ExpressLab:
         self.state = ExpressState()
         self.space.runs("express", self.state)
         filling = Filling(self.log, self.snapshots)
-        self.views = ExpressViews(
-            self.state, filling, self.epoch, {"feed": Cut("s", len(self._committed), 0)}, self._quickness
-        )
+        self.views = ExpressViews(self.state, filling, self.epoch, {"feed": Cut("s", len(self._committed), 0)})
         self.pipeline = ExpressPipeline(self.views, self._publish)
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
@@ -139,7 +133,6 @@ class ExpressLab:
     def _execute(self, deltas: Sequence[Deltas]) -> None:
         before = len(self.updates)
         self.pipeline.execute(deltas, _Context())
-        self.quickly += self.views.is_quick
         self._show(self.updates[before:])
 
     def _publish(self, update: Update) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from runtime.compiler.program import (
+from runtime.plan import (
     Auxiliary,
     Expr,
     Factor,

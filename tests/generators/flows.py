@@ -6,41 +6,28 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-import pyarrow as pa
-
-from runtime.compiler.program import (
+from runtime.plan import (
     Aggregate,
     Call,
-    Col,
-    Column,
     ColumnType,
     DistinctNode,
     Expr,
-    Flow,
     GroupNode,
     JoinNode,
-    Key,
-    Map,
     Node,
     Program,
-    Relation,
     ScanNode,
     SelectNode,
     SemiNode,
     SetNode,
     TopNode,
     UnionNode,
-    View,
 )
-from runtime.state import StringPool, decode_run, encode_run
-from runtime.views.evaluate import wide_array
-from runtime.views.flow import FlowState
-from runtime.views.preaggregate import payload_schema
 from tests.generators.programs import evaluate
 
-__all__ = ["Held", "Lab", "Row", "fields_of", "from_scratch", "plain"]
+__all__ = ["Held", "Row", "fields_of", "from_scratch", "plain"]
 
 Row = tuple[Any, ...]
 Held = Mapping[int, Counter[Row]]
@@ -63,106 +50,6 @@ def plain(value: Any, type_: ColumnType) -> Any:
     return value
 
 
-class Lab:
-    """A flow under test, what it has given so far, and how it is stopped and started again."""
-
-    def __init__(self, maps: Sequence[Fields], nodes: Sequence[Node], mode: str = "sql") -> None:
-        self.maps = [tuple(fields) for fields in maps]
-        relations = tuple(
-            Relation(f"r{n}", tuple(Column(name, type_, nullable=True) for name, type_ in fields))
-            for n, fields in enumerate(self.maps)
-        )
-        base = tuple(
-            Map(n, f"r{n}", None, tuple(Key(name, type_, Col(name)) for name, type_ in fields), ())
-            for n, fields in enumerate(self.maps)
-        )
-        self.nodes = tuple(nodes)
-        self.fields = fields_of(self.maps, nodes)[-1]
-        columns = tuple(Column(f"c{n}", type_, nullable=True) for n, (_, type_) in enumerate(self.fields))
-        body = Flow(self.nodes)
-        self.view = View("v", columns, body, "ordered", "a test", "SELECT")
-        self.program = Program(relations, base, (self.view,), "dbtoaster" if mode == "dbtoaster" else "sql")
-        self.result: Counter[Row] = Counter()
-        self._body = body
-        self._saved_strings = 0
-        self._begun = False
-        self._history: list[tuple[list[str], dict[str, bytes]]] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        self.pool = StringPool()
-        self.state = FlowState(self.view, self._body, self.program, self.pool)
-
-    def step(self, deltas: Mapping[int, Sequence[tuple[Row, int]]]) -> Counter[Row]:
-        """Feed deltas (row, weight); gives the change and adds it to the result."""
-        tables = {n: self.table(n, rows) for n, rows in deltas.items() if rows}
-        changes = self.state.step(tables)
-        self._begun = True
-        change: Counter[Row] = Counter()
-        if changes is not None:
-            *columns, weights = (column.to_pylist() for column in changes.columns)
-            assert 0 not in weights
-            for place, weight in enumerate(weights):
-                row = tuple(plain(c[place], f[1]) for c, f in zip(columns, self.fields, strict=True))
-                assert row not in change, f"{row} twice in one change"
-                change[row] = weight
-        for row, weight in change.items():
-            self.result[row] += weight
-            if not self.result[row]:
-                del self.result[row]
-        return change
-
-    def table(self, number: int, rows: Sequence[tuple[Row, int]]) -> pa.Table:
-        """Deltas as an executor gets them: one row per key."""
-        total: Counter[Row] = Counter()
-        for row, weight in rows:
-            total[row] += weight
-        kept = [(row, weight) for row, weight in total.items() if weight]
-        schema = payload_schema(self.program.maps[number])
-        arrays = []
-        for place, (_, type_) in enumerate(self.maps[number]):
-            values = [row[place] for row, _ in kept]
-            if type_ == "int128":
-                arrays.append(wide_array(values))
-            elif type_ == "float64":
-                arrays.append(pa.array([float("nan") if v == NAN else v for v in values], pa.float64()))
-            else:
-                arrays.append(pa.array(values, schema.field(place).type))
-        arrays.append(pa.array([weight for _, weight in kept], pa.int64()))
-        return pa.Table.from_arrays(arrays, schema=schema)
-
-    def save(self) -> None:
-        """Write runs of what changed."""
-        runs = {}
-        for name, table in self.state.tables().items():
-            if table.dirty:
-                runs[name] = encode_run(table.save())
-                table.on_saved()
-        self._history.append((self.pool.added_since(self._saved_strings), runs))
-        self._saved_strings = len(self.pool)
-
-    def restart(self, *, from_base: bool) -> None:
-        """Begin anew from all runs, or from everything held as one run."""
-        if from_base:
-            everything = {name: encode_run(table.save_all()) for name, table in self.state.tables().items()}
-            self._history = [(self.pool.added_since(0), everything)]
-            self._saved_strings = len(self.pool)
-        else:
-            self.save()
-        self._begin()
-        for strings, runs in self._history:
-            self.pool.extend(strings)
-            for name, run in runs.items():
-                self.state.tables()[name].apply_run(decode_run(run, name))
-        if self._begun:
-            self.state.resume()
-
-    def check(self) -> None:
-        """Assert every invariant of the state."""
-        for table in self.state.tables().values():
-            table._check()
-
-
 def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
     """The columns of each node."""
     found: list[Fields] = []
@@ -183,7 +70,18 @@ def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
     return found
 
 
-def from_scratch(lab: Lab, held: Held) -> Counter[Row]:
+class PlannedFlow(Protocol):
+    """What a flow is, whatever executes it."""
+
+    maps: list[Fields]
+    """Keys of the base maps."""
+    nodes: tuple[Node, ...]
+    """Its nodes."""
+    program: Program
+    """The program with the flow as its view."""
+
+
+def from_scratch(lab: PlannedFlow, held: Held) -> Counter[Row]:
     """The rows of the last node over these rows of the maps, none of which has a negative weight."""
     fields = fields_of(lab.maps, lab.nodes)
     rows: list[Counter[Row]] = []

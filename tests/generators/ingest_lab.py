@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.engine.listeners import StatisticsListener
 from runtime.engine.plan import Pipeline
 from runtime.epochs import Cut, EpochLogReader, Footer
 from runtime.formats import RawBuffer
+from runtime.plan import Column, Relation
 from runtime.relations import Adaptor, BookStream, FeedAdaptor, Retention, TraceAdaptor
 from runtime.sources import BufferSink, Position, Source
 from tests.harness.stepper import Stepper

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from runtime.compiler.program import (
+from runtime.plan import (
     Call,
     Col,
     Expr,

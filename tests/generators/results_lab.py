@@ -13,8 +13,8 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from deltabook.wire.access import Access
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
-from runtime.compiler.program import Program
 from runtime.epochs import Footer
+from runtime.plan import Program
 from runtime.service.control import Control
 from runtime.service.cursors import CursorLimits, Cursors
 from runtime.service.http import ServiceParts, SiteLimits, results_site

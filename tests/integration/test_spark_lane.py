@@ -205,19 +205,19 @@ def test_a_subscriber_that_fails_ends_the_lane_and_the_next_goes_on(run: Run) ->
 
 def test_a_view_that_fails_is_reported_and_the_others_go_on(run: Run) -> None:
     run.seal(((1, 5), 1))
-    run.seal(((0, 2**40), 1))
-    run.seal(((2, 7), 1), ((0, 2**40), -1))
+    run.seal(((0, 2**43), 1))
+    run.seal(((2, 7), 1), ((0, 2**43), -1))
     run.follow(most=1)
     run.check(without=frozenset({"cubes"}))
     assert list(run.failed) == ["failed/cubes"]
-    assert "94 bits" in run.failed["failed/cubes"]
+    assert "126 bits" in run.failed["failed/cubes"]
 
 
 def test_a_run_goes_on_at_another_place_with_another_number_of_shards(run: Run) -> None:
     """Views that have failed stay so. Spark may crash before it commits the first batch of the new checkpoint."""
     run.seal(((1, 5), 1))
-    run.seal(((0, 2**40), 1))
-    run.seal(((2, 7), 1), ((0, 2**40), -1))
+    run.seal(((0, 2**43), 1))
+    run.seal(((2, 7), 1), ((0, 2**43), -1))
     run.follow(most=2)
     run.move(run.directory.with_name("elsewhere"), shards=3)
     run.seal_some(3)

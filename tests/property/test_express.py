@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Relation, read_script
-from runtime.engine.express import Quickness
 from tests.generators.express_lab import ExpressLab, random_changes
 from tests.property.test_compiler import CASES, RELATIONS
 
@@ -43,8 +42,7 @@ def run(seed: int, relations: tuple[Relation, ...], selects: list[NamedSelect], 
     lane_less = [NamedSelect("other", f"SELECT COUNT(*) AS n FROM {relations[0].name}")]  # the other lane's
     waiting = chosen[2:]
     with tempfile.TemporaryDirectory() as place:
-        quickness = Quickness(most_rows=chance.choice([0, 4, 4_000]), calm_epochs=chance.choice([1, 2]))
-        lab = ExpressLab(Path(place), relations, [*lane_less, *chosen[:2]], oracles, quickness)
+        lab = ExpressLab(Path(place), relations, [*lane_less, *chosen[:2]], oracles)
         for _ in range(chance.randint(2, 6)):
             changes = random_changes(chance, lab, 20)
             lab.change(changes, [chance.randint(1, 20) for _ in range(3)], [chance.randint(1, 3) for _ in range(3)])
@@ -83,16 +81,14 @@ def test_the_compilers_corpus(seed: int) -> None:
     run(seed, RELATIONS, *corpus_selects())
 
 
-@pytest.mark.parametrize("most_rows", [0, 4_000], ids=["shard", "rows"])
 @pytest.mark.parametrize("pieces", [[1], [3], [1000]])
-def test_versions_do_not_depend_on_how_the_feed_is_cut(pieces: list[int], most_rows: int, tmp_path: Path) -> None:
+def test_versions_do_not_depend_on_how_the_feed_is_cut(pieces: list[int], tmp_path: Path) -> None:
     """The same messages in steps of one, of three and of all: at the end of the epoch the same sections."""
     selects, oracles = market_selects()
     chance = random.Random(5)
-    lab = ExpressLab(tmp_path, BOOK, selects, oracles, Quickness(most_rows=most_rows))
+    lab = ExpressLab(tmp_path, BOOK, selects, oracles)
     changes = random_changes(chance, lab, 60)
     lab.change(changes, list(range(1, 60)), pieces)
     lab.barrier()
     assert lab.checked > 0
     assert not lab.failed
-    assert bool(lab.quickly) == bool(most_rows)

@@ -50,7 +50,7 @@ class ExpressAudit:
             add_rows(self._results[name], table)
         self._move(update.epoch, update.cuts)
         where = f"step {update.step}, message {self._book.sequence}, epoch {update.epoch}"
-        self._compare(where, self._results if update.views is None else update.views)
+        self._compare(where, self._results)
 
     def _adopt(self, program: Program) -> None:
         names = [view.name for view in program.views]

@@ -20,9 +20,11 @@ RUNTIME_RANKS = {
     "upstreams": 1,
     "views": 1,
     "client": 0,
+    "plan": -1,
     "compiler": 0,
     "epochs": 0,
     "formats": 0,
+    "native": 0,
     "state": 0,
 }
 """A package of the runtime imports only itself and packages of a lower rank."""
@@ -117,7 +119,9 @@ def test_finding_a_java_needs_nothing_of_ours() -> None:
         ("runtime.formats.csv", "runtime.engine", True),
         ("runtime.engine.ingest", "runtime.spark", True),
         ("runtime.spark.lane", "runtime.views", False),
-        ("runtime.views.shard", "runtime.compiler.program", False),
+        ("runtime.views.shard", "runtime.plan", False),
+        ("runtime.views.warm", "runtime.native.tiers", False),
+        ("runtime.native.tiers", "runtime.state", True),
         ("deltabook.demo.plan", "runtime.spark.java", False),
         ("deltabook.wire.text", "deltabook.demo", True),
     ],

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.compiler.maps import MapSet, all_of, key_name
-from runtime.compiler.program import Col, ColumnType, Expr, Key, Lit, Relation, Sum
 from runtime.compiler.shapes import unique
+from runtime.plan import Col, ColumnType, Expr, Key, Lit, Relation, Sum
 
 __all__ = ["BaseMaps", "Draft", "named_key"]
 

@@ -11,8 +11,8 @@ from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.ranges import Condition, condition
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, at_type, lower
-from runtime.compiler.program import Call, Expr, Key
 from runtime.compiler.types import Type, common_type
+from runtime.plan import Call, Expr, Key
 
 __all__ = ["JoinGraph", "Member"]
 

@@ -16,8 +16,8 @@ from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, group_keys
 from runtime.compiler.lower import Lowered, NotIncremental
 from runtime.compiler.maps import MapSet
-from runtime.compiler.program import Col, Joined, Key, Occurrence
 from runtime.compiler.shapes import unique
+from runtime.plan import Col, Joined, Key, Occurrence
 
 __all__ = ["joined_view"]
 

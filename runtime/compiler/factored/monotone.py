@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from runtime.compiler.factored.polynomial import columns
-from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit
 
 __all__ = ["is_monotone"]
 

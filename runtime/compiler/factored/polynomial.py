@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.compiler.lower import NotIncremental
-from runtime.compiler.program import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit
 
 __all__ = [
     "Monomial",

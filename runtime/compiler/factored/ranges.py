@@ -16,8 +16,8 @@ from runtime.compiler.factored.intervals import EVERYTHING, Intervals, complemen
 from runtime.compiler.factored.polynomial import bounded, linear
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Leaf, Lowered, NotIncremental, at_type, lower
-from runtime.compiler.program import Call, Expr, Lit, Range
 from runtime.compiler.types import common_type
+from runtime.plan import Call, Expr, Lit, Range
 
 __all__ = ["Comparison", "Condition", "comparison", "condition", "floor_quotient"]
 

@@ -16,8 +16,8 @@ from runtime.compiler.factored.basemaps import Draft
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of
 from runtime.compiler.lower import NotIncremental
-from runtime.compiler.program import Auxiliary, Col, ColumnType, Lookup, Statement, Term
 from runtime.compiler.shapes import unique
+from runtime.plan import Auxiliary, Col, ColumnType, Lookup, Statement, Term
 
 __all__ = ["Recursion"]
 

@@ -17,7 +17,7 @@ from runtime.compiler.factored.totals import Totals, group_keys
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import MapSet
 from runtime.compiler.operands import renamed
-from runtime.compiler.program import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term
+from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term
 
 __all__ = ["selected_view"]
 

@@ -14,9 +14,9 @@ from runtime.compiler.factored.ranges import Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
 from runtime.compiler.operands import call, no_null
-from runtime.compiler.program import Call, Col, Expr, Lit, Relation
 from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
+from runtime.plan import Call, Col, Expr, Lit, Relation
 
 __all__ = ["Correlated", "Subqueries", "shifted"]
 

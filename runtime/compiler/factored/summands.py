@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from runtime.compiler.factored.polynomial import Monomial, factor_of, merged, negated, owners, times
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.operands import call
-from runtime.compiler.program import Call, Expr, Lit
+from runtime.plan import Call, Expr, Lit
 
 __all__ = ["Summands"]
 

@@ -10,9 +10,9 @@ from sqlglot import exp
 from runtime.compiler.factored.polynomial import column_of, local, owners
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
 from runtime.compiler.operands import call
-from runtime.compiler.program import Call, Col, Expr, Lit, Relation
 from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
+from runtime.plan import Call, Col, Expr, Lit, Relation
 
 __all__ = ["Tables", "not_null"]
 

@@ -13,9 +13,9 @@ from runtime.compiler.factored.summands import Summands
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.operands import call, no_null
-from runtime.compiler.program import Col, Expr, Lit
 from runtime.compiler.sums import accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
+from runtime.plan import Col, Expr, Lit
 
 __all__ = ["GroupKey", "Totals", "group_keys"]
 

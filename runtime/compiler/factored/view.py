@@ -12,7 +12,7 @@ from runtime.compiler.factored.selected import selected_view
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
-from runtime.compiler.program import Relation
+from runtime.plan import Relation
 
 __all__ = ["factored_view"]
 

@@ -10,10 +10,8 @@ A qualified query goes through these, each of which adds nodes to one graph:
         subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
       graph       nodes, each once; filters and projections sink into the base maps
 
-    partition     the key by which such a graph can be spread over shards
 """
 
-from runtime.compiler.flow.partition import flow_partition
 from runtime.compiler.flow.view import flow_view
 
-__all__ = ["flow_partition", "flow_view"]
+__all__ = ["flow_view"]

@@ -11,7 +11,8 @@ import msgspec
 
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
 from runtime.compiler.operands import Lowered, renamed
-from runtime.compiler.program import (
+from runtime.compiler.types import INT, Type
+from runtime.plan import (
     Aggregate,
     Call,
     Col,
@@ -31,7 +32,6 @@ from runtime.compiler.program import (
     TopNode,
     UnionNode,
 )
-from runtime.compiler.types import INT, Type
 
 __all__ = ["Graph", "Outputs", "Rows", "columns_of", "free_name"]
 

@@ -13,9 +13,9 @@ from runtime.compiler.flow.outer import left_join, paired, semi_of
 from runtime.compiler.flow.reading import Link, Reading
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, call
-from runtime.compiler.program import Aggregate, Col, Lit
 from runtime.compiler.sums import Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
+from runtime.plan import Aggregate, Col, Lit
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries

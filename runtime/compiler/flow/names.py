@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.operands import Lowered, NotIncremental, renamed
-from runtime.compiler.program import Col, Expr
+from runtime.plan import Col, Expr
 
 __all__ = ["Names", "Outer", "free_columns", "outermost_queries", "own_tables"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from runtime.compiler.flow.graph import Graph, Rows, columns_of
 from runtime.compiler.operands import Lowered, NotIncremental, call
-from runtime.compiler.program import Expr, Lit
 from runtime.compiler.types import BOOL
+from runtime.plan import Expr, Lit
 
 __all__ = ["full_join", "left_join", "paired", "residual_join", "semi_of"]
 

@@ -17,9 +17,9 @@ from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import key_name
 from runtime.compiler.operands import Lowered, NotIncremental, at_type
-from runtime.compiler.program import Col, Relation
 from runtime.compiler.shapes import is_aggregate, unique
 from runtime.compiler.types import Type, common_type
+from runtime.plan import Col, Relation
 
 __all__ = ["Queries", "Result"]
 

@@ -14,7 +14,7 @@ from runtime.compiler.flow.outer import paired
 from runtime.compiler.flow.source import Condition, Part, Sources
 from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned
-from runtime.compiler.program import Col
+from runtime.plan import Col
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries

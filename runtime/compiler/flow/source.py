@@ -12,7 +12,7 @@ from runtime.compiler.flow.names import Names, free_columns
 from runtime.compiler.flow.outer import full_join, left_join, residual_join, semi_of
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned
-from runtime.compiler.program import Expr
+from runtime.plan import Expr
 
 __all__ = ["Condition", "Part", "Sources"]
 

@@ -16,8 +16,8 @@ from runtime.compiler.flow.outer import left_join
 from runtime.compiler.flow.reading import Link, Reading, read
 from runtime.compiler.lower import lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, call, choose, renamed
-from runtime.compiler.program import Aggregate, Col, Expr, Lit
 from runtime.compiler.types import BOOL, INT, NULL
+from runtime.plan import Aggregate, Col, Expr, Lit
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries

@@ -10,7 +10,7 @@ from sqlglot import exp
 from runtime.compiler.candidate import Candidate
 from runtime.compiler.flow.queries import Queries
 from runtime.compiler.maps import MapSet
-from runtime.compiler.program import (
+from runtime.plan import (
     DistinctNode,
     Flow,
     GroupNode,

@@ -2,8 +2,7 @@
 
 ```
 apply ──Deltas──▶ ExpressPipeline ──▶ ExpressViews.take ──▶ Update ──▶ publish (the hub, on the reactor's thread)
-                        │                   │ Stepping: few rows ──▶ QuickViews, the tuple-wise kernel
-                        │                   │           many, and every epoch ──▶ ShardState of one shard
+                        │                   └─▶ ShardState: the state that is saved takes one step
                         │ barrier           ▼
                         ├──────────▶ close: the epoch's changes, added up ──Sections──▶ epoch sink
                         │              └─▶ ExpressState: program, shard and full results, a chain of the object space
@@ -16,8 +15,7 @@ epoch, and the feed is read again from its cut, so that the same messages give t
 
 from runtime.engine.express.filling import Filling
 from runtime.engine.express.pipeline import ExpressPipeline
-from runtime.engine.express.quick import Quickness
 from runtime.engine.express.state import ExpressState
 from runtime.engine.express.views import ANEW, ExpressViews, Update
 
-__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Quickness", "Update"]
+__all__ = ["ANEW", "ExpressPipeline", "ExpressState", "ExpressViews", "Filling", "Update"]

@@ -49,7 +49,6 @@ class ExpressPipeline(Pipeline):
         if self._closes < 0:
             return  # an epoch that holds nothing is not closed
         self._closes = -1
-        self._views.settle(self._publish)
         if isinstance(barrier.payload, bytes):
             prepared, self._prepared = self._prepared, None
             self._publish(self._views.change_over(decode_program(barrier.payload), prepared))

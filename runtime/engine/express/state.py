@@ -6,15 +6,16 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
+from twisted.logger import Logger
 
 from runtime.compiler import Program, decode_program, encode_program
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
-from runtime.views import ShardState
 from runtime.views.materialised import MaterialisedView
+from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["ExpressState"]
 
-_RUN_FORMAT: Final = 1
+_RUN_FORMAT: Final = 2
 _NOTHING: Final = Program((), (), ())
 
 
@@ -32,19 +33,24 @@ class _Run(msgspec.Struct, frozen=True, array_like=True):
 class ExpressState:
     """State as `runtime.state.chains.RunHolder` has it; a run that begins with a program stands alone.
 
-    Belongs to who runs the pipeline; while a barrier is under way, to who commits the epoch.
+    Not thread-safe: owned by the worker that runs the pipeline, and by the committer while a barrier is under way.
     """
 
-    def __init__(self) -> None:
+    _log = Logger()
+
+    def __init__(self, kernels: Kernels | None = None) -> None:
+        """``kernels``: where compiled kernels come from; without them every kernel is interpreted."""
+        self._kernels = kernels
         self._begin(_NOTHING)
         self.dirty = False
         """Whether anything changed since the last `save`."""
         self._is_new = False
+        self._is_stale = False
 
     def _begin(self, program: Program) -> None:
         self.program = program
         """What is kept; all of its views are of the express lane."""
-        self.shard = ShardState(program, 0, 1)
+        self.shard = ShardState(program, inputs="relations", kernels=self._kernels)
         self._pool = StringPool()
         self._saved_strings = self._taken_strings = 0
         self.results = {view.name: MaterialisedView(view.columns, self._pool) for view in program.views}
@@ -106,8 +112,17 @@ class ExpressState:
             run = msgspec.msgpack.decode(data, type=_Run)
         except msgspec.DecodeError as error:
             raise CorruptStateError(f"expected a run of the express lane, was {data[:16]!r}…: {error}") from None
+        if run.format < _RUN_FORMAT:
+            if run.program or self.program.views:
+                self._log.info("the express lane's state is of an earlier release: it is rebuilt from snapshot and log")
+            self._begin(_NOTHING)
+            self._is_stale = True
+            return
         if run.program:
             self._begin(decode_program(run.program))
+            self._is_stale = False
+        if self._is_stale:
+            return
         if run.format != _RUN_FORMAT or run.first_string != len(self._pool):
             raise CorruptStateError(
                 f"expected a run of format {_RUN_FORMAT} from string {len(self._pool)}, "

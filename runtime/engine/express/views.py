@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -10,15 +10,12 @@ import pyarrow as pa
 
 from runtime.compiler import Program, lane_program
 from runtime.engine.express.filling import Filled, Filling, with_open_epoch
-from runtime.engine.express.quick import Quickness
 from runtime.engine.express.state import ExpressState
-from runtime.engine.express.stepping import Stepping
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
-from runtime.views import Part, Step
-from runtime.views.filling import fill_of, new_views
-from runtime.views.linear import change_schema, consolidate
-from runtime.views.payload import Payload
+from runtime.views.filling import columns_to_fill, new_views
+from runtime.views.rows import change_schema, consolidate
+from runtime.views.shard import Step
 
 __all__ = ["ANEW", "ExpressViews", "Update"]
 
@@ -43,8 +40,6 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: Mapping[str, str]
     """View → why it ended with this version."""
-    views: Collection[str] | None = None
-    """The views that are at this version; None: all. The others follow with an update for the same messages."""
     program: Program | None = None
     """The lane's program from this version on, if it is not the one of the version before."""
     closes: bool = False
@@ -60,12 +55,10 @@ class ExpressViews:
         filling: Filling,
         epoch: int,
         cuts: Mapping[str, Cut],
-        quickness: Quickness = Quickness(),  # noqa: B008 - frozen
     ) -> None:
         """At the end of this epoch, whose cuts are given."""
         self._state = state
         self._filling = filling
-        self._stepping = Stepping(state, filling, quickness)
         self._epoch = epoch
         self._cuts = dict(cuts)
         self._step = 0
@@ -82,18 +75,12 @@ class ExpressViews:
         filled = self._filling.read(Program((), (), ()), program, self._epoch)
         self._state.begin(program)
         self._fill(filled, tuple(view.name for view in program.views))
-        self._stepping.begin(with_open_epoch(filled, self._open))
         self._anew = tuple(view.name for view in program.views) if is_anew else ()
 
     @property
     def state(self) -> ExpressState:
         """What is saved."""
         return self._state
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether few rows are taken one by one."""
-        return self._stepping.is_quick
 
     def rows(self) -> dict[str, pa.Table]:
         """Every view's rows and weights as it has said them last, in the open epoch too; failed views are left out."""
@@ -105,28 +92,22 @@ class ExpressViews:
         return found
 
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
-        """Step over deltas as if they were one; what changes is published as soon as it is known.
-
-        Where there are many, views without joins come first: they need not wait for what takes longest.
-        """
+        """Step over deltas as if they were one, and publish what changes."""
         tables: dict[str, list[pa.RecordBatch]] = {}
-        for one in deltas:
-            for name, batch in one.relations.items():
+        for each in deltas:
+            for name, batch in each.relations.items():
                 tables.setdefault(name, []).append(batch)
-            self._cuts.update(one.cuts)
-            self._epoch = max(self._epoch, one.closes)
+            self._cuts.update(each.cuts)
+            self._epoch = max(self._epoch, each.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
         closes = deltas[-1].closes >= 0
-        if not tables or not self._state.program.views:
-            if closes or self._state.program.views:
-                publish(self._stepped(Step({}, {}), closes=closes))  # nothing has changed, up to here
+        if not self._state.program.views:
+            if closes:
+                publish(self._stepped(Step({}, {}), closes=True))
             return
-        self._stepping.take(tables, lambda step, views: publish(self._stepped(step, views, closes=closes)))
-
-    def settle(self, publish: Callable[[Update], None]) -> None:
-        """The epoch ends: what is saved of it takes what it is behind."""
-        self._stepping.settle(self._epoch, self._open, lambda step, _: publish(self._stepped(step, closes=True)))
+        step = self._state.shard.step_tables(tables) if tables else Step({}, {})
+        publish(self._stepped(step, closes=closes))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -140,7 +121,6 @@ class ExpressViews:
             filled = self._filling.read(old, new, self._epoch - 1, prepared)
             self._state.migrate(new)
             self._fill(filled, names)
-            self._stepping.changed()
         self._step += 1
         changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
         failed = {name: why for name, why in self._failed.items() if name in names}
@@ -148,13 +128,14 @@ class ExpressViews:
 
     def _fill(self, filled: Filled, names: Sequence[str]) -> None:
         tables = with_open_epoch(filled, self._open)
-        backfill: dict[str, list[tuple[Part, Payload | str]]] = {name: [] for name in names}
-        for one in fill_of(self._state.program, names, tables, 1):
-            assert one.view is not None
-            backfill[one.view].append((one.part, one.payload))
-        self._stepped(self._state.shard.step([], backfill))
+        program = self._state.program
+        by_view = {
+            name: {relation: tables[relation] for relation in columns_to_fill(program, [name]) if relation in tables}
+            for name in names
+        }
+        self._stepped(self._state.shard.fill(by_view))
 
-    def _stepped(self, step: Step, views: Collection[str] | None = None, *, closes: bool = False) -> Update:
+    def _stepped(self, step: Step, *, closes: bool = False) -> Update:
         self._step += 1
         self._failed |= step.failed
         for name, table in step.changes.items():
@@ -162,7 +143,7 @@ class ExpressViews:
             held.append(table)
             if len(held) >= _MOST_TABLES:
                 held[:] = [self._added_up(name, held)]
-        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, views, closes=closes)
+        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
 
     def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
         columns = next(view.columns for view in self._state.program.views if view.name == name)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runtime.compiler.program import Expr
 from runtime.engine.operators.columns import as_schema, inward, outward
 from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
+from runtime.plan import Expr
 from runtime.views.errors import ViewError
 from runtime.views.evaluate import evaluate, mask
 

@@ -24,6 +24,7 @@ from runtime.service.http.routes import (
 from runtime.service.http.rows import INTEGERS, rows_reply
 from runtime.service.hub import Hub
 from runtime.service.materialised import FullRows
+from runtime.views.code import kernel_code
 
 __all__ = ["VIEW", "ViewRoutes", "columns_of", "no_view", "shown_view"]
 
@@ -31,6 +32,7 @@ _EXAMPLE: Final = AddViews((NewView("volumes", "SELECT symbol, SUM(volume) AS lo
 _OF_A_VIEW: Final = ("show_view", "explain_view", "open_cursor", "drop_view")
 
 VIEW: Final = Parameter("view", str, "name of a view")
+CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 
 
 def no_view(hub: Hub, name: str) -> Refusal:
@@ -71,7 +73,8 @@ class ViewRoutes:
                    Answer(413, "too many rows for one answer: open a cursor")),
                   self._show, parameters=(INTEGERS,), values=(VIEW,)),
             Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view is kept, in words.",
-                  (Answer(200, "its class, why it is in it, and its maps"), missing), self._explain, values=(VIEW,)),
+                  (Answer(200, "its class, why it is in it, and its maps"), missing), self._explain,
+                  parameters=(CODE,), values=(VIEW,)),
         ]  # fmt: skip
         return shown if self._control is None else [*shown, *self._changing(self._control)]
 
@@ -142,4 +145,8 @@ class ViewRoutes:
         name = call.path["view"]
         if all(view.name != name for view in self._hub.views):
             raise no_view(self._hub, name)
-        return Reply(200, explain(self._hub.explained(name), name).encode() + b"\n", TEXT)
+        program = self._hub.explained(name)
+        text = explain(program, name)
+        if call.query["code"]:
+            text += "\n" + kernel_code(program, name)
+        return Reply(200, text.encode() + b"\n", TEXT)

@@ -9,7 +9,7 @@ import msgspec
 
 from deltabook.wire.readers import NewReader
 from runtime.compiler import MARKET_RELATIONS, Relation
-from runtime.compiler.program import Column
+from runtime.plan import Column
 from runtime.service.feed import FEED
 from runtime.state import ObjectSpace, PersistedValue, Schema
 

@@ -18,15 +18,15 @@ from twisted.python.failure import Failure
 
 from deltabook.wire.results import FrameHeader
 from runtime.compiler import Lane
-from runtime.compiler.program import View
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLogError, Footer, Segment
+from runtime.plan import View
 from runtime.service.stream.epochsubscription import EpochSubscription
 from runtime.service.stream.history import History, Past
 from runtime.service.stream.message import Message
 from runtime.service.stream.subscription import Listener, Subscription
 from runtime.service.stream.viewstream import QueueConfigured, ViewStream
-from runtime.views.linear import change_schema
+from runtime.views.rows import change_schema
 
 __all__ = ["CommittedViews", "Epochs", "Start"]
 
@@ -138,8 +138,6 @@ class CommittedViews:
         if update.closes:
             self._closed_cuts = update.cuts
         for one in self._of("express"):
-            if update.views is not None and one.view.name not in update.views:
-                continue
             if update.closes:
                 one.closed, one.is_open = update.epoch, False
                 if one.view.name in update.changes:

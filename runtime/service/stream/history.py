@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler.program import Program, View, decode_program
 from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
-from runtime.views.linear import change_schema, consolidate
+from runtime.plan import Program, View, decode_program
+from runtime.views.rows import change_schema, consolidate
 
 __all__ = ["History", "Past"]
 

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader, encode_frame
-from runtime.views.linear import consolidate
+from runtime.views.rows import consolidate
 
 __all__ = ["Message", "added_up", "arrow_frame"]
 

@@ -27,7 +27,7 @@ from deltabook.wire.stream import (
     Subscribe,
     Subscribed,
 )
-from runtime.compiler.program import View
+from runtime.plan import View
 from runtime.service.stream.committed import CommittedViews, Start
 from runtime.service.stream.message import Message
 from runtime.service.stream.subscription import Listener, Subscription

@@ -10,9 +10,6 @@ columns: Arrow columns ↔ key words, StringPool
 
 from runtime.state.columnar.columns import ARROW_TYPES, KeyColumn, StringPool, decode_words, encode_words, width_of
 from runtime.state.columnar.keyindex import KeyIndex
-from runtime.state.columnar.ordered import OrderedIndex
-from runtime.state.columnar.sumrow import SumRow
-from runtime.state.columnar.sums import SumTable
 from runtime.state.columnar.table import KeyedTable
 
 __all__ = [
@@ -20,10 +17,7 @@ __all__ = [
     "KeyColumn",
     "KeyIndex",
     "KeyedTable",
-    "OrderedIndex",
     "StringPool",
-    "SumRow",
-    "SumTable",
     "decode_words",
     "encode_words",
     "width_of",

@@ -47,7 +47,7 @@ def test_a_run_goes_on_elsewhere_exact(tmp_path: Path) -> None:
             engine.stop()
             said = engine.errors()
         told = feed(port, oracle.messages)
-    assert "is of no use (there is none): views are filled anew at version" in said
+    assert "cannot be continued (there is none): it is rebuilt from the snapshot and the log at version" in said
     assert check_epochs(new / "runtime") == version.sequence == oracle.messages == len(told)
     assert version.rows == oracle.answers(VIEWS)
     check_held(new / "runtime", version, told, random.Random(SEED))

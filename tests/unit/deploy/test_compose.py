@@ -17,6 +17,7 @@ import pytest
 from deltabook.cli import main
 from deltabook.cluster.health import PROBES
 from deltabook.cluster.secrets import make_secrets
+from runtime.native.cache import FOLDER_VARIABLE
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 COMPOSE = Path(sys.executable).with_name("docker-compose")
@@ -138,7 +139,7 @@ CLIENTS = (["query", "show"], ["reader", "list"], ["algo", "status"], ["exchange
 @pytest.mark.parametrize("name", OURS)
 def test_every_setting_is_an_option(name: str) -> None:
     service = services()[name]
-    known = set(_variables(main, "DELTABOOK"))
+    known = {*_variables(main, "DELTABOOK"), FOLDER_VARIABLE}
     for words in (service["command"], *CLIENTS):
         known |= set(_variables(*_command(words)))
     ours = {variable for variable in service["environment"] if variable.startswith("DELTABOOK_")}

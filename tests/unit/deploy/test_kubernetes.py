@@ -20,6 +20,7 @@ import yaml  # type: ignore[import-untyped]
 from deltabook.cli._root import COMMANDS
 from deltabook.cluster.executor import executor_launch
 from deltabook.cluster.secrets import CERTIFICATES, TOKENS
+from runtime.native.cache import FOLDER_VARIABLE
 
 ROOT: Final = Path(__file__).parents[3]
 FOLDER: Final = ROOT / "deploy" / "kubernetes"
@@ -229,7 +230,8 @@ def test_every_option_is_one_of_the_command(app: str) -> None:
     prefix = "_".join(["DELTABOOK", *names]).upper()
     health = importlib.import_module("deltabook.cli.health").command
     known = {f"{prefix}_{parameter.name}".upper() for parameter in command.params}
-    known |= {f"DELTABOOK_HEALTH_{parameter.name}".upper() for parameter in health.params} | {"DELTABOOK_LOG_FORMAT"}
+    known |= {f"DELTABOOK_HEALTH_{parameter.name}".upper() for parameter in health.params}
+    known |= {"DELTABOOK_LOG_FORMAT", FOLDER_VARIABLE}
     assert given <= known
     options = {option for parameter in command.params for option in parameter.opts}
     assert {text.partition("=")[0] for text in arguments if text.startswith("--")} <= options

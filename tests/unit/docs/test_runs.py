@@ -13,7 +13,7 @@ from deltabook.backup.manifest import Manifest
 from deltabook.cli import main
 from exchange_server.journal.segments import JOURNAL_VERSION
 from exchange_server.journal.snapshots import SNAPSHOT_VERSION
-from runtime.compiler.program import FORMAT_VERSION
+from runtime.plan import FORMAT_VERSION
 from runtime.spark.beginning import MARK, wanted
 from runtime.state.stores import sqlite
 

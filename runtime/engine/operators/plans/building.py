@@ -9,7 +9,6 @@ from datetime import timedelta
 import pyarrow as pa
 
 from runtime.compiler.operands import Lowered
-from runtime.compiler.program import Col, Expr
 from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
 from runtime.engine.operators.errors import PlanError
@@ -22,6 +21,7 @@ from runtime.engine.operators.plans.steps import Step
 from runtime.engine.operators.rowwise import Filter, Project, Union
 from runtime.engine.operators.sorting import MOST_HELD, Sort
 from runtime.engine.operators.unnest import Unnest
+from runtime.plan import Col, Expr
 
 __all__ = [
     "Bounds",

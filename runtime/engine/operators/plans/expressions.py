@@ -11,9 +11,9 @@ from sqlglot.errors import SqlglotError
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
-from runtime.compiler.program import Col
 from runtime.engine.operators.columns import field_of, type_of
 from runtime.engine.operators.errors import PlanError
+from runtime.plan import Col
 
 __all__ = ["column_of", "condition", "lowered", "named", "parsed", "schema_leaf", "schema_of"]
 

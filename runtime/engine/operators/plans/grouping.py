@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, choose
-from runtime.compiler.program import Col, Lit
 from runtime.compiler.sums import is_accumulated
 from runtime.compiler.types import INT, NULL
 from runtime.engine.operators.aggregation.aggregations import HashAggregation, StreamingAggregation
@@ -20,6 +19,7 @@ from runtime.engine.operators.plans import building
 from runtime.engine.operators.plans.building import Bounds
 from runtime.engine.operators.plans.expressions import condition, lowered
 from runtime.engine.operators.plans.steps import Step
+from runtime.plan import Col, Lit
 
 __all__ = ["aggregates_of", "grouped"]
 

@@ -9,7 +9,6 @@ from sqlglot import exp
 from runtime.compiler.lower import Leaf
 from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.parse import Query
-from runtime.compiler.program import Col
 from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
@@ -21,6 +20,7 @@ from runtime.engine.operators.plans.grouping import aggregates_of, grouped
 from runtime.engine.operators.plans.sqlsources import Sources
 from runtime.engine.operators.plans.steps import Step
 from runtime.engine.operators.plans.stream import Stream
+from runtime.plan import Col
 
 __all__ = ["plan_sql"]
 

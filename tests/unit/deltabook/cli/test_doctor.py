@@ -15,7 +15,7 @@ from deltabook.cli import doctor
 
 def test_everything_is_looked_at(tmp_path: Path) -> None:
     names = [check.name for check in doctor.examine(os.environ, tmp_path)]
-    assert names == ["python", "java", "spark", "loopback ports", "memory", "disk", "shared memory"]
+    assert names == ["python", "java", "spark", "loopback ports", "memory", "disk", "shared memory", "native kernels"]
 
 
 def test_an_old_python_is_missing_with_its_mend() -> None:
@@ -54,6 +54,23 @@ def test_little_memory_is_a_warning_and_less_is_missing(monkeypatch: pytest.Monk
 def test_no_shared_memory_is_a_warning_on_linux_only(tmp_path: Path) -> None:
     assert doctor.check_shared_memory(tmp_path / "none", "Linux").status == "warning"
     assert doctor.check_shared_memory(tmp_path / "none", "Darwin").status == "ok"
+
+
+def test_native_kernels_are_on_or_off_with_the_reason(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    variables = {"DELTABOOK_KERNEL_CACHE": str(folder)}
+    check = doctor.check_kernels(variables)
+    assert (check.status, check.found) == (
+        "ok",
+        f"on: numba {metadata.version('numba')}, 0 kernels of this version in {folder}, which holds 0.0 MB",
+    )
+    check = doctor.check_kernels({**variables, "DELTABOOK_NATIVE": "off"})
+    assert (check.status, check.found.split(";")[0]) == ("ok", "off, views are interpreted: switched off")
+    assert doctor.check_kernels({"DELTABOOK_NATIVE": "perhaps"}).status == "warning"
+    folder.mkdir()
+    folder.chmod(0o777)
+    check = doctor.check_kernels(variables)
+    assert (check.status, "writable by its owner alone" in check.mend) == ("warning", True)
 
 
 @pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])

@@ -10,7 +10,7 @@ import pytest
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._views import print_rows
 from deltabook.cli.query import _read
-from runtime.compiler.program import Column
+from runtime.plan import Column
 
 COLUMNS = (Column("at", "timestamp"), Column("note", "string"))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from runtime.compiler.program import (
+from runtime.plan import (
     Aggregate,
     DistinctNode,
     Flow,

@@ -37,9 +37,8 @@ from runtime.compiler import (
     without_view,
 )
 from runtime.compiler.catalogue import map_identity
-from runtime.compiler.program import (
+from runtime.plan import (
     Auxiliary,
-    Body,
     Factor,
     Flow,
     Joined,
@@ -51,6 +50,7 @@ from runtime.compiler.program import (
     SelectNode,
     Statement,
     Term,
+    ViewBody,
 )
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -156,7 +156,7 @@ def a_map(number: int, mark: int, value: Lit | Col = Lit(1)) -> Map:  # noqa: B0
     return Map(number, "r", None, (Key("p", "int64", Col("a")),), (Sum(f"s{mark}", value),))
 
 
-def every_body(first: int, second: int) -> list[Body]:
+def every_body(first: int, second: int) -> list[ViewBody]:
     """One of each kind, over two maps."""
     lookup = Lookup("y", second, False, (("p", "x.p"),))
     own = Lookup("aux", 0, True, (("p", "x.p"),))
@@ -175,7 +175,7 @@ def every_body(first: int, second: int) -> list[Body]:
 
 @pytest.mark.parametrize("kind", range(4))
 def test_every_number_of_a_map_in_every_kind_of_body_follows(kind: int) -> None:
-    def view(name: str, body: Body) -> View:
+    def view(name: str, body: ViewBody) -> View:
         return View(name, (Column("p", "int64"),), body, "ordered", "", "")
 
     other = view("other", Linear((Branch(0, (Col("p"),)),)))

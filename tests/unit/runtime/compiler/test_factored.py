@@ -21,11 +21,11 @@ from runtime.compiler.describe import Describer
 from runtime.compiler.factored import factored_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
-from runtime.compiler.notation import expression
 from runtime.compiler.parse import parse_select
-from runtime.compiler.program import Joined, Selected, decode_program, encode_program
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view
+from runtime.plan import Joined, Selected, decode_program, encode_program
+from runtime.plan.notation import expression
 from tests.generators.factored import FactoredState
 from tests.generators.programs import TYPES, Row, fill, normal, run_view, views_connection
 

@@ -18,8 +18,8 @@ from runtime.compiler.flow import flow_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import parse_select
-from runtime.compiler.program import Flow
 from runtime.compiler.queries import QueryRewriter
+from runtime.plan import Flow
 from tests.generators.programs import TYPES, fill
 from tests.unit.runtime.compiler._flow_interpreter import run_flow
 

@@ -6,14 +6,13 @@ import pytest
 
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, compile_program, explain, read_script
-from runtime.compiler.flow import flow_partition
-from runtime.compiler.program import Flow
+from runtime.plan import Flow
 
 
 def partition(program: Program) -> str | None:
     (view,) = program.views
     assert isinstance(view.body, Flow)
-    return flow_partition(view.body, program.maps)
+    return view.body.shard_key(program.maps)
 
 
 @pytest.mark.parametrize(

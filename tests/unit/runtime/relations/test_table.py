@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.compiler.program import Column, Relation
 from runtime.formats import CsvFormat, InputFormatter, RawBuffer
+from runtime.plan import Column, Relation
 from runtime.relations import AdaptorError, RowAdaptor, row_schema
 from runtime.state import ARROW_TYPES
 

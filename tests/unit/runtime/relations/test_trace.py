@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.compiler.program import Column, Relation
+from runtime.plan import Column, Relation
 from runtime.relations import AdaptorError, BookStream, TraceAdaptor
 from runtime.state import MemoryStore, ObjectSpace
 

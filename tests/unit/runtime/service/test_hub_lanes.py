@@ -53,19 +53,6 @@ def test_a_step_tells_the_feeds_position_and_the_epoch_that_is_inside() -> None:
     assert (hub.step_of("slow"), hub.step_of("fast")) == (0, 2)
 
 
-def test_a_view_that_follows_is_not_said_to_be_where_the_first_ones_are() -> None:
-    hub = new_hub()
-    first = update(1, 50, fast=rows(7))
-    hub.publish_express(Update(first.step, first.epoch, first.cuts, first.changes, {}, views=["fast"]))
-    seen = {f.header.view: f.header for f in subscribed(hub, "fast", "late").frames()}
-    assert (seen["fast"].feed, seen["late"].feed) == ({"feed": ("s", 50)}, {"feed": ("s", 40)})
-    assert hub.cuts_of("express") == {"feed": Cut("s", 40, 0)}
-    hub.publish_express(Update(2, 5, first.cuts, {"fast": rows(8)}, {}, views=["fast"], closes=True))
-    assert (hub.result("fast").version, hub.result("late").version) == (5, 4)
-    hub.publish_express(update(3, 50, late=rows(7)))
-    assert hub.cuts_of("express") == {"feed": Cut("s", 50, 0)}
-
-
 def test_a_lane_is_held_by_itself() -> None:
     hub = new_hub()
     fast, slow = subscribed(hub, "fast"), subscribed(hub, "slow")

@@ -33,9 +33,21 @@ def test_a_checkpoint_of_elsewhere_does_not_fit(tmp_path: Path) -> None:
     assert misfit(checkpoint, other, 0) == f"it was made by Spark {here.spark}, not 9.1"
     newer = msgspec.structs.replace(here, format=here.format + 1)
     assert misfit(checkpoint, newer, 0) == f"it has format {here.format}, not {newer.format}"
+    newer = msgspec.structs.replace(here, state=here.state + 1)
+    assert misfit(checkpoint, newer, 0) == f"its shard state has format {here.state}, this release reads {newer.state}"
     moved = tmp_path / "elsewhere"
     shutil.copytree(checkpoint, moved)
     assert misfit(moved, wanted(moved, 2), 0) == f"it was made at {checkpoint}"
+
+
+def test_a_mark_that_does_not_say_the_format_of_the_state_is_of_the_one_before(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    here = wanted(checkpoint, 2)
+    begin(checkpoint, here, 0, {})
+    mark = msgspec.json.decode((checkpoint / MARK).read_bytes())
+    del mark["state"]
+    (checkpoint / MARK).write_bytes(msgspec.json.encode(mark))
+    assert misfit(checkpoint, here, 0) == "its shard state has format 3, this release reads 4"
 
 
 def test_the_same_place_under_another_name_fits(tmp_path: Path) -> None:

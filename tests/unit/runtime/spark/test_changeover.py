@@ -115,9 +115,9 @@ def test_a_row_that_is_gone_cannot_fail_a_view_that_comes_later(tmp_path: Path) 
     cubes = NamedSelect("cubes", "SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a")
     lab = ChangeoverLab(tmp_path, [relation], [cubes], shards=2)
     lab.seal({"r": [((1, 5), 1)]})
-    lab.seal({"r": [((0, 2**40), 1)]})
+    lab.seal({"r": [((0, 2**43), 1)]})
     lab.snapshots.take(lab.log, 2)
-    lab.seal({"r": [((0, 2**40), -1), ((2, 7), 1)]})
+    lab.seal({"r": [((0, 2**43), -1), ((2, 7), 1)]})
     lab.batch()
     assert list(lab.failed) == ["cubes"]
     lab.add(NamedSelect("again", "SELECT a, SUM(b * b * b) AS y FROM r GROUP BY a"))
@@ -137,10 +137,10 @@ def test_a_view_that_has_failed_stays_so_in_a_checkpoint_that_is_begun_anew(tmp_
     relation = Relation("r", (Column("a", "int64"), Column("b", "int64")))
     cubes = NamedSelect("cubes", "SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a")
     lab = ChangeoverLab(tmp_path, [relation], [cubes, NamedSelect("n", "SELECT COUNT(*) AS n FROM r")], shards=2)
-    lab.seal({"r": [((0, 2**40), 1)]})
+    lab.seal({"r": [((0, 2**43), 1)]})
     lab.batch()
     reason = lab.failed["cubes"]
-    lab.seal({"r": [((0, 2**40), -1), ((2, 7), 1)]})
+    lab.seal({"r": [((0, 2**43), -1), ((2, 7), 1)]})
     lab.batch()
     lab.begin_anew(3)
     lab.failed = {}
@@ -157,7 +157,7 @@ def test_a_view_that_has_failed_stays_so_in_a_checkpoint_that_is_begun_anew(tmp_
 def test_a_live_row_that_cannot_be_added_fails_the_new_view_alone(tmp_path: Path) -> None:
     relation = Relation("r", (Column("a", "int64"), Column("b", "int64")))
     lab = ChangeoverLab(tmp_path, [relation], [NamedSelect("n", "SELECT COUNT(*) AS n FROM r")], shards=2)
-    lab.seal({"r": [((0, 2**40), 1)]})
+    lab.seal({"r": [((0, 2**43), 1)]})
     lab.batch()
     lab.add(NamedSelect("cubes", "SELECT a, SUM(b * b * b) AS x FROM r GROUP BY a"))
     lab.seal({"r": [((1, 1), 1)]}, control=True)

@@ -57,6 +57,15 @@ def test_a_driver_without_executors_is_on_loopback() -> None:
     check_config(SparkConfig(driver_bind="127.0.0.2"))
 
 
+def test_executors_have_the_kernel_cache_of_the_driver() -> None:
+    """Those of a local master are children of its Java and inherit it."""
+    kernels = {"DELTABOOK_KERNEL_CACHE": "/var/lib/deltabook/kernels", "DELTABOOK_NATIVE": "on"}
+    found = spark_settings(CLUSTER, PLACE, kernels)
+    assert found["spark.executorEnv.DELTABOOK_KERNEL_CACHE"] == "/var/lib/deltabook/kernels"
+    assert found["spark.executorEnv.DELTABOOK_NATIVE"] == "on"
+    assert not any(name.startswith("spark.executorEnv.") for name in spark_settings(LOCAL, PLACE, kernels))
+
+
 def test_nothing_listens_beyond_loopback_unless_it_is_told_to() -> None:
     for config in (LOCAL, CLUSTER):
         found = spark_settings(config, PLACE)

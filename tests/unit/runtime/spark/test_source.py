@@ -162,13 +162,13 @@ def test_a_partition_gives_ticks_to_all_shards_and_payloads_to_some(log: Log) ->
 
 
 def test_deltas_that_cannot_be_made_travel_as_a_reason(log: Log) -> None:
-    log.seal((1, 2**40))
+    log.seal((1, 2**43))
     reader = log.reader()
     rows = rows_of(reader, planned(reader, 0, 1)[0])
     broken = [row for row in rows if row["map"] <= BROKEN]
     assert sorted(row["shard"] for row in broken) == sorted(shard_ids(2))
     assert {Part.of_code(BROKEN - row["map"]).whole for row in broken} == {False}
-    assert all("94 bits" in row["payload"].decode() for row in broken)
+    assert all("126 bits" in row["payload"].decode() for row in broken)
 
 
 def test_pickling_leaves_the_log_behind(log: Log) -> None:

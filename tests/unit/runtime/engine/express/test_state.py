@@ -8,7 +8,6 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.engine.express import ExpressState
 from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace
-from runtime.views import deliveries_of
 
 R = Relation("r", (Column("a", "int64"), Column("s", "string")))
 PROGRAM = compile_program([NamedSelect("v", "SELECT s, SUM(a) AS x FROM r GROUP BY s", lane="express")], [R])
@@ -27,7 +26,7 @@ class FailingStore(MemoryStore):
 
 def step(state: ExpressState, a: int, s: str) -> None:
     rows = pa.table({"a": [a], "s": [s], "weight": [1]})
-    found = state.shard.step([(d.part, d.payload) for d in deliveries_of(PROGRAM, {"r": rows}, 1)])
+    found = state.shard.step_tables({"r": rows})
     state.add("v", found.changes["v"])
     state.dirty = True
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter, IngestConfig
 from runtime.epochs import Cut
 from runtime.formats import RawBuffer
+from runtime.plan import Column, Relation
 from runtime.relations import Adaptor, Prepared, RowAdaptor, row_schema
 from tests.generators.ingest_lab import (
     WAIT_SECONDS,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Footer
+from runtime.plan import Column, Relation
 from runtime.relations import Prepared, RowAdaptor, row_schema
 from tests.generators.ingest_lab import (
     WAIT_SECONDS,

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import EpochWriter
 from runtime.engine.ingest.formatting import Formatting
 from runtime.epochs import Cut
 from runtime.formats import Formatted, InputFormatter, Malformed, RawBuffer
 from runtime.formats.codecs import Codec
+from runtime.plan import Column, Relation
 from runtime.relations import Adaptor, RowAdaptor, row_schema
 from runtime.sources import FileSource, Position
 from tests.generators.ingest_lab import WAIT_SECONDS, IngestLab, ListSource, dead_letters, footers, relations

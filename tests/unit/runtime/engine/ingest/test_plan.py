@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.barriers import Barrier
 from runtime.engine.ingest import Deltas, EpochWriter, Sections
 from runtime.engine.plan import Context, Pipeline
 from runtime.epochs import Cut, EpochLogReader
 from runtime.formats.codecs import Codec
+from runtime.plan import Column, Relation
 from runtime.relations import Adaptor, RowAdaptor, row_schema
 from runtime.sources import BufferSink, Position
 from tests.generators.ingest_lab import (

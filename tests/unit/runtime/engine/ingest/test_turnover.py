@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.compiler.program import Column, Relation
 from runtime.engine.ingest import Ingest, IngestConfig, Origin
 from runtime.engine.ingest.formatting import Formatting
 from runtime.formats import InputFormatter, RawBuffer
+from runtime.plan import Column, Relation
 from runtime.relations import RowAdaptor, row_schema
 from runtime.sources import Position
 from runtime.state import PersistedDictionary, Schema

@@ -1,0 +1,103 @@
+"""Compiled kernels on Spark: the driver asks for them, workers load them.
+
+```
+driver ──request_kernels──▶ compile process ──▶ cache folder ──LoadedKernels──▶ Python workers of this machine
+                                                   ▲    └────────default_kernels────▶ workers of other machines,
+                                                   └──────────────────────────────── which compile what is missing
+```
+
+With a local master the workers are children of the driver's Java, and the driver's compile process is the only one.
+Executors of a cluster may run on other machines, whose folder or processor is another one: there a worker asks a
+compile process of its own for what its folder has not. Wherever nothing is compiled, kernels are interpreted.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from twisted.logger import Logger
+
+from runtime.compiler import Program, lane_program
+from runtime.native.cache import KernelCache, default_kernels
+from runtime.native.tiers import MachineKernel, kernel_name
+from runtime.views.kernels import Kernels
+from runtime.views.warm import sources_of
+
+__all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]
+
+_LOOK_S: Final = 0.05
+_REMEMBERED: Final = 4096
+_log: Final = Logger()
+
+
+class LoadedKernels:
+    """Kernels that another process compiles: see `runtime.views.kernels.Kernels`."""
+
+    def __init__(
+        self,
+        cache: KernelCache,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._sleep = sleep
+        self._late: dict[str, None] = {}
+        """Names of sources that were waited for in vain."""
+
+    def get(self, source: str) -> MachineKernel | None:
+        """Return the compiled kernel of a source if the cache has it."""
+        return self._cache.get(source)
+
+    def request(self, sources: Sequence[str]) -> None:
+        """Do nothing: the driver has asked for the sources of its programs."""
+
+    def wait(self, sources: Sequence[str], timeout_s: float) -> bool:
+        """Wait until the cache has these sources; no source is waited for again that did not come in time."""
+        give_up_s = self._clock() + timeout_s
+        awaited = [source for source in sources if kernel_name(source) not in self._late]
+        while self._cache.status().is_on and (awaited := [each for each in awaited if self.get(each) is None]):
+            if self._clock() >= give_up_s:
+                self._late |= dict.fromkeys(map(kernel_name, awaited))
+                while len(self._late) > _REMEMBERED:
+                    del self._late[next(iter(self._late))]
+                break
+            self._sleep(_LOOK_S)
+        return all(self.get(source) is not None for source in sources)
+
+
+@lru_cache(maxsize=1)
+def _loaded(cache: KernelCache) -> LoadedKernels:
+    return LoadedKernels(cache)
+
+
+def worker_kernels(*, compiles: bool) -> Kernels:
+    """Return the kernels of this Python worker, the same in every call.
+
+    ``compiles``: whether the worker compiles what is missing.
+    """
+    cache = default_kernels()
+    return cache if compiles else _loaded(cache)
+
+
+def request_kernels(program: Program, shards: int, kernels: Kernels | None = None) -> threading.Thread:
+    """Have the kernels of a program's Spark views compiled in the background.
+
+    ``kernels``: those of this process if there are none. The thread that is returned finds out which sources there are.
+    """
+
+    def request() -> None:
+        try:
+            (default_kernels() if kernels is None else kernels).request(
+                sources_of(lane_program(program, "spark"), "payloads", shards)
+            )
+        except Exception:  # noqa: BLE001 - without compiled kernels the program runs all the same
+            _log.failure("kernels of a program are not compiled in advance")
+
+    thread = threading.Thread(target=request, name="kernel-sources", daemon=True)
+    thread.start()
+    return thread

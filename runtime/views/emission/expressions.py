@@ -1,0 +1,394 @@
+"""Emits the view program's expressions as kernel source.
+
+Integers are exact: what may pass 64 bits is computed in 128, what may pass 126 is checked, and a row that passes them
+sets the kernel's variable ``bad``; the node then fails. NULL is a condition beside the value; the value of a NULL is
+undefined but harmless, so that both may be computed without branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final, Protocol
+
+from runtime.plan import Call, Col, ColumnType, Expr, Lit
+from runtime.views.emission.values import Value
+from runtime.views.emission.writer import Writer
+from runtime.views.errors import ViewError
+
+__all__ = ["Constants", "Emitter"]
+
+_LIMIT: Final = 126
+_COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_INTEGERS: Final = frozenset({"int64", "int128"})
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
+_MICROSECONDS: Final = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
+
+
+class Constants(Protocol):
+    """What of a program's strings a kernel reads from arrays: see `runtime.views.strings`."""
+
+    def number(self, text: str) -> str:
+        """Source for the number of a string."""
+
+    def ranks(self) -> str:
+        """Source for the array of each string's rank."""
+
+    def matches(self, pattern: str) -> str:
+        """Source for the array that says of each string whether it is LIKE a pattern."""
+
+
+class Emitter:
+    """Writes expressions over bound values."""
+
+    def __init__(self, w: Writer, constants: Constants) -> None:
+        self._w = w
+        self._constants = constants
+        self._known: dict[tuple[Expr, int], Value] = {}
+
+    def value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
+        """The value of an expression."""
+        if isinstance(expr, Col):
+            try:
+                return bound[expr.name]
+            except KeyError:
+                raise ViewError(f"expected column {expr.name}, was {', '.join(bound)}") from None
+        if isinstance(expr, Lit):
+            return self._literal(expr.value)
+        rule = _RULES.get(expr.op)
+        if rule is not None:
+            return rule(self, expr, [self.value(argument, bound) for argument in expr.args])
+        if expr.op in ("date", "timestamp") and isinstance(expr.args[0], Lit):
+            return _moment(expr.op, expr.args[0].value)
+        if expr.op == "like":
+            return self._like(expr, bound)
+        return self._part(expr.op, [self.value(argument, bound) for argument in expr.args])
+
+    def truth(self, expr: Expr, bound: Mapping[str, Value]) -> str:
+        """A condition that holds where the expression is true: not false, not NULL."""
+        value = self.value(expr, bound)
+        if value.type is None:
+            return "False"
+        return value.text if value.null is None else f"({value.text} and not {value.null})"
+
+    def cast(self, value: Value, type_: ColumnType, nullable: bool | None = None) -> Value:
+        """The value in a column's type; a wide integer that does not fit 64 bits sets ``bad``."""
+        w = self._w
+        if value.type is None:
+            zero = {"int128": "wide(0)", "float64": "0.0"}.get(type_, "0")
+            return Value(zero, type_, "True")
+        if value.type == type_:
+            return value
+        if type_ == "int128" and value.type == "int64":
+            return Value(f"wide({value.text})", type_, value.null, value.bits)
+        if type_ == "float64" and value.type in _INTEGERS:
+            return self._float(value)
+        if type_ == "int64" and value.type == "int128":
+            text = w.assign("v", value.text)
+            unless = "" if value.null is None else f"not {value.null} and "
+            w.put(f"bad |= {unless}not fits({text})")
+            return Value(f"narrow({text})", type_, value.null)
+        if {value.type, type_} == {"int64", "bool"}:
+            return Value(value.text if type_ == "int64" else f"({value.text} != 0)", type_, value.null)
+        raise ViewError(f"expected a value of type {type_}, was {value.type}")
+
+    # --- leaves
+
+    def _literal(self, value: object) -> Value:
+        if value is None:
+            return Value("0", None, "True")
+        if isinstance(value, bool):
+            return Value("True" if value else "False", "bool")
+        if isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                raise ViewError(f"expected a constant of 64 bits, was {value}")
+            text = str(value) if value > -(2**63) else "(-9223372036854775807 - 1)"
+            return Value(text if value >= 0 else f"({text})", "int64", None, max(1, abs(value).bit_length()))
+        if isinstance(value, float):
+            return Value(f"float_of({_bits(value)})", "float64")
+        return Value(self._constants.number(str(value)), "string")
+
+    def _like(self, expr: Call, bound: Mapping[str, Value]) -> Value:
+        text, pattern = self.value(expr.args[0], bound), expr.args[1]
+        if not isinstance(pattern, Lit) or not isinstance(pattern.value, str) or text.type is None:
+            return Value("False", "bool", "True")
+        name = self._w.assign("m", f"{self._constants.matches(pattern.value)}[{text.text}] != 0")
+        return Value(name, "bool", text.null)
+
+    # --- integers and floats
+
+    def _float(self, value: Value) -> Value:
+        if value.type == "float64":
+            return value
+        text = f"wide_float({value.text})" if value.type == "int128" else f"float({value.text})"
+        return Value(text, "float64", value.null)
+
+    def arithmetic(self, op: str, left: Value, right: Value) -> Value:
+        """Sum, difference or product."""
+        null = self.either((left, right))
+        if left.type is None or right.type is None:
+            return Value("0", None, "True")
+        symbol = {"add": "+", "sub": "-", "mul": "*"}[op]
+        if "float64" in (left.type, right.type):
+            a, b = self._float(left), self._float(right)
+            return Value(self._w.assign("x", f"{a.text} {symbol} {b.text}"), "float64", null)
+        bits = left.bits + right.bits if op == "mul" else max(left.bits, right.bits) + 1
+        if bits <= 62:
+            texts = (f"narrow({v.text})" if v.type == "int128" else v.text for v in (left, right))
+            return Value(self._w.assign("x", f" {symbol} ".join(texts)), "int64", null, bits)
+        if bits <= _LIMIT:
+            return Value(self._w.assign("x", f"{left.wide_text} {symbol} {right.wide_text}"), "int128", null, bits)
+        name = self._w.name("x")
+        if op == "mul":
+            flag = self._w.name("f")
+            self._w.put(f"{name}, {flag} = product({left.wide_text}, {right.wide_text})")
+        else:
+            self._w.put(f"{name} = {left.wide_text} {symbol} {right.wide_text}")
+            flag = f"outside({name})"
+        self._w.put(f"bad |= {flag}" if null is None else f"bad |= {flag} and not {null}")
+        return Value(name, "int128", null, _LIMIT)
+
+    def either(self, values: Sequence[Value]) -> str | None:
+        """A condition that one of the values is NULL; None: never."""
+        found = list(dict.fromkeys(value.null for value in values if value.null is not None))
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]
+        return self._w.assign("n", " or ".join(f"({each} != 0)" if each[0] == "n" else each for each in found))
+
+    def _folded(self, expr: Call, args: list[Value]) -> Value:
+        value = args[0]
+        for other in args[1:]:
+            value = self.arithmetic(expr.op, value, other)
+        return value
+
+    def _negated(self, expr: Call, args: list[Value]) -> Value:
+        (value,) = args
+        if value.type == "float64":
+            return Value(f"(-{value.text})", "float64", value.null)
+        return self.arithmetic("sub", Value("0", "int64", None, 1), value)
+
+    def _divided(self, expr: Call, args: list[Value]) -> Value:
+        left, right = args
+        if left.type is None or right.type is None:
+            return Value("0", None, "True")
+        w = self._w
+        if expr.op == "div":
+            result = w.assign("x", "0.0")
+        elif left.bits <= 62 or left.type == right.type == "int64":
+            result = w.assign("x", "0" if max(left.bits, right.bits) <= 62 else "wide(0)")
+        else:
+            result = w.assign("x", "wide(0)")
+        if "float64" in (left.type, right.type):
+            a, b = self._float(left), self._float(right)
+            zero = w.assign("z", f"{b.text} == 0.0")
+            with w.block(f"if not {zero}:"):
+                w.put(f"{result} = {a.text} / {b.text}")
+            return Value(result, "float64", self.either((left, right, Value("", None, zero))))
+        divisor = w.assign("d", right.wide_text)
+        zero = w.assign("z", f"{divisor} == wide(0)")
+        kind: ColumnType = "int128"
+        with w.block(f"if not {zero}:"):
+            if expr.op == "div":
+                w.put(f"{result} = float_quotient({left.wide_text}, {divisor})")
+                kind = "float64"
+            else:
+                function = "quotient" if expr.op == "floordiv" else "remainder"
+                value = f"{function}({left.wide_text}, {divisor})"
+                if left.bits <= 62 and right.bits <= 62:
+                    kind, value = "int64", f"narrow({value})"
+                w.put(f"{result} = {value}")
+        null = None if right.text == str(_constant(right)) and _constant(right) else zero
+        bits = left.bits if expr.op == "floordiv" else min(left.bits, right.bits)
+        return Value(result, kind, self.either((left, right, Value("", None, null))), bits)
+
+    # --- truth
+
+    def _compared(self, expr: Call, args: list[Value]) -> Value:
+        left, right = args
+        if left.type is None or right.type is None:
+            return Value("False", "bool", "True")
+        symbol = _COMPARE[expr.op]
+        null = self.either((left, right))
+        if "float64" in (left.type, right.type) and left.type != right.type:
+            left, right = self._float(left), self._float(right)
+        if left.type == "int128" or right.type == "int128":
+            text = f"{left.wide_text} {symbol} {right.wide_text}"
+        elif left.type == "string" and expr.op not in ("eq", "ne"):
+            ranks = self._constants.ranks()
+            text = f"{ranks}[{left.text}] {symbol} {ranks}[{right.text}]"
+        else:
+            text = f"{left.text} {symbol} {right.text}"
+        return Value(self._w.assign("b", text), "bool", null)
+
+    def _logic(self, expr: Call, args: list[Value]) -> Value:
+        value = args[0]
+        for other in args[1:]:
+            value = self._two(expr.op, value, other)
+        return value
+
+    def _two(self, op: str, left: Value, right: Value) -> Value:
+        w = self._w
+        left, right = (self.cast(v, "bool") for v in (left, right))
+        if left.null is None and right.null is None:
+            return Value(w.assign("b", f"({left.text}) {op} ({right.text})"), "bool")
+        # Three outcomes: known to decide, else NULL if either is.
+        decides = "not " if op == "and" else ""
+        settled = []
+        for value in (left, right):
+            known = "" if value.null is None else f"not {value.null} and "
+            settled.append(f"({known}{decides}({value.text}))")
+        decided = w.assign("b", " or ".join(settled))
+        null = w.assign("n", f"not {decided} and ({self._unknown(left)} or {self._unknown(right)})")
+        return Value(w.assign("b", decided if op == "or" else f"not {decided}"), "bool", null)
+
+    @staticmethod
+    def _unknown(value: Value) -> str:
+        return "False" if value.null is None else f"({value.null} != 0)" if value.null[0] == "n" else value.null
+
+    def _not(self, expr: Call, args: list[Value]) -> Value:
+        value = self.cast(args[0], "bool")
+        return Value(self._w.assign("b", f"not ({value.text})"), "bool", value.null)
+
+    def _is_null(self, expr: Call, args: list[Value]) -> Value:
+        return Value(self._w.assign("b", f"{self._unknown(args[0])}"), "bool")
+
+    # --- choices
+
+    def alike(self, values: Sequence[Value]) -> list[Value]:
+        """The values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
+        types = [value.type for value in values if value.type is not None]
+        if not types:
+            return list(values)
+        target = "float64" if "float64" in types else "int128" if "int128" in types else types[0]
+        return [self.cast(value, target) for value in values]
+
+    def _choice(self, values: Sequence[Value], tests: Sequence[str | None]) -> Value:
+        """The first value whose test holds; the last has no test."""
+        w = self._w
+        values = self.alike(values)
+        if values[0].type is None:
+            return values[0]
+        is_nullable = any(value.null is not None for value in values)
+        result, null = w.name("c"), w.name("n") if is_nullable else None
+        first = True
+        for value, test in zip(values, tests, strict=True):
+            header = "else:" if test is None else f"if {test}:" if first else f"elif {test}:"
+            if first and test is None:
+                return value
+            first = False
+            with w.block(header):
+                w.put(f"{result} = {value.text}")
+                if null is not None:
+                    w.put(f"{null} = 1 if {self._unknown(value)} else 0")
+            if test is None:
+                break
+        bits = max(value.bits for value in values)
+        return Value(result, values[0].type, null, bits)
+
+    def _coalesce(self, expr: Call, args: list[Value]) -> Value:
+        kept = []
+        for value in args:
+            kept.append(value)
+            if value.null is None:
+                break
+        tests = [None if place == len(kept) - 1 else f"not {self._unknown(value)}" for place, value in enumerate(kept)]
+        return self._choice(kept, tests)
+
+    def _case(self, expr: Call, args: list[Value]) -> Value:
+        tests: list[str | None] = []
+        for condition in args[:-1:2]:
+            test = self.cast(condition, "bool")
+            tests.append(test.text if test.null is None else f"({test.text}) and not {self._unknown(test)}")
+        return self._choice([*args[1::2], args[-1]], [*tests, None])
+
+    def _extreme(self, expr: Call, args: list[Value]) -> Value:
+        """LEAST and GREATEST pass over NULL."""
+        w = self._w
+        symbol = "<" if expr.op == "least" else ">"
+        values = self.alike([value for value in args if value.type is not None])
+        if not values:
+            return args[0]
+        best, null = values[0], values[0].null
+        for value in values[1:]:
+            result, flag = w.name("c"), w.name("n")
+            if value.type == "string":
+                ranks = self._constants.ranks()
+                better = f"{ranks}[{value.text}] {symbol} {ranks}[{best.text}]"
+            else:
+                better = f"{value.text} {symbol} {best.text}"
+            unknown = "False" if null is None else self._unknown(Value("", None, null))
+            with w.block(f"if {self._unknown(value)}:"):
+                w.put(f"{result} = {best.text}", f"{flag} = 1 if {unknown} else 0")
+            with w.block(f"elif {unknown} or {better}:"):
+                w.put(f"{result} = {value.text}", f"{flag} = 0")
+            with w.block("else:"):
+                w.put(f"{result} = {best.text}", f"{flag} = 0")
+            bits = max(best.bits, value.bits)
+            null = flag if null is not None and value.null is not None else None
+            best = Value(result, value.type, null, bits)
+        return best
+
+    # --- functions
+
+    def _root(self, expr: Call, args: list[Value]) -> Value:
+        value = self.cast(args[0], "float64")
+        return Value(self._w.assign("x", f"square_root({value.text})"), "float64", value.null)
+
+    def _part(self, op: str, args: list[Value]) -> Value:
+        (value,) = args
+        if value.type is None:
+            return value
+        if op == "date":
+            text = f"day_of({value.text})" if value.type == "timestamp" else value.text
+            return Value(text, "date", value.null)
+        if op == "timestamp":
+            text = f"({value.text} * 86400000000)" if value.type == "date" else value.text
+            return Value(text, "timestamp", value.null)
+        if op in _MICROSECONDS:
+            unit, count = _MICROSECONDS[op]
+            text = "0" if value.type == "date" else self._w.assign("p", f"clock({value.text}, {unit}, {count})")
+            return Value(text, "int64", value.null, 7)
+        day = value.text if value.type == "date" else f"day_of({value.text})"
+        part = {"year": 0, "month": 1, "day": 2}[op]
+        return Value(self._w.assign("p", f"civil({day}, {part})"), "int64", value.null, 20)
+
+
+def _constant(value: Value) -> int | None:
+    text = value.text.strip("()")
+    return int(text) if value.type == "int64" and text.lstrip("-").isdigit() else None
+
+
+def _bits(value: float) -> int:
+    from runtime.native.plain import bits_of
+
+    return bits_of(value)
+
+
+def _moment(op: str, text: object) -> Value:
+    """A literal date or timestamp."""
+    if text is None:
+        return Value("0", "date" if op == "date" else "timestamp", "True")
+    read = datetime.fromisoformat(str(text))
+    if op == "date":
+        number = (date(read.year, read.month, read.day) - _EPOCH.date()).days
+    else:
+        delta = read - _EPOCH
+        number = (delta.days * 86400 + delta.seconds) * 1_000_000 + delta.microseconds
+    return Value(str(number) if number >= 0 else f"({number})", "date" if op == "date" else "timestamp")
+
+
+_RULES: Final[dict[str, Callable[[Any, Call, list[Value]], Value]]] = {
+    **dict.fromkeys(("add", "sub", "mul"), Emitter._folded),
+    "neg": Emitter._negated,
+    **dict.fromkeys(("floordiv", "mod", "div"), Emitter._divided),
+    **dict.fromkeys(_COMPARE, Emitter._compared),
+    **dict.fromkeys(("and", "or"), Emitter._logic),
+    "not": Emitter._not,
+    "is_null": Emitter._is_null,
+    "coalesce": Emitter._coalesce,
+    "case": Emitter._case,
+    **dict.fromkeys(("least", "greatest"), Emitter._extreme),
+    "sqrt": Emitter._root,
+}

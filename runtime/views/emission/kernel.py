@@ -1,0 +1,129 @@
+"""A kernel under construction: its source, and the structures that it reaches through its table.
+
+Whatever the body of a kernel uses of a structure is declared at its head, so that a kernel that is called again after
+room was made sees the arrays as they are then. Place 0 of the kernel's own table is an array of numbers of its own
+(``s``), the first of which is its cursor: 0, or where it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.native.structures import Structure
+from runtime.views.emission.expressions import Emitter
+from runtime.views.emission.writer import Writer
+from runtime.views.strings import Strings
+
+__all__ = ["KernelSource"]
+
+Room = Callable[[], None]
+"""Makes room where a kernel has stopped for want of it."""
+
+
+class KernelSource(Writer):
+    """Writes one kernel: ``step(address) -> status``. Status 0: done; above 0: a `need`'s number; below: failed."""
+
+    def __init__(self, title: str, strings: Strings, *, numbers: int = 4) -> None:
+        """``numbers``: how many numbers of its own the kernel has, its cursor among them."""
+        super().__init__(title)
+        self.numbers = numbers
+        self.links: list[Structure] = []
+        """What its table holds from place 1 on."""
+        self.rooms: list[Room] = []
+        """What to call for status 1, 2, …"""
+        self._strings = strings
+        self._tables: dict[int, str] = {}
+        self._declared: dict[tuple[int, int], str] = {}
+        self._fixed: dict[str, str] = {}
+        self._constants: dict[str, str] = {}
+        self._texts: list[str] = []
+        self._constant_cells: Structure | None = None
+        self._head: int | None = None
+        self._emitter: Emitter | None = None
+
+    @property
+    def emitter(self) -> Emitter:
+        """Emits expressions into this kernel."""
+        if self._emitter is None:
+            self._emitter = Emitter(self, self)
+        return self._emitter
+
+    def begin(self, name: str = "step", arguments: str = "address") -> None:
+        """The head of a function. Declarations are its own: another function declares what it uses again."""
+        self._depth = 0
+        self.put("", "", "@jit", f"def {name}({arguments}):")
+        self._depth = 1
+        self.put("p = root(address)" if arguments == "address" else "", "s = array(p, 0)")
+        self._head = len(self._lines)
+        self._declared = {}
+        self._tables = {}
+        self._fixed = {}
+
+    def _declare(self, line: str) -> None:
+        assert self._head is not None
+        self._lines.insert(self._head, "    " + line)
+        self._head += 1
+
+    def _place(self, structure: Structure) -> int:
+        for place, held in enumerate(self.links, 1):
+            if held is structure:
+                return place
+        self.links.append(structure)
+        return len(self.links)
+
+    def table(self, structure: Structure) -> str:
+        """The identifier of a structure's table."""
+        place = self._place(structure)
+        if place not in self._tables:
+            name = self._tables[place] = f"t{place}"
+            self._declare(f"{name} = table(p, {place})")
+        return self._tables[place]
+
+    def cells(self, structure: Structure, place: int) -> str:
+        """The identifier of an array of a structure."""
+        table = self.table(structure)
+        key = self._place(structure), place
+        if key not in self._declared:
+            name = self._declared[key] = f"{table}_{structure.place_name(place)}"
+            self._declare(f"{name} = array({table}, {place})")
+        return self._declared[key]
+
+    def fixed(self, structure: Structure, place: int, number: int) -> str:
+        """The identifier of a cell of a structure that stays the same while the kernel runs."""
+        key = f"{self.cells(structure, place)}[{number}]"
+        if key not in self._fixed:
+            name = self._fixed[key] = f"{self.cells(structure, place)}_{number}"
+            self._declare(f"{name} = {key}")
+        return self._fixed[key]
+
+    def need(self, room: Room) -> int:
+        """The status that asks for this room."""
+        self.rooms.append(room)
+        return len(self.rooms)
+
+    # --- constants, see `expressions.Constants`
+
+    def number(self, text: str) -> str:
+        """Source for the number of a string."""
+        if self._constant_cells is None:
+            self._constant_cells = Structure(1)
+        if text not in self._texts:
+            self._texts.append(text)
+        return f"{self.cells(self._constant_cells, 0)}[{self._texts.index(text)}]"
+
+    def ranks(self) -> str:
+        """Source for the array of each string's rank."""
+        return self.cells(self._strings.ranks(), 0)
+
+    def matches(self, pattern: str) -> str:
+        """Source for the array that says of each string whether it is LIKE a pattern."""
+        return self.cells(self._strings.matches(pattern), 0)
+
+    def resolve(self) -> None:
+        """Write the numbers of the constants into their array; again after the strings were numbered anew."""
+        import numpy as np
+
+        if self._constant_cells is not None:
+            numbers = [self._strings.number(text) for text in self._texts]
+            self._constant_cells.put(0, np.array(numbers, np.int64))
+            self._strings.refresh()

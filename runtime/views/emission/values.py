@@ -1,0 +1,128 @@
+"""Typed values of kernel source, and how they stand in cells.
+
+==========  =====================  ======================================================
+type        a value in source      its words in cells
+==========  =====================  ======================================================
+int64       int64                  one
+int128      wide (128 bits)        two, low one first
+float64     float                  one, its bits (-0.0 is 0.0, so that equal values are equal words)
+string      int64, its number      one
+bool        int64, 0 or 1          one
+date        int64, days            one
+timestamp   int64, microseconds    one
+==========  =====================  ======================================================
+
+A nullable field has one more word, before the others: 1 where it is NULL; then the others are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from runtime.plan import ColumnType
+from runtime.views.emission.writer import Writer
+
+__all__ = ["Field", "Value", "load_field", "store_field", "words_of"]
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A column between nodes, or a key in a table."""
+
+    name: str
+    """Its name."""
+    type: ColumnType
+    """Its type."""
+    nullable: bool = False
+    """Whether it may be NULL."""
+
+    @property
+    def value_words(self) -> int:
+        """Words without the NULL flag."""
+        return 2 if self.type == "int128" else 1
+
+    @property
+    def words(self) -> int:
+        """All of its words."""
+        return self.value_words + self.nullable
+
+
+def words_of(fields: Iterable[Field]) -> int:
+    """Words of a row of these."""
+    return sum(field.words for field in fields)
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A piece of source that stands for a value: an identifier, a constant or something in parentheses."""
+
+    text: str
+    """What stands in the source."""
+    type: ColumnType | None
+    """Its type; None for a bare NULL."""
+    null: str | None = None
+    """A condition (0 or 1, or a truth value) that says whether it is NULL; None: never."""
+    bits: int = 63
+    """Integers: the magnitude is less than 2 to this."""
+    is_word: bool = False
+    """Whether ``null`` is 0 or 1 and the value of a NULL is 0, as in cells: then both are copied as they are."""
+
+    @property
+    def wide_text(self) -> str:
+        """An integer as one of 128 bits."""
+        return self.text if self.type == "int128" else f"wide({self.text})"
+
+    def word(self) -> str:
+        """The value as one word, for any type but int128."""
+        return f"bits_of({self.text})" if self.type == "float64" else self.text
+
+
+def load_field(w: Writer, field: Field, cells: str, place: str, prefix: str = "v") -> Value:
+    """Lines that read a field's words from cells at a place."""
+    null = None
+    if field.nullable:
+        null = w.assign("n", f"{cells}[{place}]")
+        place = f"{place} + 1"
+    if field.type == "int128":
+        return Value(w.assign(prefix, f"load_wide({cells}, {place})"), "int128", null, 126, True)
+    text = f"{cells}[{place}]"
+    text = f"float_of({text})" if field.type == "float64" else text
+    return Value(w.assign(prefix, text), field.type, null, is_word=True)
+
+
+def store_field(w: Writer, field: Field, value: Value, cells: str, place: str) -> None:
+    """Lines that write a value, which is of the field's type, to cells at a place."""
+    if field.nullable:
+        null = value.null
+        if null is None or value.is_word:
+            w.put(f"{cells}[{place}] = {null or 0}")
+        else:
+            flag = w.assign("f", f"1 if {null} else 0")
+            w.put(f"{cells}[{place}] = {flag}")
+            with w.block(f"if {flag}:"):
+                w.put(f"{cells}[{place} + 1] = 0")
+                if field.type == "int128":
+                    w.put(f"{cells}[{place} + 2] = 0")
+            with w.block("else:"):
+                _store(w, field, value, cells, f"{place} + 1")
+            return
+        place = f"{place} + 1"
+    _store(w, field, value, cells, place)
+
+
+def _store(w: Writer, field: Field, value: Value, cells: str, place: str) -> None:
+    if field.type == "int128":
+        w.put(f"store_wide({cells}, {place}, {value.wide_text})")
+    elif field.type == "float64":
+        w.put(f"{cells}[{place}] = bits_of({value.text})")
+    else:
+        w.put(f"{cells}[{place}] = {value.text}")
+
+
+def places_of(fields: Sequence[Field]) -> list[int]:
+    """Where each field's words begin in a row."""
+    places, place = [], 0
+    for field in fields:
+        places.append(place)
+        place += field.words
+    return places

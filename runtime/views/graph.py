@@ -1,0 +1,337 @@
+"""The graph of a view program: its nodes in the order in which they run, and the structures that they share.
+
+```
+relations, or payloads of maps ──▶ feeds ──▶ for each map in turn:
+    statements of joins that read what the map was ▶ its indexes and totals ▶ statements that read what it is
+──▶ thresholds, operators, recomputed queries ──▶ show ──▶ one batch of changes per view
+```
+
+Structures have identities: two views that need the same index over the same map have one, and a program that follows
+another keeps every structure whose identity it has too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from runtime.compiler.catalogue import map_identity
+from runtime.native.structures import Structure
+from runtime.plan import Program, View
+from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
+from runtime.views.composed import EVENTS_SOURCE, RUN_SOURCE, EventLoop, KernelOf, NodeSequence
+from runtime.views.emission.values import Field
+from runtime.views.errors import reason_of
+from runtime.views.feeds import ColumnBatch, Feed, MapFeed, PayloadFeed
+from runtime.views.nodes.node import Node
+from runtime.views.nodes.show import Shape, Show, output_fields, settle_node
+from runtime.views.nodes.totals import Totals, totals_node
+from runtime.views.placement import Part
+from runtime.views.rows import changes_as_tuples
+from runtime.views.strings import Strings
+
+__all__ = ["Graph", "GraphBuilder", "Runnable", "ViewOutput"]
+
+S = TypeVar("S", bound=Structure)
+
+
+class Runnable(Protocol):
+    """What runs once a step: a node, or something that calls DuckDB."""
+
+    views: frozenset[str]
+    """The views that fail with it."""
+
+    def run(self) -> None:
+        """Take in what the inputs hold."""
+
+
+class ViewOutput(msgspec.Struct):
+    """Where a view's changes are after a step."""
+
+    view: View
+    """The view."""
+    batches: list[ColumnBatch]
+    """Its changes, in one or more batches."""
+    is_distinct: bool
+    """Whether no two rows of them are ever equal."""
+
+
+class _Turn(msgspec.Struct):
+    """What runs for one map."""
+
+    before: list[Runnable] = msgspec.field(default_factory=list)
+    update: list[Runnable] = msgspec.field(default_factory=list)
+    after: list[Runnable] = msgspec.field(default_factory=list)
+
+
+class GraphBuilder:
+    """Collects the nodes and structures of a program's views; a node kind's `lower` function calls it."""
+
+    def __init__(
+        self,
+        program: Program,
+        strings: Strings,
+        structures: Mapping[str, Structure],
+        *,
+        part_of: Callable[[View, int], Part],
+        from_payloads: bool,
+    ) -> None:
+        """``structures``: of a program before this one, by identity."""
+        self.program = program
+        self.strings = strings
+        self.structures: dict[str, Structure] = {}
+        """By identity."""
+        self.relations: dict[str, ColumnBatch] = {}
+        """Relation → the rows that wait."""
+        self.outputs: dict[str, ViewOutput] = {}
+        """View → its changes."""
+        self.part_of = part_of
+        self._inherited = structures
+        self._from_payloads = from_payloads
+        self.feeds: dict[Part, Feed] = {}
+        self._turns: dict[Part, _Turn] = {}
+        self._updates: dict[str, tuple[Node, set[str]]] = {}
+        self.ends: list[Runnable] = []
+        """What runs after all maps have taken in their rows."""
+        self.shows: list[tuple[str, Totals, Callable[[bool], Node]]] = []
+        self.transient: list[ColumnBatch] = []
+        """Batches that are empty again after a step."""
+        self._known = {relation.name: relation for relation in program.relations}
+        self.users: dict[str, set[str]] = {}
+        """Identity of a structure → the views that use it."""
+        self._view = ""
+
+    @contextmanager
+    def of(self, view: View) -> Iterator[None]:
+        """What is added here is this view's."""
+        self._view = view.name
+        yield
+
+    def identity(self, part: Part) -> str:
+        """What makes a part the same in another program."""
+        digest = map_identity(self.program.maps[part.map])
+        return f"{digest.hex()}/{int(part.whole)}/{part.column}"
+
+    def feed(self, part: Part) -> Feed:
+        """The deltas of a part."""
+        if part not in self.feeds:
+            map_ = self.program.maps[part.map]
+            relation = self._known[map_.relation]
+            if self._from_payloads:
+                self.feeds[part] = PayloadFeed(map_, relation, self.strings)
+            else:
+                if relation.name not in self.relations:
+                    fields = [Field(c.name, c.type, c.nullable) for c in relation.columns]
+                    self.relations[relation.name] = ColumnBatch(fields)
+                self.feeds[part] = MapFeed(map_, relation, self.relations[relation.name], self.strings)
+        return self.feeds[part]
+
+    def turn(self, part: Part) -> _Turn:
+        """What runs for a part: nodes that read what it was, its own structures, nodes that read what it is."""
+        return self._turns.setdefault(part, _Turn())
+
+    def structure(self, identity: str, make: Callable[[], S]) -> S:
+        """The structure of this identity: shared, inherited, or made."""
+        self.users.setdefault(identity, set()).add(self._view)
+        if identity not in self.structures:
+            held = self._inherited.get(identity)
+            self.structures[identity] = make() if held is None else held
+        return self.structures[identity]  # type: ignore[return-value]
+
+    def indexed(
+        self, view: View, number: int, spec: str, make: Callable[[Feed], S], node: Callable[[Feed, S], Node]
+    ) -> S:
+        """A structure over a map that its rows keep up to date, one for all views that ask for the same ``spec``."""
+        part = self.part_of(view, number)
+        identity = f"{self.identity(part)}/{spec}"
+        feed = self.feed(part)
+        structure = self.structure(identity, lambda: make(feed))
+        if identity not in self._updates:
+            update = node(feed, structure)
+            self._updates[identity] = update, set()
+            self.turn(part).update.append(update)
+        update, views = self._updates[identity]
+        views.add(view.name)
+        update.views = frozenset(views)
+        return structure
+
+    def totals(self, view: View, number: int, on: Sequence[str], *, is_result: bool = False) -> Totals:
+        """Totals of a map by some of its keys (rows in which one of them is NULL count only if ``on`` is all keys)."""
+        every = len(on) == len(self.program.maps[number].keys)
+
+        def make(feed: Feed) -> Totals:
+            keys = {key.name: key for key in feed.keys}
+            kept = [keys[name] if every else msgspec.structs.replace(keys[name], nullable=False) for name in on]
+            return Totals(kept, feed.sums, is_result=is_result)
+
+        spec = f"totals {','.join(on)}{' result' if is_result else ''}"
+        return self.indexed(
+            view, number, spec, make, lambda feed, table: totals_node(feed, table, on, self.strings, [view.name])
+        )
+
+    def show(self, view: View, table: Totals, shape: Shape) -> None:
+        """Let a view show the groups of a table that is kept as a result."""
+        out = self.out(view, is_distinct=shape.shows_keys(table.keys))
+        self.shows.append(
+            (
+                view.name,
+                table,
+                lambda settles: Show(table, shape, out, self.strings, [view.name], settles=settles),
+            )
+        )
+
+    def out(self, view: View, *, is_distinct: bool) -> ColumnBatch:
+        """One more batch for a view's changes."""
+        batch = ColumnBatch(output_fields(view.columns))
+        self.transient.append(batch)
+        if view.name not in self.outputs:
+            self.outputs[view.name] = ViewOutput(view, [], is_distinct)
+        output = self.outputs[view.name]
+        output.batches.append(batch)
+        output.is_distinct = is_distinct and len(output.batches) == 1
+        return batch
+
+    def build(self, errors: dict[str, str]) -> Graph:
+        """The graph of all views that were lowered; a view that cannot be shown is added to ``errors``."""
+        order: list[Runnable] = []
+        for _, turn in sorted(self._turns.items()):
+            order += [*turn.before, *turn.update, *turn.after]
+        order += self.ends
+        readers: dict[int, int] = {}
+        for _, table, _ in self.shows:
+            readers[id(table)] = readers.get(id(table), 0) + 1
+        shared: dict[int, tuple[Totals, set[str]]] = {}
+        for view, table, make in self.shows:
+            is_only = readers[id(table)] == 1
+            try:
+                order.append(make(is_only))
+            except Exception as error:  # noqa: BLE001 (see reason_of)
+                errors[view] = reason_of(error)
+            if not is_only:
+                shared.setdefault(id(table), (table, set()))[1].add(view)
+        order += [settle_node(table, self.strings, views) for table, views in shared.values()]
+        return Graph(self, order)
+
+
+class Graph:
+    """The nodes of a program's views. Not thread-safe: one owner at a time."""
+
+    def __init__(self, builder: GraphBuilder, order: Sequence[Runnable]) -> None:
+        self.structures = builder.structures
+        """By identity: all that is held."""
+        self.relations = builder.relations
+        """Relation → the batch that its rows are put into before a step."""
+        self.feeds = builder.feeds
+        """Part → its feed."""
+        self.outputs = builder.outputs
+        """View → where its changes are after a step."""
+        self.order = list(order)
+        self.users = builder.users
+        """Identity of a structure → the views that use it."""
+        self._strings = builder.strings
+        self._sequence = NodeSequence(self.nodes)
+        self._others = [other for other in self.order if not isinstance(other, Node)]
+        """What calls DuckDB: no node reads what it gives."""
+        self._filled = builder.transient
+        taken = {id(feed.batch): feed.batch for feed in self.feeds.values()}
+        taken |= {id(batch): batch for batch in self.relations.values()}
+        self._metas = [batch.views[0] for batch in (*self._filled, *taken.values())]
+        self._results = [
+            (name, output, [batch.views[0] for batch in output.batches]) for name, output in self.outputs.items()
+        ]
+        self._events: EventLoop | None = None
+        self._kernel_of: KernelOf | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that have kernels, in their order."""
+        return [node for node in self.order if isinstance(node, Node)]
+
+    def sources(self) -> list[str]:
+        """The kernel source of every node and of what runs them, once each."""
+        return list(dict.fromkeys([*(node.text for node in self.nodes), RUN_SOURCE, EVENTS_SOURCE, BIND_SOURCE]))
+
+    def use(self, kernel_of: KernelOf) -> bool:
+        """Run compiled what there is a compiled kernel for; gives whether that is all."""
+        complete = True
+        for node in self.nodes:
+            if not node.is_compiled:
+                kernel = kernel_of(node.text)
+                if kernel is None:
+                    complete = False
+                else:
+                    node.use(kernel)
+        if not complete:
+            return False
+        run, bind = self._sequence.use(kernel_of), kernel_of(BIND_SOURCE)
+        if bind is None or not run:
+            return False
+        for batch in self.relations.values():
+            batch.binding = ColumnBinding(batch, batch.read_fields(), bind)
+        self._kernel_of = kernel_of
+        return True
+
+    @property
+    def events(self) -> EventLoop:
+        """Takes in rows of relations one by one."""
+        if self._events is None:
+            outputs = {name: output.batches for name, output in self.outputs.items()}
+            self._events = EventLoop(self._sequence, self.relations, self._filled, outputs, pauses=bool(self._others))
+        if self._kernel_of is not None:
+            self._events.use(self._kernel_of)
+        return self._events
+
+    def run(self, failed: Collection[str] = (), *, is_brief: bool = False) -> dict[str, Exception]:
+        """One step over the rows that wait; view → why it cannot go on. Changes of views stand in their batches.
+
+        ``is_brief``: the rows are few, and the interpreter lock is kept.
+        """
+        self._sequence.skip(failed)
+        errors = self._sequence.run(is_brief=is_brief)
+        if self._others:
+            self.run_others(failed, errors)
+        return errors
+
+    def skip(self, failed: Collection[str]) -> None:
+        """Run no nodes from now on that only these views need."""
+        self._sequence.skip(failed)
+
+    def run_others(self, failed: Collection[str], errors: dict[str, Exception]) -> None:
+        """Run what calls DuckDB, after the nodes; ``errors``: of this step, to which its own are added."""
+        for other in self._others:
+            if other.views <= {*failed, *errors}:
+                continue
+            try:
+                other.run()
+            except Exception as error:  # noqa: BLE001 (the shard names the views, see `errors.reason_of`)
+                for view in other.views:
+                    errors.setdefault(view, error)
+
+    def changes(self, failed: Collection[str]) -> list[tuple[str, tuple[Any, ...], int]]:
+        """What a step has changed: view, row, and how many of it came (+) or went (-); for few rows."""
+        found: list[tuple[str, tuple[Any, ...], int]] = []
+        for name, output, metas in self._results:
+            for meta in metas:
+                if meta[0]:
+                    if name not in failed:
+                        found += changes_as_tuples(name, output.batches, self._strings, is_distinct=output.is_distinct)
+                    break
+        return found
+
+    def run_nodes(self, failed: Collection[str]) -> None:
+        """Take in the rows that wait without calling DuckDB, as a shard does that is restored."""
+        self._sequence.skip(failed)
+        self._sequence.run(is_brief=False)
+
+    def finish(self) -> None:
+        """Forget the rows that were taken in and the changes that were read."""
+        for meta in self._metas:
+            meta[0] = 0
+
+    def renumber(self) -> None:
+        """Strings were numbered anew."""
+        for node in self.nodes:
+            node.resolve()

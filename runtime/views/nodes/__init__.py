@@ -1,0 +1,1 @@
+"""The operators of a view program's graph, one module each."""

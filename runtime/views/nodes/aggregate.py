@@ -1,0 +1,352 @@
+"""Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX and DISTINCT aggregates of one input.
+
+Algebra: the number of rows, the number of values that are not NULL, and their sum are linear: a row of weight w adds w
+times its values. A distinct value is there while its count is positive: COUNT and SUM of distinct values change where a
+count passes 0, and MIN and MAX are the first and the last of the values that are there (Gupta, Mumick: *Maintenance of
+Materialized Views*, 1995). The row of a group is a function of these: of every group that a step has touched it emits
+the row that the group had (-1) and the row that it has (+1), if they differ.
+
+State: ``groups``, whose record is the key's words, the number of rows, and for each aggregated column what its
+aggregates need (`_Measure`); it remembers what groups were before the step. For each column of which distinct values
+are asked for, ``values NUMBER``: the key's words and a value's words with its count; for MIN and MAX in order
+(`SortedTable`). A group that has no rows has no row, but without keys there is always one row.
+
+Code: one kernel. Its first loop adds up the rows of the input; its second one emits the rows of the groups that were
+touched, for all of which there is room before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Final
+
+from runtime.native.library import hashing
+from runtime.native.structures import HashTable
+from runtime.plan import Aggregate, GroupNode
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.order_words import OrderKey
+from runtime.views.emission.values import Field, Value, load_field, places_of, words_of
+from runtime.views.errors import ViewError
+from runtime.views.nodes.flow import BEGUN, BatchRows, FlowContext, FlowNode, FlowRow, FlowRows, append, reserve, stop
+from runtime.views.nodes.join_rows import string_places
+from runtime.views.nodes.totals import put_key, put_slot, put_touch
+from runtime.views.sorted_table import SortedTable
+
+__all__ = ["GroupTable", "lower"]
+
+_DISTINCT: Final = frozenset({"count_distinct", "sum_distinct", "min", "max"})
+_SUMS: Final = frozenset({"sum", "sum_distinct"})
+_ROWS: Final = 0
+"""Place of the number of rows among the value words of a group."""
+
+
+class GroupTable(HashTable):
+    """Groups with what their aggregates need."""
+
+    def __init__(self, keys: Sequence[Field], words: int, extremes: Sequence[tuple[int, Field]]) -> None:
+        """``words``: value words; ``extremes``: (place among them, field) of a least or greatest value."""
+        is_direct = len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")
+        super().__init__(words_of(keys), words, is_result=True, is_direct=is_direct)
+        self.keys = tuple(keys)
+        strings = [self.key_words + place for place, field in extremes if field.type == "string"]
+        self.string_places = (*string_places(keys), *((place, -1) for place in strings))
+
+
+class _Measure:
+    """One column's words among the value words of a group, and the table of its values."""
+
+    def __init__(self, field: Field, number: int, kinds: AbstractSet[str], place: int) -> None:
+        """``number``: of the column among those that are aggregated; ``place``: of its first word."""
+        if kinds & _SUMS and field.type not in ("int64", "int128"):
+            raise ViewError(f"expected integers to be added up, was {field.name} {field.type}")
+        self.field = Field(field.name, field.type)
+        """The column, without NULLs."""
+        self.name = f"values {number}"
+        self.has_count = field.nullable
+        """Whether its values are counted; those of a column without NULLs are as many as the rows."""
+        self.words = place
+        self.count = self._take(1) if self.has_count else _ROWS
+        """Where the number of values stands."""
+        self.sum = self._take(2) if "sum" in kinds else -1
+        """Where their sum stands; -1: nowhere, here and below."""
+        self.distinct = self._take(1) if kinds & _DISTINCT else -1
+        """Where the number of distinct values stands."""
+        self.sum_distinct = self._take(2) if "sum_distinct" in kinds else -1
+        """Where the sum of distinct values stands."""
+        self.min = self._take(field.value_words) if "min" in kinds else -1
+        """Where the least value stands, 0 if there is none."""
+        self.max = self._take(field.value_words) if "max" in kinds else -1
+        """Where the greatest value stands, 0 if there is none."""
+        self.values: HashTable | None = None
+        """Group key and value → count, where distinct values are asked for."""
+
+    def _take(self, words: int) -> int:
+        place = self.words
+        self.words += words
+        return place
+
+    @property
+    def extremes(self) -> list[tuple[int, Field]]:
+        """Places of the least and the greatest value."""
+        return [(place, self.field) for place in (self.min, self.max) if place >= 0]
+
+    def place(self, kind: str) -> int:
+        """Where what an aggregate of a kind shows stands."""
+        places = {
+            "count": self.count,
+            "sum": self.sum,
+            "count_distinct": self.distinct,
+            "sum_distinct": self.sum_distinct,
+            "min": self.min,
+            "max": self.max,
+        }
+        return places[kind]
+
+
+class _Group:
+    """A group operator: its structures, and the lines of its kernel."""
+
+    def __init__(self, node: GroupNode, rows: FlowRows, ctx: FlowContext) -> None:
+        self._node = node
+        self._rows = rows
+        self._zero = ctx.builder.program.mode == "dbtoaster"
+        self._keys = tuple(rows.field(name) for name in node.keys)
+        self._measures: dict[str, _Measure] = {}
+        words = 1
+        for number, name in enumerate(dict.fromkeys(a.column for a in node.aggregates if a.column is not None)):
+            kinds = {str(a.kind) for a in node.aggregates if a.column == name}
+            measure = self._measures[name] = _Measure(rows.field(name), number, kinds, words)
+            words = measure.words
+        extremes = [each for measure in self._measures.values() for each in measure.extremes]
+        self._groups = ctx.structure("groups", lambda: GroupTable(self._keys, words, extremes))
+        for measure in self._measures.values():
+            if measure.distinct >= 0:
+                measure.values = ctx.structure(measure.name, partial(self._new_values, measure, ctx))
+        fields = [*self._keys, *(Field(a.name, a.type, self._null_place(a) is not None) for a in node.aggregates)]
+        self.batch = ctx.batch(fields)
+        """The changes of its rows."""
+
+    def _new_values(self, measure: _Measure, ctx: FlowContext) -> HashTable:
+        """An empty table of values."""
+        keys = (*self._keys, measure.field)
+        if measure.extremes:
+            order = OrderKey(measure.field, words_of(self._keys))
+            return SortedTable(keys, 1, [order], ctx.strings, group=self._groups)
+        table = HashTable(words_of(keys), 1)
+        table.string_places = string_places(keys)
+        return table
+
+    def _null_place(self, aggregate: Aggregate) -> int | None:
+        """Where a number stands that is positive unless the aggregate is NULL, or nothing is summed up; None: never."""
+        if aggregate.column is None or aggregate.kind.startswith("count"):
+            return None
+        measure = self._measures[aggregate.column]
+        if self._keys and not measure.has_count:
+            return None  # a group that has a row has values
+        return measure.count if aggregate.kind == "sum" else measure.distinct
+
+    # --- rows of the input
+
+    def put(self, k: KernelSource) -> None:
+        """Write the kernel."""
+        k.use("hashing", "locate", "settle", "touch")
+        self._put_row_function(k)
+        k.begin()
+        k.put("bad = False")
+        for measure in self._measures.values():
+            if isinstance(measure.values, SortedTable):
+                measure.values.put_refresh(k)
+        names = {*self._node.keys, *self._measures}
+        with self._rows.open(k, names, stays_at_end=True) as row:
+            self._put_row(k, row)
+        if not self._keys:
+            with k.block(f"if s[{BEGUN}] == 0:"):
+                k.put(f"touch({k.table(self._groups)}, 0)")
+        self._put_changes(k)
+        k.put("s[0] = 0", f"settle({k.table(self._groups)})")
+        if not self._keys:
+            k.put(f"s[{BEGUN}] = 1")
+        k.put("return -1 if bad else 0")
+
+    def _put_row(self, k: KernelSource, row: FlowRow) -> None:
+        groups = self._groups
+        t, cells = k.table(groups), k.cells(groups, hashing.CELLS)
+        slot, keys = "0", [row.values[key.name] for key in self._keys]
+        if self._keys:
+            slot = put_slot(k, groups, self._keys, keys, f"locate({t})")
+            self._put_stop(k, f"{slot} < 0", groups)
+        records = {
+            name: self._put_locate(k, measure, keys, row.values[name])
+            for name, measure in self._measures.items()
+            if measure.values is not None
+        }
+        put_touch(k, groups, slot)
+        group = k.assign("c", f"{slot} * {groups.stride} + {groups.key_words}")
+        k.put(f"{cells}[{group} + {_ROWS}] += {row.weight}")
+        for name, measure in self._measures.items():
+            if not measure.has_count and measure.sum < 0 and measure.values is None:
+                continue
+            value = row.values[name]
+            with k.block("if True:" if value.null is None else f"if not {value.null}:"):
+                if measure.has_count:
+                    k.put(f"{cells}[{group} + {measure.count}] += {row.weight}")
+                if measure.sum >= 0:
+                    self._put_sum(k, f"{group} + {measure.sum}", value, row.weight)
+                if measure.values is not None:
+                    self._put_value(k, measure, value, row.weight, (slot, group, records[name]))
+
+    def _put_stop(self, k: KernelSource, test: str, table: HashTable) -> None:
+        status = k.need(table.make_room)
+        with k.block(f"if {test}:"):
+            stop(k, status)
+
+    def _put_locate(self, k: KernelSource, measure: _Measure, keys: Sequence[Value], value: Value) -> str:
+        """Write the lines that find the record of a value, with room for all that may follow; return its slot."""
+        values = measure.values
+        assert values is not None
+        name = k.assign("value", "-1")
+        with k.block("if True:" if value.null is None else f"if not {value.null}:"):
+            put_key(k, values, (*self._keys, measure.field), (*keys, value))
+            k.put(f"{name} = locate({k.table(values)})")
+            test = f"{name} < 0"
+            if isinstance(values, SortedTable):
+                k.use("sorted_rows", "has_row_room")
+                test += f" or not has_row_room({k.table(values.rows)}, {name})"
+            self._put_stop(k, test, values)
+        return name
+
+    def _put_sum(self, k: KernelSource, place: str, value: Value, weight: str) -> None:
+        cells = k.cells(self._groups, hashing.CELLS)
+        if value.type == "int64":
+            summand = f"wide({value.text}) * wide({weight})"
+        else:
+            summand = k.name("x")
+            flag = k.name("f")
+            k.put(f"{summand}, {flag} = weighted({value.wide_text}, {weight})", f"bad |= {flag}")
+        total = k.assign("x", f"load_wide({cells}, {place}) + {summand}")
+        k.put(f"bad |= outside({total})", f"store_wide({cells}, {place}, {total})")
+
+    def _put_value(
+        self, k: KernelSource, measure: _Measure, value: Value, weight: str, slots: tuple[str, str, str]
+    ) -> None:
+        """Write the lines that count a value; ``slots``: of the group, where its values begin, of the value."""
+        values, (slot, group, record) = measure.values, slots
+        assert values is not None
+        cells = k.cells(self._groups, hashing.CELLS)
+        k.use("extremes", "count_value")
+        k.use("hashing", "drop_if_zero")
+        moved = k.assign("moved", f"count_value({k.table(values)}, {record}, {weight})")
+        with k.block(f"if {moved} != 0:"):
+            k.put(f"{cells}[{group} + {measure.distinct}] += {moved}")
+            if measure.sum_distinct >= 0:
+                self._put_sum(k, f"{group} + {measure.sum_distinct}", value, moved)
+            if isinstance(values, SortedTable):
+                k.use("sorted_rows", "insert_row", "remove_row")
+                with k.block(f"if {moved} > 0:"):
+                    values.put_order(k, record, slot)
+                    k.put(f"insert_row({k.table(values.rows)}, {record})")
+                with k.block("else:"):
+                    k.put(f"remove_row({k.table(values.rows)}, {record})")
+                for function, place in (("new_first", measure.min), ("new_last", measure.max)):
+                    if place >= 0:
+                        k.use("extremes", function, "copy_value")
+                        value_slot = f"{function}({k.table(values.rows)}, {record}, {moved})"
+                        words = measure.field.words
+                        k.put(f"copy_value({k.table(values)}, {value_slot}, {words}, {cells}, {group} + {place})")
+        k.put(f"drop_if_zero({k.table(values)}, {record})")
+
+    # --- rows of the groups
+
+    def _put_row_function(self, k: KernelSource) -> None:
+        """Write ``put(p, keys, place, cells, at, weight)``, which appends the row of a group.
+
+        ``keys``, ``place``: where the key's words begin; ``cells``, ``at``: where the value words begin. It returns
+        whether a number is too large for its column.
+        """
+        k.begin("put", "p, keys, place, cells, at, weight")
+        k.put("bad = False")
+        values = [
+            load_field(k, key, "keys", f"place + {place}")
+            for key, place in zip(self._keys, places_of(self._keys), strict=True)
+        ]
+        values += [
+            k.emitter.cast(self._value(k, aggregate, "cells", "at"), aggregate.type)
+            for aggregate in self._node.aggregates
+        ]
+        append(k, self.batch, values, "weight")
+        k.put("return bad")
+
+    def _value(self, k: KernelSource, aggregate: Aggregate, cells: str, at: str) -> Value:
+        """Write the lines that read what an aggregate shows; 0 if it is NULL."""
+        if aggregate.column is None:
+            return Value(k.assign("v", f"{cells}[{at} + {_ROWS}]"), "int64")
+        measure = self._measures[aggregate.column]
+        place = f"{at} + {measure.place(aggregate.kind)}"
+        if aggregate.kind.startswith("count"):
+            return Value(k.assign("v", f"{cells}[{place}]"), "int64")
+        field = Field("", "int128") if aggregate.kind in _SUMS else measure.field
+        value, null = load_field(k, field, cells, place), self._null_place(aggregate)
+        if null is None:
+            return value
+        is_null = k.assign("n", f"1 if {cells}[{at} + {null}] <= 0 else 0")
+        text = k.assign("v", f"wide(0) if {is_null} else {value.text}") if aggregate.kind == "sum" else value.text
+        is_zero = self._zero and aggregate.kind in _SUMS
+        return Value(text, value.type, None if is_zero else is_null, value.bits, is_word=not is_zero)
+
+    def _put_changes(self, k: KernelSource) -> None:
+        """Write the loop over the groups that were touched."""
+        groups = self._groups
+        cells, old, touched = (k.cells(groups, place) for place in (hashing.CELLS, hashing.OLD, hashing.TOUCHED))
+        count = k.assign("count", f"{k.cells(groups, hashing.META)}[{hashing.CHANGED}]")
+        reserve(k, self.batch, f"2 * {count}")
+        k.put("i = 0")
+        with k.block(f"while i < {count}:"):
+            k.put(
+                f"place = {touched}[i] * {groups.stride}",
+                f"at = place + {groups.key_words}",
+                f"before = i * {groups.value_words}",
+            )
+            if self._keys:
+                k.put(f"was, now = {old}[before + {_ROWS}] > 0, {cells}[at + {_ROWS}] > 0")
+            else:
+                k.put(f"was, now = s[{BEGUN}] != 0, True")
+            k.put("differs = was != now")
+            with k.block("if was and now:"):
+                self._put_difference(k, old, cells)
+            with k.block("if differs and was:"):
+                k.put(f"bad |= put(p, {cells}, place, {old}, before, -1)")
+            with k.block("if differs and now:"):
+                k.put(f"bad |= put(p, {cells}, place, {cells}, at, 1)")
+            k.put("i += 1")
+
+    def _put_difference(self, k: KernelSource, old: str, cells: str) -> None:
+        """Write the lines that compare what a group showed with what it shows."""
+        tests = []
+        for aggregate in self._node.aggregates:
+            if aggregate.kind in ("min", "max"):
+                assert aggregate.column is not None
+                measure = self._measures[aggregate.column]
+                place = measure.place(aggregate.kind)
+                tests += [
+                    f"{old}[before + {place + n}] != {cells}[at + {place + n}]" for n in range(measure.field.words)
+                ]
+                null = self._null_place(aggregate)
+                if null is not None:
+                    tests.append(f"({old}[before + {null}] > 0) != ({cells}[at + {null}] > 0)")
+                continue
+            was, now = (self._value(k, aggregate, *where) for where in ((old, "before"), (cells, "at")))
+            tests.append(f"{was.text} != {now.text}")
+            if was.null is not None:
+                tests.append(f"{was.null} != {now.null}")
+        k.put("differs = " + (" or ".join(tests) or "False"))
+
+
+def lower(node: GroupNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+    """Put a group operator into the graph."""
+    group = _Group(node, inputs[0], ctx)
+    k = ctx.kernel("emits the rows of groups that changed")
+    group.put(k)
+    ctx.add(FlowNode(k, [ctx.view.name], inputs[0], runs_first=not node.keys))
+    return BatchRows(group.batch, is_distinct=True)

@@ -1,0 +1,86 @@
+"""Flow: a view as a graph of operators on changes of rows.
+
+Plan record: `Flow`. Its records are lowered in their order, each by the function of its kind; the rows of the last one
+are the view's. State, algebra and code are those of the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from runtime.plan import (
+    Col,
+    Column,
+    DistinctNode,
+    Flow,
+    GroupNode,
+    JoinNode,
+    ScanNode,
+    SelectNode,
+    SemiNode,
+    SetNode,
+    TopNode,
+    UnionNode,
+    View,
+)
+from runtime.views.errors import ViewError
+from runtime.views.feeds import ColumnBatch
+from runtime.views.graph import GraphBuilder, ViewOutput
+from runtime.views.nodes import aggregate, inner_join, select, semi_join, sets, top
+from runtime.views.nodes.flow import FlowContext, FlowNode, FlowRows, append, reserve
+
+__all__ = ["OPERATORS", "lower"]
+
+_Lower = Callable[[Any, list[FlowRows], FlowContext], FlowRows]
+
+OPERATORS: Final[dict[type, _Lower]] = {
+    ScanNode: select.lower_scan,
+    SelectNode: select.lower_select,
+    UnionNode: select.lower_union,
+    JoinNode: inner_join.lower,
+    SemiNode: semi_join.lower,
+    DistinctNode: sets.lower_distinct,
+    SetNode: sets.lower_set,
+    GroupNode: aggregate.lower,
+    TopNode: top.lower,
+}
+"""Record → the function that lowers it, from the rows of its inputs to its own."""
+
+
+def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
+    """Put a view that is a flow into the graph."""
+    done: list[FlowRows] = []
+    for number, node in enumerate(body.nodes):
+        context = FlowContext(builder, view, number)
+        done.append(OPERATORS[type(node)](node, [done[place] for place in node.reads()], context))
+    _show(view, done[-1], FlowContext(builder, view, len(done)))
+
+
+def _show(view: View, rows: FlowRows, ctx: FlowContext) -> None:
+    """Make rows, of which equal ones are added up, the view's."""
+    if len(rows.fields) != len(view.columns):
+        raise ViewError(f"expected {len(view.columns)} columns of view {view.name}, was {len(rows.fields)}")
+    columns = [Column(f"c{place}", column.type, True) for place, column in enumerate(view.columns)]
+    rows = select.SelectedRows(rows, None, columns, [Col(field.name) for field in rows.fields], ctx.strings)
+    if not rows.is_distinct:
+        rows = sets.consolidated(rows, ctx)
+    batch = rows.stored([field.name for field in rows.fields])
+    if batch is None:
+        batch = _copied(rows, ctx)
+    ctx.builder.transient.append(batch)
+    ctx.builder.outputs[view.name] = ViewOutput(view, [batch], True)
+
+
+def _copied(rows: FlowRows, ctx: FlowContext) -> ColumnBatch:
+    """Put what copies rows to a batch into the graph."""
+    batch = ColumnBatch(rows.fields)
+    k = ctx.kernel("copies rows to a view")
+    k.begin()
+    k.put("bad = False")
+    with rows.open(k) as row:
+        reserve(k, batch)
+        append(k, batch, [row.values[field.name] for field in rows.fields], row.weight)
+    k.put("return -1 if bad else 0")
+    ctx.add(FlowNode(k, [ctx.view.name], rows))
+    return batch

@@ -1,0 +1,368 @@
+"""Join: sums over a join of maps, by equality and ranges, kept by higher-order deltas.
+
+Plan record: `Joined`. Algebra: the delta of ``A ⋈ B`` for a delta of A is ``ΔA ⋈ B``. What of a join does not depend
+on A is kept as a map of its own, an auxiliary map, in the same way; so a row of a delta is multiplied with what it
+looks up (Koch, Ahmad, Kennedy, Nikolic, Nötzli, Lupei, Shaikhha: *DBToaster: Higher-order Delta Processing for Dynamic,
+Frequently Fresh Views*, VLDB Journal 23, 2014).
+
+```
+for each map, in order:   statements of its first occurrence     ▶ batches ▶ indexes over auxiliary maps
+                          indexes over the map
+                          statements of its second occurrence    ▶ batches ▶ indexes over auxiliary maps
+```
+
+A statement is a node: a loop over the rows of the map's feed, which look up (`lookups`), multiply, and add to the
+result or append to a batch of deltas of an auxiliary map. A row reads the state in which the maps before its own are
+new and the others old, so every pair of changes is counted once.
+
+State: the result, `Totals`; for each look-up of an auxiliary map an index over it; none for auxiliary maps themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from runtime.plan import Call, Col, Expr, Joined, Lit, Lookup, Occurrence, Statement, Term, View
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Field, Value
+from runtime.views.feeds import Bound, ColumnBatch, Feed
+from runtime.views.graph import GraphBuilder, Runnable
+from runtime.views.nodes.lookups import Scope, columns_of_statement, kind_of, total_of
+from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.nodes.ordered import order_of
+from runtime.views.nodes.range_pass import can_pass, pass_node
+from runtime.views.nodes.range_sweep import RangeSweep, Sweep, sweep_plan
+from runtime.views.nodes.show import Shape
+from runtime.views.nodes.totals import Totals, put_add, put_slot, put_touch
+
+__all__ = ["AuxiliaryFeed", "lower"]
+
+_ROWS = 64
+"""Room for rows that a batch begins with."""
+_SKIPPED = 2
+"""Of a statement's numbers: how many of the present row's matches were taken in before the kernel stopped."""
+
+
+def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
+    """Put a join into the graph."""
+    if not lower_square(view, body, builder):
+        _Lowering(view, body, builder).lower()
+
+
+class AuxiliaryFeed(Feed):
+    """Deltas of an auxiliary map that the statements of one occurrence have made."""
+
+    def __init__(self, keys: Sequence[Field], sums: Sequence[str]) -> None:
+        self.keys = tuple(keys)
+        self.sums = tuple(sums)
+        self._fields = tuple(Field(f"sum {name}", "int128") for name in sums)
+        self.batch = ColumnBatch([*self.keys, *self._fields], _ROWS)
+
+    @contextmanager
+    def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
+        """Write the lines that bind the row with a number."""
+        keys = {field.name: self.batch.load_column(k, field, number) for field in self.keys}
+        sums = {
+            name: self.batch.load_column(k, field, number) for name, field in zip(self.sums, self._fields, strict=True)
+        }
+        yield Bound(number, keys, weight, sums)
+
+    def put_append(
+        self, k: KernelSource, keys: Sequence[Value], weight: str, sums: Sequence[Value], stop: Callable[[int], None]
+    ) -> None:
+        """Lines that append a row; ``stop`` puts those that end the kernel where there is no room."""
+        batch = self.batch
+        status = k.need(lambda: batch.grow(2 * batch.room + 2))
+        meta = k.cells(batch, 0)
+        row = k.assign("n", f"{meta}[{batch.ROWS}]")
+        with k.block(f"if {row} == {meta}[{batch.ROOM}]:"):
+            stop(status)
+        for field, value in zip((*self.keys, *self._fields), (*keys, *sums), strict=True):
+            batch.store(k, field, value, row)
+        k.put(f"{k.cells(batch, 1)}[{row}] = {weight}", f"{meta}[{batch.ROWS}] = {row} + 1")
+
+
+class _Lowering:
+    """One join on its way into the graph."""
+
+    def __init__(self, view: View, body: Joined, builder: GraphBuilder) -> None:
+        self._view, self._body, self._builder = view, body, builder
+        self._maps = {occurrence.alias: occurrence.map for occurrence in body.occurrences}
+        self._keys: dict[int, tuple[Field, ...]] = {}
+        self._updates: dict[int, dict[str, Callable[[Feed], Node]]] = {}
+        """Auxiliary map → structure → makes the node that adds a feed to it."""
+        self._structures: dict[str, Any] = {}
+        self._sweep: Sweep | None = None
+
+    def lower(self) -> None:
+        """Put the nodes into the graph."""
+        view, body, builder = self._view, self._body, self._builder
+        last = len(body.auxiliaries) - 1
+        name = f"view/{view.name}/result"
+        result: Totals = builder.structure(
+            name, lambda: Totals(self._fields(last), body.auxiliaries[last].sums, is_result=True)
+        )
+        if self._passes():
+            self._lower_pass(result)
+            builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
+            return
+        # Every index is made before a node that reads it; the nodes of an occurrence follow all of its statements.
+        sources = {
+            id(statement): [self._source(lookup) for lookup in statement.lookups]
+            for auxiliary in body.auxiliaries
+            for statement in auxiliary.statements
+        }
+        self._sweep = self._swept(sources, result)
+        seen: set[int] = set()
+        for occurrence in body.occurrences:
+            turn = builder.turn(builder.part_of(view, occurrence.map))
+            nodes = turn.after if occurrence.map in seen else turn.before
+            seen.add(occurrence.map)
+            nodes += self._nodes(occurrence, sources, result)
+        if self._sweep is not None:
+            builder.ends.append(RangeSweep(self._sweep, builder.strings, [view.name]))
+        builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
+
+    def _passes(self) -> bool:
+        """Whether the join is one of a map with itself that one pass can do."""
+        numbers = {occurrence.map for occurrence in self._body.occurrences}
+        return (
+            len(numbers) == 1 and sweep_plan(self._body) is not None and can_pass(self._body.auxiliaries[0].statements)
+        )
+
+    def _lower_pass(self, result: Totals) -> None:
+        """The one node for both occurrences, and the one that makes groups anew."""
+        view, builder = self._view, self._builder
+        plan, statements = sweep_plan(self._body), self._body.auxiliaries[0].statements
+        assert plan is not None
+        lookup = statements[0].lookups[0]
+        assert lookup.ordered is not None
+        part = builder.part_of(view, lookup.source)
+        feed, on, ordered = builder.feed(part), {key for key, _ in lookup.on}, lookup.ordered
+        index = builder.structure(f"view/{view.name}/order", lambda: order_of(feed, on, ordered))
+        sweep = Sweep(plan, index, index, result, [feed.batch])
+        builder.turn(part).update.append(pass_node(feed, statements, sweep, builder.strings, [view.name]))
+        builder.ends.append(RangeSweep(sweep, builder.strings, [view.name]))
+
+    def _nodes(self, occurrence: Occurrence, sources: dict[int, list[Any]], result: Totals) -> list[Runnable]:
+        """The statements of an occurrence, then the indexes over what they change."""
+        body, builder = self._body, self._builder
+        feed = builder.feed(builder.part_of(self._view, occurrence.map))
+        nodes: list[Runnable] = []
+        updates: list[Runnable] = []
+        for number, auxiliary in enumerate(body.auxiliaries):
+            for statement in auxiliary.statements:
+                if statement.occurrence != occurrence.alias:
+                    continue
+                if number == len(body.auxiliaries) - 1:
+                    target: Totals | AuxiliaryFeed = result
+                else:
+                    target = AuxiliaryFeed(self._fields(number), auxiliary.sums)
+                    builder.transient.append(target.batch)
+                    updates += [make(target) for make in self._updates.get(number, {}).values()]
+                nodes.append(self._node(statement, feed, sources[id(statement)], target))
+        return nodes + updates
+
+    # --- columns
+
+    def _fields(self, number: int) -> tuple[Field, ...]:
+        """The keys of an auxiliary map; one that no statement makes NULL is not nullable."""
+        if number not in self._keys:
+            auxiliary = self._body.auxiliaries[number]
+            nullable = [False] * len(auxiliary.keys)
+            for statement in auxiliary.statements:
+                fields = self._bound_fields(statement)
+                never = {column for lookup in statement.lookups for _, column in lookup.on}
+                for place, name in enumerate(statement.keys):
+                    nullable[place] |= fields[name].nullable and name not in never
+            self._keys[number] = tuple(
+                Field(name, kind, flag) for (name, kind), flag in zip(auxiliary.keys, nullable, strict=True)
+            )
+        return self._keys[number]
+
+    def _bound_fields(self, statement: Statement) -> dict[str, Field]:
+        """The keys that a statement binds, by name."""
+        alias = statement.occurrence
+        fields = {f"{alias}.{key.name}": key for key in self._base_keys(self._maps[alias])}
+        for lookup in statement.lookups:
+            keys = self._fields(lookup.source) if lookup.auxiliary else self._base_keys(lookup.source)
+            fields |= {f"{lookup.name}.{key.name}": key for key in keys if key.name in lookup.binds}
+        return fields
+
+    def _base_keys(self, number: int) -> tuple[Field, ...]:
+        return self._builder.feed(self._builder.part_of(self._view, number)).keys
+
+    # --- structures
+
+    def _source(self, lookup: Lookup) -> Any:
+        """The structure that a look-up reads."""
+        kind = kind_of(lookup)
+        if not lookup.auxiliary:
+            return kind.shared(self._builder, self._view, lookup)
+        number, auxiliary = lookup.source, self._body.auxiliaries[lookup.source]
+        name = f"view/{self._view.name}/{auxiliary.name}/{kind.spec(lookup)}"
+        if name not in self._structures:
+            empty = AuxiliaryFeed(self._fields(number), auxiliary.sums)
+            structure = self._builder.structure(name, lambda: kind.made(empty, lookup))
+            self._structures[name] = structure
+            self._updates.setdefault(number, {})[name] = lambda feed: kind.node(
+                feed, structure, self._builder.strings, [self._view.name]
+            )
+        return self._structures[name]
+
+    # --- statements
+
+    def _swept(self, sources: dict[int, list[Any]], result: Totals) -> Sweep | None:
+        """The alternative to the statements where there is one."""
+        plan = sweep_plan(self._body)
+        if plan is None:
+            return None
+        first, second = self._body.auxiliaries[0].statements
+        feeds = [self._builder.feed(self._builder.part_of(self._view, o.map)) for o in self._body.occurrences]
+        batches = [feed.batch for feed in feeds]
+        if feeds[0] is feeds[1]:
+            del batches[1]
+        return Sweep(plan, sources[id(second)][0], sources[id(first)][0], result, batches)
+
+    def _node(
+        self, statement: Statement, feed: Feed, sources: Sequence[Any], target: Totals | AuxiliaryFeed
+    ) -> FeedNode:
+        k = KernelSource("multiplies rows with what they look up", self._builder.strings)
+        for lookup, source in zip(statement.lookups, sources, strict=True):
+            kind_of(lookup).put_functions(k, source)
+        k.begin()
+        k.put("bad = False")
+        if self._sweep is not None:
+            self._sweep.put_test(k, is_first=statement is self._body.auxiliaries[0].statements[0])
+        code = _StatementCode(k, statement, feed)
+        code.put(sources, target)
+        k.put("return -1 if bad else 0")
+        return FeedNode(k, [self._view.name], feed.batch)
+
+
+class _StatementCode:
+    """Writes the loop of one statement."""
+
+    def __init__(self, k: KernelSource, statement: Statement, feed: Feed) -> None:
+        self._k, self._statement, self._feed = k, statement, feed
+        self._repeats = any(kind_of(lookup).repeats for lookup in statement.lookups)
+
+    def put(self, sources: Sequence[Any], target: Totals | AuxiliaryFeed) -> None:
+        """The loop over the feed."""
+        k, statement = self._k, self._statement
+        if self._repeats:
+            k.put(f"skipped = s[{_SKIPPED}]")
+        with self._feed.rows(k) as row:
+            if self._repeats:
+                k.put("matches = 0")
+            with ExitStack() as blocks:
+                scope = Scope(k, row.named(f"{statement.occurrence}."), columns_of_statement(statement), blocks)
+                for lookup, source in zip(statement.lookups, sources, strict=True):
+                    kind_of(lookup).put(scope, lookup, source)
+                if statement.where is not None:
+                    scope.open(f"if {k.emitter.truth(statement.where, scope.values)}:")
+                self._put_match(scope, target)
+            if self._repeats:
+                k.put("skipped = 0")
+        if self._repeats:
+            k.put(f"s[{_SKIPPED}] = 0")
+
+    def _put_match(self, scope: Scope, target: Totals | AuxiliaryFeed) -> None:
+        """The lines for a row and what it has found."""
+        k, statement = self._k, self._statement
+        if self._repeats:
+            k.put("matches += 1")
+            scope.open("if matches > skipped:")
+        weight = k.emitter.cast(total_of(scope, (statement.weight,)), "int64").text
+        sums = [k.emitter.cast(total_of(scope, terms), "int128") for terms in statement.sums]
+        weight, sums = k.assign("w", weight), [_named(k, value) for value in sums]
+        scope.open(f"if {' or '.join([f'{weight} != 0', *(f'{value.text} != wide(0)' for value in sums)])}:")
+        keys = [scope.value(name) for name in statement.keys]
+        if isinstance(target, AuxiliaryFeed):
+            target.put_append(k, keys, weight, sums, self._stop)
+        else:
+            put_add(k, target, _put_to_result(k, target, keys, self._stop), weight, sums)
+
+    def _stop(self, status: int) -> None:
+        """Lines that end the kernel at the present match, of which nothing has been taken in yet."""
+        k = self._k
+        with k.block("if bad:"):
+            k.put("return -1")
+        if self._repeats:
+            k.put(f"s[{_SKIPPED}] = matches - 1")
+        k.put("s[0] = e", f"return {status}")
+
+
+def _put_to_result(k: KernelSource, result: Totals, keys: Sequence[Value], stop: Callable[[int], None]) -> str:
+    """Lines that find the record of a key of the result, which is about to change; gives its slot."""
+    slot = "0"
+    if result.keys:
+        k.use("hashing", "locate")
+        slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
+        with k.block(f"if {slot} < 0:"):
+            stop(k.need(result.make_room))
+    put_touch(k, result, slot)
+    return slot
+
+
+def _named(k: KernelSource, value: Value) -> Value:
+    return Value(k.assign("x", value.text), value.type, None, value.bits)
+
+
+# --- joins of a map with itself by all of its keys
+
+
+def lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
+    """Put a join into the graph that is a function of the totals of one map, group by group; False: it is none.
+
+    Where all occurrences are of one map, and all of its keys are equal, a group of the result is the product of the
+    map's record of this key with itself, and needs no statements.
+    """
+    numbers = {occurrence.map for occurrence in body.occurrences}
+    if len(numbers) != 1 or len(body.auxiliaries) != 1:
+        return False
+    (number,) = numbers
+    (result,) = body.auxiliaries
+    keys = [key.name for key in builder.program.maps[number].keys]
+    statement = result.statements[0]
+    own = [f"{statement.occurrence}.{key}" for key in keys]
+    if sorted(statement.keys) != sorted(own) or statement.where is not None:
+        return False
+    for lookup in statement.lookups:
+        is_whole = sorted(lookup.on) == sorted(zip(keys, own, strict=True))
+        if lookup.auxiliary or lookup.binds or lookup.ranges or not is_whole:
+            return False
+    known: dict[str, Expr] = {"weight": _squared(statement, (statement.weight,))}
+    known |= {name: _squared(statement, terms) for name, terms in zip(result.sums, statement.sums, strict=True)}
+    for (name, _), column in zip(result.keys, statement.keys, strict=True):
+        known[name] = Col(column.removeprefix(f"{statement.occurrence}."))
+    outputs = tuple(_replaced(expr, known) for expr in body.outputs)
+    having = None if body.having is None else _replaced(body.having, known)
+    table = builder.totals(view, number, keys, is_result=True)
+    builder.show(view, table, Shape(view.columns, outputs, having, body.empty))
+    return True
+
+
+def _squared(statement: Statement, terms: Sequence[Term]) -> Expr:
+    """A sum of terms over the one record that every alias stands for."""
+    aliases = (statement.occurrence, *(lookup.name for lookup in statement.lookups))
+
+    def local(name: str) -> Expr:
+        alias = next(alias for alias in aliases if name.startswith(f"{alias}."))
+        return Col(name.removeprefix(f"{alias}."))
+
+    products: list[Expr] = []
+    for term in terms:
+        factors: list[Expr] = [*map(local, term.columns)]
+        if term.factor != 1 or not factors:
+            factors.append(Lit(term.factor))
+        products.append(factors[0] if len(factors) == 1 else Call("mul", tuple(factors)))
+    return products[0] if len(products) == 1 else Call("add", tuple(products))
+
+
+def _replaced(expr: Expr, known: dict[str, Expr]) -> Expr:
+    if isinstance(expr, Call):
+        return Call(expr.op, tuple(_replaced(arg, known) for arg in expr.args))
+    return known.get(expr.name, expr) if isinstance(expr, Col) else expr

@@ -1,0 +1,84 @@
+"""Members: the records of a map by some of its keys, for joins that find several records for a row.
+
+Algebra: as of totals; the index of a delta is added to the index. A record whose weight and sums are all 0 is gone.
+
+State: `native.members.Members`; a record is the words of the keys that are given, of those that are found, the weight,
+and two words a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from runtime.native.members import Members
+from runtime.plan import View
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Field, places_of, words_of
+from runtime.views.feeds import Feed
+from runtime.views.graph import GraphBuilder
+from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.nodes.totals import put_add, put_key
+from runtime.views.strings import Strings
+
+__all__ = ["MemberIndex", "member_index", "members_node", "members_of"]
+
+
+class MemberIndex(Members):
+    """Records of a map with weight and sums: some keys are given (a NULL in them matches nothing), others are found."""
+
+    def __init__(self, given: Sequence[Field], rest: Sequence[Field], sums: Sequence[str]) -> None:
+        self.given = tuple(msgspec.structs.replace(field, nullable=False) for field in given)
+        """Never NULL."""
+        self.rest = tuple(rest)
+        """What a look-up finds."""
+        self.keys = (*self.given, *self.rest)
+        self.sums = tuple(sums)
+        is_direct = len(given) == 1 and given[0].type in ("int64", "string", "date", "bool")
+        super().__init__(words_of(self.given), words_of(self.keys), 1 + 2 * len(sums), is_direct=is_direct)
+        self.string_places = tuple(
+            (place + field.nullable, place if field.nullable else -1)
+            for field, place in zip(self.keys, places_of(self.keys), strict=True)
+            if field.type == "string"
+        )
+
+
+def members_of(feed: Feed, on: Collection[str]) -> MemberIndex:
+    """An empty index over a map; the keys ``on`` are given, in the order of the map's keys."""
+    given = [key for key in feed.keys if key.name in on]
+    return MemberIndex(given, [key for key in feed.keys if key.name not in on], feed.sums)
+
+
+def members_node(feed: Feed, index: MemberIndex, strings: Strings, views: Collection[str]) -> Node:
+    """The node that adds a feed's rows to an index."""
+    k = KernelSource("keeps records by some of their keys", strings)
+    k.use("members", "drop_member_if_zero", "locate_member")
+    k.begin()
+    k.put("bad = False")
+    t = k.table(index)
+    status = k.need(index.make_room)
+    with feed.rows(k) as row:
+        values = [row.keys[field.name] for field in index.keys]
+        nulls = [value.null for value in values[: len(index.given)] if value.null is not None]
+        with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
+            put_key(k, index.records, index.keys, values)
+            slot = k.assign("slot", f"locate_member({t})")
+            with k.block(f"if {slot} < 0:"):
+                feed.stop(k, status)
+            put_add(k, index.records, slot, row.weight, [row.sums[name] for name in index.sums])
+            k.put(f"drop_member_if_zero({t}, {slot})")
+    k.put("return -1 if bad else 0")
+    return FeedNode(k, views, feed.batch)
+
+
+def member_index(builder: GraphBuilder, view: View, number: int, on: Collection[str]) -> MemberIndex:
+    """The records of a map by some of its keys, kept up to date, one for all views that ask for it."""
+    given = [key.name for key in builder.program.maps[number].keys if key.name in on]
+    return builder.indexed(
+        view,
+        number,
+        f"members {','.join(given)}",
+        lambda feed: members_of(feed, given),
+        lambda feed, index: members_node(feed, index, builder.strings, [view.name]),
+    )

@@ -1,0 +1,224 @@
+"""Range pass: a join of a map with itself by a range of one key, in one pass over its rows, one search a row.
+
+Algebra: the deltas of both occurrences for one row are ``Δx ⋈ y`` with the state before the row and ``x' ⋈ Δy`` with
+the state after it. Where every bound is the row's own key, both need the same sums: those below the key, of the key,
+and of all entries; the row itself is added to them for the second. So every row is a batch of its own, whose result is
+added to the result's record at once.
+
+Rows of a batch look ahead where the index is large, see `library.ahead`.
+
+State: an index of its own, `nodes.ordered.MapOrder`, which no other node may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+from msgspec.structs import replace
+
+from runtime.native.library import ahead, entries
+from runtime.native.structures import Structure
+from runtime.plan import Col, Expr, Range, Statement
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Value
+from runtime.views.feeds import Bound, Feed
+from runtime.views.nodes.lookups import Scope, columns_of_statement, total_of
+from runtime.views.nodes.node import FeedNode
+from runtime.views.nodes.ordered import MapOrder, put_entry, put_group
+from runtime.views.nodes.range_sweep import Sweep
+from runtime.views.nodes.totals import put_add, put_slot, put_touch
+from runtime.views.strings import Strings
+
+__all__ = ["can_pass", "pass_node"]
+
+_CHOSEN = 2
+"""Of the kernel's numbers: 1 once it is decided whether the step is swept. A step is swept as a whole or not at all."""
+
+
+def can_pass(statements: Sequence[Statement]) -> bool:
+    """Whether both statements of a join that can be swept read one index, and compare its ordered key with itself."""
+    specs = []
+    for statement in statements:
+        (lookup,) = statement.lookups
+        own = Col(f"{statement.occurrence}.{lookup.ordered}")
+        bounds = {bound for part in lookup.ranges for bound in (part.low, part.high)}
+        if not bounds <= {None, own} or any(column != f"{statement.occurrence}.{key}" for key, column in lookup.on):
+            return False
+        specs.append((lookup.source, lookup.ordered, {key for key, _ in lookup.on}))
+    return specs[0] == specs[1]
+
+
+def pass_node(
+    feed: Feed, statements: Sequence[Statement], sweep: Sweep, strings: Strings, views: Collection[str]
+) -> FeedNode:
+    """The node that keeps the index and, unless the step is swept, the result."""
+    k = KernelSource("joins rows with others of their map", strings)
+    _PassCode(k, feed, statements, sweep).put()
+    return FeedNode(k, views, feed.batch)
+
+
+class _PassCode:
+    """Writes the kernel."""
+
+    def __init__(self, k: KernelSource, feed: Feed, statements: Sequence[Statement], sweep: Sweep) -> None:
+        self._k, self._feed, self._statements, self._sweep = k, feed, statements, sweep
+        self._index, self._result = sweep.own, sweep.result
+        self._found = Structure(1)
+        """Sums below the key, of the key, and of all entries."""
+        self._found.put(0, np.zeros(3 * self._index.entry_words, np.int64))
+        self._ring = Structure(1)
+        self._ring.put(0, np.zeros(2 * ahead.RING, np.int64))
+
+    def put(self) -> None:
+        """The loop over the feed."""
+        k, index, feed = self._k, self._index, self._feed
+        k.use("ahead", "begin_ahead", "fetch_entry", "fetch_leaf")
+        k.use("around", "around")
+        k.use("ordered", "add", "begin", "finish", "group_of", "locate_group")
+        k.begin()
+        t = k.table(index)
+        k.put("bad = False")
+        with k.block(f"if s[{_CHOSEN}] == 0:"):
+            self._sweep.put_choice(k)
+            k.put(f"s[{_CHOSEN}] = 1")
+            with k.block(f"if {self._sweep.chosen(k)}:"):
+                k.put(f"begin({t}, {k.cells(feed.batch, 0)}[{feed.batch.ROWS}])")
+        k.put(f"is_swept = {self._sweep.chosen(k)} != 0")
+        rows = f"{k.cells(feed.batch, 0)}[{feed.batch.ROWS}]"
+        k.put(f"looks_ahead = begin_ahead({t}, {k.cells(self._ring, 0)}, {rows})")
+        self._status = k.need(index.make_room)
+        with feed.rows(k) as row:
+            with k.block("if looks_ahead:"):
+                self._put_ahead()
+            values = [row.keys[name] for name in (*(field.name for field in index.keys), index.ordered)]
+            nulls = [value.null for value in values if value.null is not None]
+            with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
+                self._put_row(row, {name: replace(value, null=None) for name, value in row.keys.items()})
+        k.put(
+            f"s[{_CHOSEN}] = 0",
+            f"finish({t})",
+            f"return -1 if bad or {k.cells(index, entries.META)}[{entries.BAD}] else 0",
+        )
+
+    def _put_ahead(self) -> None:
+        """Lines that fetch what later rows will need."""
+        k, index, feed = self._k, self._index, self._feed
+        t, ring = k.table(index), k.cells(self._ring, 0)
+        k.put(f"fetch_entry({t}, {ring}, e + {ahead.ENTRY_AHEAD})", f"later = e + {ahead.LEAF_AHEAD}")
+        with k.block("if later < rows:"), feed.row(k, "0", "later") as row:
+            key = row.keys[index.ordered].text
+            group = put_group(k, index, [row.keys[field.name] for field in index.keys], f"group_of({t})")
+            k.put(f"fetch_leaf({t}, {ring}, later, {group}, {key})")
+
+    def _put_row(self, row: Bound, keys: Mapping[str, Value]) -> None:
+        """The lines for a row; nothing of it is taken in before the last of those that may stop."""
+        k, index, feed = self._k, self._index, self._feed
+        t, key, found = k.table(index), keys[index.ordered].text, k.cells(self._found, 0)
+        group = put_group(k, index, [keys[field.name] for field in index.keys], f"locate_group({t})")
+        with k.block(f"if {group} < 0:"):
+            feed.stop(k, self._status)
+        k.put("record = 0")
+        with k.block("if not is_swept:"):
+            self._put_record([keys[name] for name in self._sweep.plan.keys])
+            k.put(f"around({t}, {group}, {key}, {found}, {index.sums})")
+        put_entry(k, index, row.weight, [row.sums[name] for name in index.sum_names])
+        with k.block(f"if add({t}, {group}, {key}, {index.sums}) < 0:"):
+            feed.stop(k, self._status)
+        with k.block("if not is_swept:"):
+            self._put_result(row, found)
+
+    def _put_record(self, keys: Sequence[Value]) -> None:
+        """Lines that make ``record`` the slot of the result's record, which is about to change."""
+        k, result = self._k, self._result
+        if result.keys:
+            k.use("hashing", "locate")
+            slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
+            with k.block(f"if {slot} < 0:"):
+                self._feed.stop(k, k.need(result.make_room))
+            k.put(f"record = {slot}")
+        put_touch(k, result, "record")
+
+    def _put_result(self, row: Bound, found: str) -> None:
+        """Lines that add what both statements make of a row to the result's record."""
+        k, emitter = self._k, self._k.emitter
+        weights, sums = [], []
+        for number, statement in enumerate(self._statements):
+            values = row.named(f"{statement.occurrence}.")
+            values |= self._looked_up(statement, found, row if number else None)
+            scope = Scope(k, values, (), ExitStack())
+            weights.append(total_of(scope, (statement.weight,)))
+            sums.append([total_of(scope, terms) for terms in statement.sums])
+        weight = k.assign("w", emitter.cast(emitter.arithmetic("add", *weights), "int64").text)
+        both = [emitter.cast(emitter.arithmetic("add", *pair), "int128") for pair in zip(*sums, strict=True)]
+        put_add(k, self._result, "record", weight, both)
+
+    def _looked_up(self, statement: Statement, found: str, added: Bound | None) -> dict[str, Value]:
+        """What a statement's look-up binds; ``added``: the row, if the index has it by now."""
+        (lookup,) = statement.lookups
+        used = columns_of_statement(statement)
+        values: dict[str, Value] = {}
+        for column in ("weight", *self._index.sum_names):
+            name = f"{lookup.name}.{column}"
+            if name in used:
+                own = None if added is None else added.named()[column]
+                values[name] = _Column(self._k, self._index, column, found, own).value(lookup.ranges)
+        return values
+
+
+class _Column:
+    """A weight or a sum of an index around a row's key."""
+
+    def __init__(self, k: KernelSource, index: MapOrder, column: str, found: str, added: Value | None) -> None:
+        self._k, self._words, self._found, self._added = k, index.entry_words, found, added
+        self._number = ("weight", *index.sum_names).index(column)
+        self._known: dict[str, str] = {}
+
+    @property
+    def _is_weight(self) -> bool:
+        return self._number == 0
+
+    def value(self, ranges: Sequence[Range]) -> Value:
+        """The sum over all ranges."""
+        k = self._k
+        total = k.assign("y", "0" if self._is_weight else "wide(0)")
+        for part in ranges:
+            if part.low is not None and part.high is not None and part.low_strict and part.high_strict:
+                continue  # nothing is between a key and itself
+            parts = [("+", self._prefix(part.high, inclusive=not part.high_strict))]
+            if part.low is not None:
+                parts.append(("-", self._prefix(part.low, inclusive=part.low_strict)))
+            for symbol, prefix in parts:
+                sign = symbol if part.sign > 0 else {"+": "-", "-": "+"}[symbol]
+                k.put(f"{total} = {total} {sign} {prefix}")
+                if not self._is_weight:
+                    k.put(f"bad |= outside({total})")
+        return Value(total, "int64") if self._is_weight else Value(total, "int128", None, 126)
+
+    def _prefix(self, bound: Expr | None, *, inclusive: bool) -> str:
+        """The sum up to a bound, which is the row's key; None: of all."""
+        if bound is None:
+            return self._sum("all")
+        return self._sum("upto") if inclusive else self._sum("below")
+
+    def _sum(self, which: str) -> str:
+        if which not in self._known:
+            self._known[which] = self._k.assign("x", self._text(which))
+            if which != "below" and not self._is_weight:
+                self._k.put(f"bad |= outside({self._known[which]})")
+        return self._known[which]
+
+    def _text(self, which: str) -> str:
+        added = ""
+        if self._added is not None and which != "below":
+            added = f" + {self._added.text if self._is_weight else self._added.wide_text}"
+        if which == "upto":
+            return f"{self._sum('below')} + {self._load(1)}{added}"
+        return f"{self._load(2 if which == 'all' else 0)}{added}"
+
+    def _load(self, part: int) -> str:
+        place = part * self._words
+        if self._is_weight:
+            return f"{self._found}[{place}]"
+        return f"load_wide({self._found}, {place + 2 * self._number - 1})"

@@ -1,0 +1,198 @@
+"""Select: the linear operators of a flow, which keep nothing and have no kernel.
+
+Algebra: selection, projection and union of multisets are linear, so what they do to a change is what they do to a
+multiset (Budiu, Chajed, McSherry, Ryzhyk, Tannen: *DBSP*, 2023, section 4). The kernel of the consumer computes them
+for each row that it reads, as it reads the rows of a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Final
+
+import msgspec
+
+from runtime.plan import Call, Col, Column, ColumnType, Expr, ScanNode, SelectNode, UnionNode
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Field, Value
+from runtime.views.errors import ViewError
+from runtime.views.feeds import ColumnBatch
+from runtime.views.nodes.flow import FeedRows, FlowContext, FlowRow, FlowRows
+from runtime.views.strings import Strings
+
+__all__ = ["SelectedRows", "UnionRows", "lower_scan", "lower_select", "lower_union", "wider"]
+
+_ZERO: Final = {"int128": "wide(0)", "float64": "0.0"}
+"""Source of 0 in types other than words."""
+
+
+class SelectedRows(FlowRows):
+    """Rows of an input for which a condition is true, with computed columns."""
+
+    def __init__(
+        self,
+        rows: FlowRows,
+        where: Expr | None,
+        columns: Sequence[Column],
+        outputs: Sequence[Expr],
+        strings: Strings,
+    ) -> None:
+        self._input = rows
+        self._where = where
+        self._outputs = {column.name: expr for column, expr in zip(columns, outputs, strict=True)}
+        self.fields = _fields_of(rows.fields, columns, outputs, strings)
+        self.batches = rows.batches
+        passed = {expr.name for expr in outputs if isinstance(expr, Col)}
+        self.is_distinct = rows.is_distinct and passed.issuperset(field.name for field in rows.fields)
+
+    @property
+    def filters(self) -> bool:
+        return self._where is not None or self._input.filters
+
+    @contextmanager
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
+        exprs = [self._outputs[name] for name in names]
+        used = {name for expr in [self._where, *exprs] if expr is not None for name in _columns_of(expr)}
+        needed = [field.name for field in self._input.fields if field.name in used]
+        emitter = k.emitter
+        with self._input.row(k, needed, number) as row:
+            test = None if self._where is None else f"if {emitter.truth(self._where, row.values)}:"
+            with nullcontext() if test is None else k.block(test):
+                values = {}
+                for name, expr in zip(names, exprs, strict=True):
+                    values[name] = emitter.cast(emitter.value(expr, row.values), self.field(name).type)
+                yield FlowRow(values, row.weight)
+
+    def stored(self, names: Sequence[str]) -> ColumnBatch | None:
+        sources = []
+        for name in names:
+            expr = self._outputs[name]
+            if self._where is not None or not isinstance(expr, Col):
+                return None
+            if self._input.field(expr.name).type != self.field(name).type:
+                return None
+            sources.append(expr.name)
+        return self._input.stored(sources)
+
+
+def _fields_of(
+    fields: Sequence[Field], columns: Sequence[Column], outputs: Sequence[Expr], strings: Strings
+) -> tuple[Field, ...]:
+    """Columns as fields; a trial run of their expressions shows which may be NULL."""
+    trial = KernelSource("trial", strings)
+    trial.begin()
+    bound = {field.name: Value("0", field.type, "False" if field.nullable else None) for field in fields}
+    found = []
+    for column, expr in zip(columns, outputs, strict=True):
+        value = trial.emitter.cast(trial.emitter.value(expr, bound), column.type)
+        found.append(Field(column.name, column.type, value.null is not None))
+    return tuple(found)
+
+
+def _columns_of(expr: Expr) -> Iterator[str]:
+    if isinstance(expr, Col):
+        yield expr.name
+    elif isinstance(expr, Call):
+        for argument in expr.args:
+            yield from _columns_of(argument)
+
+
+class UnionRows(FlowRows):
+    """Rows of several inputs, one after the other; columns match by position and have the names of the first input."""
+
+    def __init__(self, inputs: Sequence[FlowRows]) -> None:
+        self._inputs = tuple(inputs)
+        fields = inputs[0].fields
+        for other in inputs[1:]:
+            fields = tuple(wider(mine, theirs) for mine, theirs in zip(fields, other.fields, strict=True))
+        self.fields = fields
+        self.batches = tuple(batch for rows in inputs for batch in rows.batches)
+
+    @property
+    def filters(self) -> bool:
+        return any(rows.filters for rows in self._inputs)
+
+    @contextmanager
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
+        places = [place for place, field in enumerate(self.fields) if field.name in names]
+        merged = _Merged(places, [_variable(k, self.fields[place]) for place in places], k.name("w"))
+        if self.filters:
+            merged.is_there = k.assign("b", "False")
+        with ExitStack() as nesting:
+            for rows in self._inputs[:-1]:
+                limit = k.assign("r", " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in rows.batches))
+                with k.block(f"if {number} < {limit}:"):
+                    _put_input(k, rows, merged, number)
+                nesting.enter_context(k.block("else:"))
+                number = k.assign("e", f"{number} - {limit}")
+            _put_input(k, self._inputs[-1], merged, number)
+        with nullcontext() if merged.is_there is None else k.block(f"if {merged.is_there}:"):
+            values = {self.fields[place].name: value for place, value in zip(places, merged.values, strict=True)}
+            yield FlowRow(values, merged.weight)
+
+
+class _Merged(msgspec.Struct):
+    """Variables that hold a row, whichever input it comes from."""
+
+    places: list[int]
+    """Columns that are wanted."""
+    values: list[Value]
+    """A variable for each of them."""
+    weight: str
+    """The variable of the weight."""
+    is_there: str | None = None
+    """The variable that says whether the row satisfies the conditions of its input; None: there are none."""
+
+
+def _variable(k: KernelSource, field: Field) -> Value:
+    bits = 126 if field.type == "int128" else 63
+    return Value(k.name("v"), field.type, k.name("n") if field.nullable else None, bits, is_word=True)
+
+
+def _put_input(k: KernelSource, rows: FlowRows, merged: _Merged, number: str) -> None:
+    """Write the lines that copy the row with a number to the variables."""
+    names = [rows.fields[place].name for place in merged.places]
+    with rows.row(k, names, number) as row:
+        k.put(f"{merged.weight} = {row.weight}")
+        for name, target in zip(names, merged.values, strict=True):
+            assert target.type is not None
+            value = k.emitter.cast(row.values[name], target.type)
+            text = f"1 if {value.text} else 0" if target.type == "bool" else value.text
+            if target.null is not None:
+                k.put(f"{target.null} = {_flag(value)}")
+                if value.null is not None and not value.is_word:
+                    zero = _ZERO.get(target.type, "0")
+                    text = f"{zero} if {target.null} else ({text})"
+            k.put(f"{target.text} = {text}")
+        if merged.is_there is not None:
+            k.put(f"{merged.is_there} = True")
+
+
+def _flag(value: Value) -> str:
+    if value.null is None:
+        return "0"
+    return value.null if value.is_word else f"1 if {value.null} else 0"
+
+
+def wider(left: Field, right: Field) -> Field:
+    """The left column in a type that has the values of both; NULL if either may be."""
+    types: set[ColumnType] = {left.type, right.type}
+    if len(types) > 1 and types != {"int64", "int128"}:
+        raise ViewError(f"expected columns of one type, was {left.name} {left.type} and {right.name} {right.type}")
+    return Field(left.name, left.type if len(types) == 1 else "int128", left.nullable or right.nullable)
+
+
+def lower_scan(node: ScanNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+    """Return the rows of a map."""
+    return FeedRows(ctx.builder.feed(ctx.builder.part_of(ctx.view, node.map)))
+
+
+def lower_select(node: SelectNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+    """Return selected rows of the input."""
+    return SelectedRows(inputs[0], node.where, node.columns, node.outputs, ctx.strings)
+
+
+def lower_union(node: UnionNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+    """Return the rows of all inputs."""
+    return inputs[0] if len(inputs) == 1 else UnionRows(inputs)

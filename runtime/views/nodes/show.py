@@ -1,0 +1,159 @@
+"""Show: from the groups that a step has touched to the rows that a view removes and adds.
+
+Algebra: a view over totals is a function of each group, so its change is, for every touched group, the row that the
+group was (-1) and the row that it is (+1); equal rows cancel. A group of weight 0 or less has no row; without GROUP BY
+the group that is empty has the row of an empty aggregate.
+
+State: none of its own but whether it has run before: a view that is new says all that it holds at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from runtime.native.library import hashing
+from runtime.plan import Col, Column, Expr
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Field, Value, load_field, places_of
+from runtime.views.feeds import ColumnBatch
+from runtime.views.nodes.node import Node
+from runtime.views.nodes.totals import Totals
+from runtime.views.strings import Strings
+
+__all__ = ["BEGUN", "Shape", "Show", "output_fields", "settle_node"]
+
+BEGUN: Final = 1
+"""Of the kernel's numbers: 1 once the view has said what it held at first."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """What the rows of a view are, over totals."""
+
+    columns: tuple[Column, ...]
+    """The view's columns."""
+    outputs: tuple[Expr, ...]
+    """One per column, over keys, sums and ``weight``."""
+    having: Expr | None = None
+    """Groups for which it is not true have no row."""
+    empty: tuple[int | float | str | bool | None, ...] | None = None
+    """Without GROUP BY: the row while no row is in the group."""
+    is_bag: bool = False
+    """True: a group stands for ``weight`` equal rows."""
+    nothing: int | None = None
+    """What the sum of no rows is."""
+
+    def shows_keys(self, keys: Sequence[Field]) -> bool:
+        """Whether every key is a column, so that rows of different groups are never equal."""
+        return {expr.name for expr in self.outputs if isinstance(expr, Col)}.issuperset(key.name for key in keys)
+
+
+def output_fields(columns: Sequence[Column]) -> tuple[Field, ...]:
+    """A view's columns as fields of a batch, by number: a view may use a name twice or one that is taken."""
+    return tuple(Field(f"c{place}", column.type, True) for place, column in enumerate(columns))
+
+
+class Show(Node):
+    """The rows that a view changes, from totals kept as a result."""
+
+    def __init__(
+        self, table: Totals, shape: Shape, out: ColumnBatch, strings: Strings, views: Collection[str], *, settles: bool
+    ) -> None:
+        """``out``: where the rows go, behind those that are there; ``settles``: nothing reads the table afterwards."""
+        k = KernelSource("shows what groups were and are", strings)
+        k.use("hashing", "settle", "is_zero")
+        _put_row_function(k, table, shape, out)
+        k.begin()
+        _put_loop(k, table, shape, out, settles=settles)
+        super().__init__(k, views)
+        self.out = out
+
+
+def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch) -> None:
+    """``put(p, keys, place, values, at, n)``: the row of a group to the batch; 0: it has none, 1: it has, 2: failed."""
+    k.begin("put", "p, keys, place, values, at, n")
+    k.put("bad = False", "weight = values[at]")
+    with k.block("if weight <= 0:"):
+        if shape.empty is None:
+            k.put("return 0")
+        else:
+            constants: list[Value] = []
+            for column, constant in zip(shape.columns, shape.empty, strict=True):
+                literal = k.emitter._literal(constant)
+                constants.append(k.emitter.cast(literal, column.type))
+            for field, value in zip(out.fields, constants, strict=True):
+                out.store(k, field, value, "n")
+            k.put("return 1")
+    bound = {"weight": Value("weight", "int64")}
+    for key, place in zip(table.keys, places_of(table.keys), strict=True):
+        bound[key.name] = load_field(k, key, "keys", f"place + {place}")
+    for number, name in enumerate(table.sums):
+        bound[name] = Value(k.assign("x", f"load_wide(values, at + {1 + 2 * number})"), "int128", None, 126)
+    if shape.having is not None:
+        with k.block(f"if not ({k.emitter.truth(shape.having, bound)}):"):
+            k.put("return 0")
+    for field, expr, column in zip(out.fields, shape.outputs, shape.columns, strict=True):
+        value = k.emitter.cast(k.emitter.value(expr, bound), column.type)
+        out.store(k, field, value, "n")
+    k.put("return 2 if bad else 1")
+
+
+def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *, settles: bool) -> None:
+    t = k.table(table)
+    meta, cells = k.cells(table, hashing.META), k.cells(table, hashing.CELLS)
+    old, touched = k.cells(table, hashing.OLD), k.cells(table, hashing.TOUCHED)
+    out_meta, weights = k.cells(out, 0), k.cells(out, 1)
+    status = k.need(lambda: out.grow(2 * out.room + 2))
+    k.put(
+        "bad = False",
+        f"n, room, begun = {out_meta}[{out.ROWS}], {out_meta}[{out.ROOM}], s[{BEGUN}]",
+        f"count = {meta}[{hashing.CHANGED}] if begun else {meta}[{hashing.USED}]",
+        "i = s[0]",
+    )
+    with k.block("while i < count:"):
+        with k.block("if n + 2 > room:"):
+            k.put("s[0] = i", f"{out_meta}[{out.ROWS}] = n", f"return -1 if bad else {status}")
+        k.put(
+            f"slot = {touched}[i] if begun else i",
+            f"place = slot * {table.stride}",
+            f"at = place + {table.key_words}",
+            "was = 0",
+        )
+        k.put("first = n")
+        with k.block("if begun:"):
+            k.put(f"was = put(p, {cells}, place, {old}, i * {table.value_words}, n)")
+            with k.block("if was:"):
+                k.put(f"{weights}[n] = " + (f"-{old}[i * {table.value_words}]" if shape.is_bag else "-1"), "n += 1")
+        k.put("now = 0")
+        with k.block(f"if begun or {'True' if not table.keys else f'not is_zero({t}, slot)'}:"):
+            k.put(f"now = put(p, {cells}, place, {cells}, at, n)")
+        with k.block("if now:"):
+            k.put(f"{weights}[n] = " + (f"{cells}[at]" if shape.is_bag else "1"), "n += 1")
+        k.put("bad |= was == 2 or now == 2")
+        with k.block("if was and now:"):
+            places = [(place, width) for place, width in enumerate(out.widths, 2)]
+            tests = []
+            for place, width in places:
+                column = k.cells(out, place)
+                tests += [
+                    f"{column}[{width} * first + {word}] == {column}[{width} * first + {width + word}]"
+                    for word in range(width)
+                ]
+            with k.block(f"if {' and '.join(tests) or 'True'}:"):
+                k.put(f"{weights}[first] += {weights}[first + 1]", f"n = first + 1 if {weights}[first] != 0 else first")
+        k.put("i += 1")
+    k.put("s[0] = 0", f"s[{BEGUN}] = 1", f"{out_meta}[{out.ROWS}] = n")
+    if settles:
+        k.put(f"settle({t})")
+    k.put("return -1 if bad else 0")
+
+
+def settle_node(table: Totals, strings: Strings, views: Collection[str]) -> Node:
+    """The node that ends a step for a table that several views show."""
+    k = KernelSource("ends a step", strings)
+    k.use("hashing", "settle")
+    k.begin()
+    k.put(f"settle({k.table(table)})", "return 0")
+    return Node(k, views)

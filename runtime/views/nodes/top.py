@@ -1,0 +1,133 @@
+"""Top: ORDER BY … LIMIT … OFFSET of a flow: a window of the sorted rows.
+
+Algebra: the window is a function of the whole multiset. A row that comes or goes at or before a boundary lets as many
+rows pass there, one place up or down; so a step costs O(log n) for each change, and for each row that enters or leaves
+the window because of it (Yi, Yu, Yang, Xia, Chen: *Efficient Maintenance of Materialized Top-k Views*, ICDE 2003, keep
+some more rows than k for the same purpose; here all rows stand in order).
+
+State: ``rows``, a `SortedTable` that remembers what its records were before the step. A record is a row's words, its
+count, and how many of its equal rows are before the window and in it. The window (`library.window`) is derived.
+
+Code: one kernel. Its first loop counts the rows of the input; its second one emits, for each row that was touched, the
+change of the number in the window, for all of which there is room before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.native.library import hashing, window
+from runtime.native.structures import Structure
+from runtime.plan import TopNode
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.order_words import OrderKey
+from runtime.views.emission.values import Field, load_field, places_of
+from runtime.views.feeds import ColumnBatch
+from runtime.views.nodes.flow import BatchRows, FlowContext, FlowNode, FlowRows, append, reserve, stop
+from runtime.views.nodes.totals import put_key
+from runtime.views.sorted_table import SortedTable
+from runtime.views.strings import Strings
+
+__all__ = ["WindowTable", "lower"]
+
+Words = npt.NDArray[np.int64]
+
+_UNLIMITED: Final = 1 << 62
+"""Stands for the limit of a window that has none."""
+
+
+class WindowTable(SortedTable):
+    """Rows with counts in their order, and a window over them."""
+
+    def __init__(
+        self, fields: Sequence[Field], order: Sequence[OrderKey], strings: Strings, offset: int, limit: int | None
+    ) -> None:
+        super().__init__(fields, 3, order, strings, is_result=True)
+        self.window = Structure(3)
+        """The table of `library.window`."""
+        self.window.put(window.NUMBERS, np.zeros(window.LENGTH, np.int64))
+        self.window.link(window.ROWS, self)
+        self.window.link(window.ORDER, self.rows)
+        self._numbers = self.window.views[window.NUMBERS]
+        self._numbers[window.LIMIT] = offset
+        self._numbers[window.LIMIT + 1] = _UNLIMITED if limit is None else limit
+        self._derive()
+
+    def _derive(self) -> None:
+        slots = self.rows.slots()
+        count, *parts = self.records()[slots, self.key_words :].T
+        self._numbers[window.TOTAL] = int(count.sum())
+        for part, held in enumerate(parts):
+            self._numbers[window.HELD + part] = int(held.sum())
+            some = np.flatnonzero(held)
+            self._numbers[window.LAST + part] = int(slots[some[-1]]) if len(some) else -1
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        super()._check()
+        numbers = self._numbers.tolist()
+        self._derive()
+        assert self._numbers.tolist() == numbers
+        count, passed, shown = self.records()[self.rows.slots(), self.key_words :].T
+        offset, limit = numbers[window.LIMIT : window.LIMIT + 2]
+        end = np.cumsum(count)
+        assert (np.diff(np.minimum(end, offset), prepend=0) == passed).all()
+        assert (np.diff(np.clip(end - offset, 0, limit), prepend=0) == shown).all()
+
+
+def lower(node: TopNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+    """Put an ORDER BY with a limit or an offset into the graph."""
+    rows = inputs[0]
+    if node.limit is None and node.offset == 0:
+        return rows
+    fields = rows.fields
+    places = {field.name: (field, place) for field, place in zip(fields, places_of(fields), strict=True)}
+    order = [OrderKey(*places[name], descending, nulls_first) for name, descending, nulls_first in node.order]
+    named = {name for name, _, _ in node.order}
+    order += [OrderKey(*places[field.name]) for field in fields if field.name not in named]
+    table = ctx.structure("rows", lambda: WindowTable(fields, order, ctx.strings, node.offset, node.limit))
+    batch = ctx.batch(fields)
+    k = ctx.kernel("emits the change of a window of sorted rows")
+    _put_kernel(k, rows, table, batch)
+    ctx.add(FlowNode(k, [ctx.view.name], rows))
+    return BatchRows(batch, is_distinct=True)
+
+
+def _put_kernel(k: KernelSource, rows: FlowRows, table: WindowTable, batch: ColumnBatch) -> None:
+    k.use("hashing", "locate", "settle")
+    k.use("sorted_rows", "has_row_room")
+    k.use("window", "weigh_row")
+    k.begin()
+    k.put("bad = False")
+    table.put_refresh(k)
+    t, cells = k.table(table), k.cells(table, hashing.CELLS)
+    status = k.need(table.make_room)
+    with rows.open(k, stays_at_end=True) as row:
+        put_key(k, table, table.keys, [row.values[field.name] for field in table.keys])
+        slot = k.assign("slot", f"locate({t})")
+        with k.block(f"if {slot} < 0 or not has_row_room({k.table(table.rows)}, {slot}):"):
+            stop(k, status)
+        count = k.assign("n", f"{cells}[{slot} * {table.stride} + {table.key_words}]")
+        with k.block(f"if {count} <= 0 and {count} + {row.weight} > 0:"):
+            table.put_order(k, slot)
+        k.put(f"weigh_row({k.table(table.window)}, {slot}, {row.weight})")
+    old, touched = k.cells(table, hashing.OLD), k.cells(table, hashing.TOUCHED)
+    count = k.assign("count", f"{k.cells(table, hashing.META)}[{hashing.CHANGED}]")
+    reserve(k, batch, count)
+    k.put("i = 0")
+    with k.block(f"while i < {count}:"):
+        place = k.assign("c", f"{touched}[i] * {table.stride}")
+        now = f"{cells}[{place} + {table.key_words + window.WINDOW}]"
+        change = k.assign("x", f"{now} - {old}[3 * i + {window.WINDOW}]")
+        with k.block(f"if {change} != 0:"):
+            values = [
+                load_field(k, field, cells, f"{place} + {offset}")
+                for field, offset in zip(table.keys, places_of(table.keys), strict=True)
+            ]
+            append(k, batch, values, change)
+        k.put("i += 1")
+    k.put("s[0] = 0", f"settle({t})", "return -1 if bad else 0")

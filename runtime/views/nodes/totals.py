@@ -1,0 +1,124 @@
+"""Totals: a table of keys with weight and sums, kept by adding up the deltas of a map.
+
+Algebra: SUM and COUNT are linear, so the totals of a sum of multisets are the sum of their totals; a delta of weight w
+adds w times its values. Kept as a result (`is_result`) the table remembers what each group was before the step, from
+which `show` makes the rows that a view removes and adds (Gupta, Mumick: *Maintenance of Materialized Views*, 1995).
+
+State: `HashTable`; a record is the key's words, the weight, and two words a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from runtime.native.library import hashing
+from runtime.native.structures import HashTable
+from runtime.views.emission.kernel import KernelSource
+from runtime.views.emission.values import Field, Value, places_of, store_field, words_of
+from runtime.views.feeds import Feed
+from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.strings import Strings
+
+__all__ = ["Totals", "put_add", "put_key", "put_slot", "put_touch", "totals_node"]
+
+
+class Totals(HashTable):
+    """Keys → weight and sums."""
+
+    def __init__(self, keys: Sequence[Field], sums: Sequence[str], *, is_result: bool = False) -> None:
+        self.keys = tuple(keys)
+        self.sums = tuple(sums)
+        is_direct = len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")
+        super().__init__(words_of(keys), 1 + 2 * len(sums), is_result=is_result, is_direct=is_direct)
+        self.string_places = tuple(
+            (place + field.nullable, place if field.nullable else -1)
+            for field, place in zip(keys, places_of(keys), strict=True)
+            if field.type == "string"
+        )
+
+
+def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value]) -> None:
+    """Lines that write a key to the table's scratch key."""
+    cells = k.cells(table, hashing.KEY) if keys else ""
+    place = 0
+    for field, value in zip(keys, values, strict=True):
+        store_field(k, field, value, cells, str(place))
+        place += field.words
+
+
+def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str) -> str:
+    """Lines that find the slot of a key, in the index if it is direct, else with a call; gives the slot's identifier.
+
+    ``call`` reads the scratch key.
+    """
+    if not table.may_be_direct:
+        put_key(k, table, keys, values)
+        return k.assign("slot", call)
+    index, meta = k.cells(table, hashing.INDEX), hashing.META
+    is_direct, base, mask = (k.fixed(table, meta, number) for number in (hashing.DIRECT, hashing.BASE, hashing.MASK))
+    slot, offset = k.assign("slot", "-1"), k.assign("i", f"{values[0].word()} - {base}")
+    with k.block(f"if {is_direct} and 0 <= {offset} <= {mask}:"):
+        k.put(f"{slot} = {index}[{offset}] - 1")
+    with k.block(f"if {slot} < 0:"):
+        put_key(k, table, keys, values)
+        k.put(f"{slot} = {call}")
+    return slot
+
+
+def put_touch(k: KernelSource, table: HashTable, slot: str) -> None:
+    """Lines that remember what a record was before the step, if it has not changed in it yet."""
+    k.use("hashing", "touch")
+    with k.block(f"if {k.cells(table, hashing.STAMPS)}[{slot}] != {k.fixed(table, hashing.META, hashing.STEP)}:"):
+        k.put(f"touch({k.table(table)}, {slot})")
+
+
+def put_add(k: KernelSource, table: HashTable, slot: str, weight: str, sums: Sequence[Value]) -> None:
+    """Lines that add a weight and sums to a record; a sum past its limit sets ``bad``."""
+    cells = k.cells(table, hashing.CELLS)
+    place = k.assign("c", f"{slot} * {table.stride} + {table.key_words}")
+    k.put(f"{cells}[{place}] += {weight}")
+    for number, value in enumerate(sums):
+        at = f"{place} + {1 + 2 * number}"
+        total = k.assign("x", f"load_wide({cells}, {at}) + {value.wide_text}")
+        k.put(f"bad |= outside({total})", f"store_wide({cells}, {at}, {total})")
+
+
+def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, views: Collection[str]) -> Node:
+    """The node that adds a feed's rows to a table whose keys are some of the feed's (``on``, in the table's order)."""
+    k = KernelSource("adds rows up by key", strings)
+    k.use("hashing", "locate", "touch", "drop_if_zero")
+    k.begin()
+    k.put("bad = False")
+    if not table.keys:
+        _put_single(k, feed, table)
+    else:
+        status = k.need(table.make_room)
+        with feed.rows(k) as row:
+            values = [row.keys[name] for name in on]
+            known = [value.null for value, field in zip(values, table.keys, strict=True)
+                     if value.null is not None and not field.nullable]  # fmt: skip
+            with k.block(f"if not ({' or '.join(known)}):" if known else "if True:"):
+                slot = put_slot(k, table, table.keys, values, f"locate({k.table(table)})")
+                with k.block(f"if {slot} < 0:"):
+                    feed.stop(k, status)
+                if table.is_result:
+                    put_touch(k, table, slot)
+                put_add(k, table, slot, row.weight, [row.sums[name] for name in table.sums])
+                if not table.is_result:
+                    k.put(f"drop_if_zero({k.table(table)}, {slot})")
+    k.put("return -1 if bad else 0")
+    return FeedNode(k, views, feed.batch)
+
+
+def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:
+    """A table without keys is added up in local variables."""
+    names = [k.assign("total", "wide(0)") for _ in table.sums]
+    k.put("count = 0")
+    with feed.rows(k) as row:
+        k.put(f"count += {row.weight}")
+        for name, total in zip(names, table.sums, strict=True):
+            k.put(f"{name} = {name} + {row.sums[total].wide_text}", f"bad |= outside({name})")
+    with k.block("if rows > 0:"):
+        if table.is_result:
+            k.put(f"touch({k.table(table)}, 0)")
+        put_add(k, table, "0", "count", [Value(name, "int128") for name in names])

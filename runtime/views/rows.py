@@ -1,0 +1,149 @@
+"""Rows of a view as Arrow tables and as plain tuples, from the batch that its graph has filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.plan import Column
+from runtime.state import ARROW_TYPES
+from runtime.views.emission.values import Field, places_of
+from runtime.views.feeds import ColumnBatch
+from runtime.views.strings import Strings
+
+__all__ = [
+    "WEIGHT",
+    "arrow_of",
+    "change_schema",
+    "changes_as_tuples",
+    "changes_of",
+    "consolidate",
+    "record_arrays",
+    "tuples_of",
+]
+
+Words = npt.NDArray[np.int64]
+
+WEIGHT: Final = "weight"
+_SET: Final = b"\1"
+_buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
+_INT64: Final = pa.int64()
+_COPIED: Final = {kind: ARROW_TYPES[kind] for kind in ("int64", "int128", "float64", "timestamp")}
+"""Types whose words are Arrow's values."""
+
+
+def change_schema(columns: Sequence[Column]) -> pa.Schema:
+    """A view's columns and ``weight``."""
+    fields = [
+        pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None) for c in columns
+    ]
+    return pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
+
+
+def consolidate(changes: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Equal rows as one with the sum of their weights; rows whose weights cancel are gone."""
+    names = [str(place) for place in range(len(schema))]  # a column of the view may be called weight too
+    summed = changes.rename_columns(names).group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
+    summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
+    summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
+    return summed.rename_columns(schema.names).cast(schema)
+
+
+def arrow_of(field: Field, words: Words, flags: Words | None, strings: Strings) -> pa.Array:
+    """A column's words as Arrow; they are copied."""
+    count = len(words) // field.value_words
+    valid = None if flags is None or not flags.any() else flags == 0
+    kind = _COPIED.get(field.type)
+    if kind is None:
+        return _converted(field, words, valid, strings)
+    return _from_buffers(kind, count, [None if valid is None else _bits(valid), _buffer(words.tobytes())])
+
+
+def _bits(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
+    """Arrow's bitmap of which values there are."""
+    return _buffer(np.packbits(valid, bitorder="little").tobytes())
+
+
+def record_arrays(fields: Sequence[Field], records: Words, strings: Strings) -> list[pa.Array]:
+    """The fields with which records begin, as Arrow; they are copied."""
+    arrays = []
+    for field, place in zip(fields, places_of(fields), strict=True):
+        flags = np.ascontiguousarray(records[:, place]) if field.nullable else None
+        begin = place + field.nullable
+        words = np.ascontiguousarray(records[:, begin : begin + field.value_words]).reshape(-1)
+        arrays.append(arrow_of(field, words, flags, strings))
+    return arrays
+
+
+def _converted(field: Field, words: Words, valid: npt.NDArray[np.bool_] | None, strings: Strings) -> pa.Array:
+    """A column whose values stand otherwise in Arrow than in cells."""
+    if field.type == "string":
+        return strings.decode(words, valid)
+    mask = None if valid is None else ~valid
+    if field.type == "bool":
+        return pa.array(words != 0, mask=mask)
+    return pa.array(words.astype(np.int32), mask=mask).cast(pa.date32())
+
+
+def _arrays(batch: ColumnBatch, strings: Strings) -> list[pa.Array]:
+    """The columns of a batch as Arrow, and the weights, copied; quick for few rows."""
+    views, arrays, place = batch.views, [], 2
+    count = views[0][0]
+    for field in batch.fields:
+        valid = None
+        if field.nullable and _SET in views[place + 1][:count].tobytes():
+            valid = batch.array(place + 1)[:count] == 0
+        kind = _COPIED.get(field.type)
+        if kind is None:
+            arrays.append(_converted(field, batch.array(place)[:count], valid, strings))
+        else:
+            mask = None if valid is None else _bits(valid)
+            words = views[place][: count * field.value_words].tobytes()
+            arrays.append(_from_buffers(kind, count, [mask, _buffer(words)]))
+        place += 1 + field.nullable
+    arrays.append(_from_buffers(_INT64, count, [None, _buffer(views[1][:count].tobytes())]))
+    return arrays
+
+
+def changes_of(
+    batches: Sequence[ColumnBatch], schema: pa.Schema, strings: Strings, *, is_distinct: bool
+) -> pa.Table | None:
+    """The rows of a view's batches as one table with its schema, consolidated; None if there are none."""
+    tables = [pa.Table.from_arrays(_arrays(batch, strings), schema=schema) for batch in batches if batch.views[0][0]]
+    if not tables:
+        return None
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    if not is_distinct and table.num_rows > 1:
+        table = consolidate(table, schema)
+    return table if table.num_rows else None
+
+
+def changes_as_tuples(
+    view: str, batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
+) -> list[tuple[str, tuple[Any, ...], int]]:
+    """The rows of a view's batches as tuples of Python values, with its name and their weights, consolidated.
+
+    For few rows.
+    """
+    changes: list[tuple[str, tuple[Any, ...], int]] = []
+    for batch in batches:
+        if batch.views[0][0]:
+            changes += batch.reader(view, batch.views, strings.text)
+    if is_distinct or len(changes) < 2:
+        return changes
+    numbers: dict[tuple[Any, ...], int] = {}
+    for _, row, number in changes:
+        numbers[row] = numbers.get(row, 0) + number
+    return [(view, row, number) for row, number in numbers.items() if number]
+
+
+def tuples_of(
+    batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
+) -> list[tuple[tuple[Any, ...], int]]:
+    """The rows of a view's batches as tuples of Python values with their weights, consolidated: for few rows."""
+    return [(row, number) for _, row, number in changes_as_tuples("", batches, strings, is_distinct=is_distinct)]

@@ -1,0 +1,169 @@
+"""Strings as numbers, with what kernels need to know of them: order, and whether they are LIKE a pattern.
+
+Kernels only ever see numbers. Equal strings are equal numbers; for order a kernel reads ranks, labels that grow with
+the string; for LIKE it reads one array per pattern. The arrays follow the pool as it grows.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.native.structures import Structure
+
+__all__ = ["Strings"]
+
+Words = npt.NDArray[np.int64]
+
+_LEAST: Final = 64
+_GAP: Final = 1 << 32
+_MANY: Final = 8
+"""New strings are ranked one by one unless they are more than one in so many."""
+
+
+class _PerString(Structure):
+    """An array with a number for every string, and how often all of these numbers were replaced."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.put(0, np.zeros(_LEAST, np.int64))
+        self.put(1, np.zeros(1, np.int64))
+
+
+class Strings:
+    """Numbers of strings, counted up from 0 in the order of their first use. One owner at a time."""
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        self._strings = list(strings)
+        self._numbers = {text: number for number, text in enumerate(self._strings)}
+        self._array = pa.array([], pa.string())
+        self._ranks: _PerString | None = None
+        self._sorted: list[str] = []
+        self._labels: list[int] = []
+        self._ranked = 0
+        self._matches: dict[str, tuple[_PerString, Callable[[str], bool]]] = {}
+        self._matched: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._strings)
+
+    def texts(self) -> list[str]:
+        """All strings in the order of their numbers."""
+        return list(self._strings)
+
+    def number(self, text: str) -> int:
+        """The number of a string; a new one where it is new (then `refresh` must follow before a kernel runs)."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._strings)
+            self._strings.append(text)
+        return number
+
+    def text(self, number: int) -> str:
+        """The string of a number."""
+        return self._strings[number]
+
+    def replace(self, strings: Iterable[str]) -> None:
+        """Make these the strings; every kernel's constants have to be resolved afterwards."""
+        self._strings = list(strings)
+        self._numbers = {text: number for number, text in enumerate(self._strings)}
+        self._array = pa.array([], pa.string())
+        self._sorted, self._labels, self._ranked = [], [], 0
+        self._matched = dict.fromkeys(self._matched, 0)
+        self.refresh()
+
+    def keep(self, used: Words) -> Words:
+        """Forget all strings but these numbers; gives the new number of each old one."""
+        numbers = np.zeros(max(1, len(self._strings)), np.int64)
+        numbers[used] = np.arange(len(used))
+        self.replace([self._strings[number] for number in used.tolist()])
+        return numbers
+
+    def encode(self, column: pa.Array) -> Words:
+        """The numbers of a string column's values (NULL: 0); a loop over distinct values only."""
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        numbers = np.zeros(len(encoded.dictionary) + 1, np.int64)
+        numbers[:-1] = [self.number(text) for text in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.fill_null(len(encoded.dictionary)) if column.null_count else encoded.indices
+        return np.asarray(numbers.take(codes.to_numpy()))
+
+    def decode(self, numbers: Words, valid: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+        """The strings of these numbers; NULL where they are not ``valid``."""
+        if len(self._array) != len(self._strings):
+            added = pa.array(self._strings[len(self._array) :], pa.string())
+            self._array = pa.concat_arrays([self._array, added])
+        return self._array.take(pa.array(numbers, mask=None if valid is None else ~valid))
+
+    def ranks(self) -> Structure:
+        """The array of ranks: of two strings the lesser one has the lesser rank; at place 1 the number of relabellings.
+
+        A string keeps its rank, and the order of two strings never changes, until the ranks of all are replaced.
+        """
+        if self._ranks is None:
+            self._ranks = _PerString()
+        self.refresh()
+        return self._ranks
+
+    def matches(self, pattern: str) -> Structure:
+        """The array that says 1 for strings that are LIKE a pattern, case-sensitive, with no escape."""
+        if pattern not in self._matches:
+            parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern)
+            matcher = re.compile("".join(parts), re.DOTALL)
+            self._matches[pattern] = _PerString(), lambda text: matcher.fullmatch(text) is not None
+            self._matched[pattern] = 0
+        self.refresh()
+        return self._matches[pattern][0]
+
+    def refresh(self) -> None:
+        """Bring the arrays up to date with the strings."""
+        count = len(self._strings)
+        for pattern, (cells, matches) in self._matches.items():
+            done = self._matched[pattern]
+            if done < count:
+                _reserve(cells, count)
+                cells.array(0)[done:count] = [matches(text) for text in self._strings[done:]]
+                self._matched[pattern] = count
+        if self._ranks is not None and self._ranked < count:
+            _reserve(self._ranks, count)
+            self._rank(self._ranks, self._strings[self._ranked :])
+            self._ranked = count
+
+    def _rank(self, ranks: Structure, added: list[str]) -> None:
+        if len(added) * _MANY <= len(self._sorted):
+            for text in added:
+                if not self._insert(ranks, text):
+                    break
+            else:
+                return
+        self._sorted = sorted(self._strings)
+        self._labels = [place * _GAP for place in range(len(self._sorted))]
+        cells = ranks.array(0)
+        cells[[self._numbers[text] for text in self._sorted]] = self._labels
+        ranks.views[1][0] += 1
+
+    def _insert(self, ranks: Structure, text: str) -> bool:
+        """Give a string a label between its neighbours'; False where there is none."""
+        place = bisect_left(self._sorted, text)
+        low = self._labels[place - 1] if place else self._labels[0] - 2 * _GAP
+        high = self._labels[place] if place < len(self._labels) else low + 2 * _GAP
+        if high - low < 2 or not -(2**62) < low < 2**62:
+            return False
+        label = (low + high) // 2
+        self._sorted.insert(place, text)
+        self._labels.insert(place, label)
+        ranks.array(0)[self._numbers[text]] = label
+        return True
+
+
+def _reserve(cells: Structure, count: int) -> None:
+    room = len(cells.array(0))
+    if count > room:
+        while room < count:
+            room *= 2
+        cells.extend(0, room)

@@ -1,0 +1,46 @@
+"""Deltas of a relation added up for a map, and payloads as plain Python values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.plan import Map, Relation
+from runtime.views.payload import WEIGHT
+from runtime.views.preaggregate import Preaggregation
+from runtime.views.relationbatch import RelationBatch
+
+__all__ = ["groups_of", "preaggregated"]
+
+Groups = dict[tuple[Any, ...], tuple[int, ...]]
+
+
+def preaggregated(map_: Map, relation: Relation, deltas: pa.Table | RelationBatch) -> pa.Table:
+    """The payload of these deltas."""
+    batch = deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)
+    return Preaggregation(map_, relation).payload(batch)
+
+
+def groups_of(map_: Map, *payloads: pa.Table) -> Groups:
+    """Key → weight and sums of all payloads together, none without effect; a key is in a payload once."""
+    found: Groups = {}
+    for payload in payloads:
+        keys, numbers = ([column.to_pylist() for column in payload.columns[part]] for part in _parts(map_))
+        names = list(zip(*keys, strict=True)) or [()] * payload.num_rows
+        assert len(set(names)) == len(names)
+        assert payload.column_names[len(map_.keys)] == WEIGHT
+        for name, values in zip(names, zip(*numbers, strict=True), strict=True):
+            key = tuple(map(_plain, name))
+            held = found.get(key, (0,) * len(values))
+            found[key] = tuple(before + int(value) for before, value in zip(held, values, strict=True))
+    return {key: held for key, held in found.items() if any(held)}
+
+
+def _parts(map_: Map) -> tuple[slice, slice]:
+    return slice(0, len(map_.keys)), slice(len(map_.keys), None)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, Decimal) else value

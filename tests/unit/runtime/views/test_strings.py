@@ -1,0 +1,52 @@
+"""Strings are numbers whose order and patterns kernels can read."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.views.strings import Strings
+
+
+def test_ranks_follow_the_order_of_strings() -> None:
+    chance, strings = random.Random(4), Strings(["m"])
+    ranks = strings.ranks()
+    for round_ in range(60):
+        for _ in range(1 if round_ % 2 else 9):
+            strings.number("".join(chance.choices("abcé", k=chance.randrange(6))))
+        strings.refresh()
+        texts = strings.texts()
+        labels = ranks.array(0)[: len(texts)].tolist()
+        assert [text for _, text in sorted(zip(labels, texts, strict=True))] == sorted(texts)
+
+
+def test_a_gap_that_is_full_gives_new_ranks_to_all() -> None:
+    strings = Strings(["a", "b"])
+    ranks = strings.ranks()
+    for length in range(1, 80):
+        strings.number("a" * length + "b")  # each between the one before and "ab"
+        strings.refresh()
+    texts = strings.texts()
+    labels = ranks.array(0)[: len(texts)].tolist()
+    assert [text for _, text in sorted(zip(labels, texts, strict=True))] == sorted(texts)
+
+
+def test_patterns_match_whole_strings_without_an_escape() -> None:
+    strings = Strings(["a%b", "axxb", "axb\n", "A_b"])
+    cells = strings.matches("a%b")
+    assert cells.array(0)[:4].tolist() == [1, 1, 0, 0]
+    strings.number("ab")
+    strings.refresh()
+    assert cells.array(0)[4] == 1
+
+
+def test_only_kept_strings_remain() -> None:
+    strings = Strings(["a", "b", "c"])
+    ranks = strings.ranks()
+    numbers = strings.keep(np.array([0, 2]))
+    assert strings.texts() == ["a", "c"]
+    assert numbers[[0, 2]].tolist() == [0, 1]
+    assert ranks.array(0)[0] < ranks.array(0)[1]
+    assert strings.encode(pa.array(["c", None, "d"])).tolist() == [1, 0, 2]
