@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow.csv
 
+from bench.compiledshard import compile_shards, compiled_shard
 from bench.flow import write_feed
 from bench.report import Record, record
 from queries import query_path
@@ -23,7 +24,7 @@ from runtime.relations import FeedAdaptor, Retention
 from runtime.sources import FileSource, Position
 from runtime.spark.lane import SparkLane
 from runtime.spark.session import SparkConfig, start_session
-from runtime.views import ShardState, deliveries
+from runtime.views import deliveries
 
 __all__ = ["ingest", "run"]
 
@@ -109,7 +110,7 @@ def _in_process(directory: Path, names: tuple[str, ...]) -> None:
     """The same program on the same segments without Spark, on one thread."""
     log = EpochLogReader(directory / "epochs")
     program = _program(names)
-    shard = ShardState(program, 0, 1)
+    shard = compiled_shard(program)
     for epoch in range(1, log.latest() + 1):
         shard.step((d.part, d.deltas) for d in deliveries(program, [log.read(epoch)], 1))
         shard.save()
@@ -141,6 +142,7 @@ class _Case(msgspec.Struct, frozen=True):
 def _through_spark(session: Any, config: SparkConfig, case: _Case, path: Path, epoch_messages: int) -> Record:
     directory = case.directory
     last = ingest(path, directory, epoch_messages, case.names)
+    compile_shards(_program(case.names), config.shards)
 
     def once(number: int) -> None:
         lane = SparkLane(

@@ -12,11 +12,12 @@ from typing import Final
 import msgspec
 
 from bench.cluster.plan import ONE_SHARD, VIEWS
+from bench.compiledshard import compiled_shard
 from bench.flowthrough import ingest
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Program, compile_program, read_script
 from runtime.epochs import EpochLogReader, Segment
-from runtime.views import ShardState, deliveries
+from runtime.views import deliveries
 from runtime.views.placement import is_spread
 
 __all__ = ["Parts", "measure_parts"]
@@ -64,14 +65,14 @@ def _program(names: Sequence[str]) -> Program:
 
 def _follow(program: Program, segments: Sequence[Segment], shards: int) -> tuple[list[float], list[float]]:
     """Microseconds a message of adding up, and of the state over all shards, of each epoch behind the first half."""
-    states = [ShardState(program, number, shards) for number in range(shards)]
+    states = [compiled_shard(program, number, shards) for number in range(shards)]
     add_up, step = [], []
     for segment in segments:
         begun = time.thread_time()
         given = list(deliveries(program, [segment], shards))
         added = time.thread_time()
         for number, state in enumerate(states):
-            state.step((d.part, d.payload) for d in given if d.shard == number)
+            state.step((d.part, d.deltas) for d in given if d.shard == number)
             state.save()
         messages = max(1, segment.footer.messages)
         add_up.append((added - begun) * 1e6 / messages)

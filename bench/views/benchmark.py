@@ -13,11 +13,12 @@ from bench.report import Record
 from bench.views.cases import BROKER_SUM, CASES, SIX, Case, program_of
 from bench.views.figures import Measured, records
 from bench.views.hosted import Hosted, check, is_incremental
-from bench.views.inprocess import measure
+from bench.views.inprocess import measure, measure_events
 from bench.views.market import Market
 from bench.views.plan import FULL, QUICK, Plan
 from bench.views.plots import draw
 from bench.views.scratch import seconds_as_written
+from bench.views.statefigures import checkpoints_of, compilation_of, held_bytes, stalls_of
 from bench.views.tables import show
 from bench.views.throughspark import through_spark
 
@@ -38,13 +39,20 @@ def run(quick: bool) -> list[Record]:
         check(case, plan.checked_orders)
         for orders in plan.states:
             _say(f"{case.name}: in process, {orders:,} live orders a side")
-            sizes = plan.sizes if orders == plan.states[0] else plan.larger_sizes
-            measured.rates.all += measure(case, orders, sizes, plan.runs)
+            measured.rates.all += measure(case, orders, plan.sizes_at(orders), plan.runs)
+            if orders in (plan.states[0], plan.states[-1]):
+                measured.rates.all += measure_events(case, orders, plan.runs)
         _say(f"{case.name}: DuckDB, as written")
+        _say(f"{case.name}: single batches, checkpoints, compilation")
+        measured.stalls[case.name] = stalls_of(case, plan.states[-1], plan.stall_batches)
+        measured.checkpoints[case.name] = checkpoints_of(case, plan.states[0])
+        measured.compilation[case.name] = compilation_of([case])
         measured.written[case.name] = seconds_as_written(case, plan.states[0], plan.written_seconds, _MEMORY)
     _say("size of the state")
     six = [case for case in cases if case.name in SIX]
     measured.state_bytes = _state_bytes(six, plan)
+    measured.held_bytes = {orders: held_bytes(six, orders) for orders in plan.states}
+    measured.compilation["six"] = compilation_of(six)
     directory = Path(tempfile.mkdtemp(prefix="bench-views-"))
     try:
         measured.spark = through_spark(plan, cases, directory, _say)
@@ -71,7 +79,7 @@ def _measurable(cases: list[Case]) -> Iterator[Case]:
 
 def _state_bytes(six: list[Case], plan: Plan) -> tuple[int, int]:
     """Bytes of the maps of all six, compacted, after fewer and after more events."""
-    market, hosted = Market(plan.states[0]), Hosted(program_of(*six))
+    market, hosted = Market(plan.states[0]), Hosted(program_of(*six), keeps_taken=True)
     hosted.apply(market.first())
     done, sizes = 0, []
     for events in plan.state_events:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from bench.report import Record, record
-from bench.views.inprocess import Rates
+from bench.views.inprocess import LOOP, SINGLE, Rates
 from bench.views.plan import MAIN, Plan
 from bench.views.spark import Memory
+from bench.views.statefigures import Checkpoints, Compilation, Stalls
 from bench.views.throughspark import CLASSES, PLAIN_EVENTS, PLAIN_ORDERS, PLAIN_QUERY, ThroughSpark
 
 __all__ = ["Measured", "records"]
 
 NUMPY: Final = "hand-written numpy for this query"
+POLARS: Final = "Polars from scratch, a hand-tuned expression"
 DUCKDB: Final = "DuckDB from scratch, hand-tuned SQL"
 ONE_THREAD: Final = "the same program in process, one thread"
 _EMPTY: Final = "an epoch without events"
@@ -31,6 +33,14 @@ class Measured(msgspec.Struct):
     """In process."""
     written: dict[str, float | None] = {}
     """Query → seconds of DuckDB for the SQL as it is written; None if it passed a limit."""
+    stalls: dict[str, Stalls] = {}
+    """Query → single batches at the largest state."""
+    checkpoints: dict[str, Checkpoints] = {}
+    """Query → checkpoints at the smallest state."""
+    compilation: dict[str, Compilation] = {}
+    """Query, or ``six`` → its kernels."""
+    held_bytes: dict[int, int] = {}
+    """Live orders a side → bytes of the arrays of all six."""
     state_bytes: tuple[int, int] = (1, 1)
     """Bytes of the maps of all six after fewer and after more events."""
     spark: ThroughSpark = msgspec.field(default_factory=ThroughSpark)
@@ -50,24 +60,58 @@ def records(measured: Measured) -> Iterator[Record]:
     fewer, more = measured.state_bytes
     yield record("views.state.bytes", [more], "bytes", f"after {measured.plan.state_events[0]:,} events", [fewer])
     yield record("views.state.ratio_10m_1m", [more / fewer], "ratio")
+    yield from _state(measured)
     yield from _memory(measured)
     yield from _grid(measured)
 
 
 def _program(measured: Measured, query: str) -> Iterator[Record]:
     key, orders, rates = f"views.program.{query}", measured.plan.states[0], measured.rates
-    ours, scratch = rates.of(query, "program", orders, MAIN), rates.of(query, "duckdb", orders, MAIN)
-    theirs = rates.of(query, "numpy", orders, MAIN)
-    if theirs:
-        yield record(f"{key}.events_per_s", ours, "events/s", NUMPY, theirs)
-        ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-        yield record(f"{key}.ratio_numpy", ratios, "ratio", NUMPY)
-    else:
-        yield record(f"{key}.events_per_s", ours, "events/s", DUCKDB, scratch)
-    single = rates.of(query, "program", orders, 1)
-    tuplewise = rates.of(query, "tuplewise", orders, 1)
+    for kind, is_cpu in (("", False), (".cpu", True)):
+        ours, theirs = (rates.of(query, who, orders, MAIN, cpu=is_cpu) for who in ("program", "numpy"))
+        if theirs:
+            yield record(f"{key}{kind}.events_per_s", ours, "events/s", NUMPY, theirs)
+            yield record(f"{key}{kind}.ratio_numpy", _ratios(ours, theirs), "ratio", NUMPY)
+        else:
+            yield record(f"{key}{kind}.events_per_s", ours, "events/s")
+    ours = rates.of(query, "program", orders, MAIN)
+    for who, name in (("polars", POLARS), ("duckdb", DUCKDB)):
+        yield record(f"{key}.ratio_{who}", _ratios(ours, rates.of(query, who, orders, MAIN)), "ratio", name)
     answers = rates.of(query, "duckdb", orders, 1)
-    yield record(f"{key}.refreshes_per_s", tuplewise or single, "refreshes/s", DUCKDB, answers)
+    for kind, is_cpu in (("", False), (".cpu", True)):
+        single, loop = (rates.of(query, who, orders, 1, cpu=is_cpu) for who in (SINGLE, LOOP))
+        yield record(f"{key}{kind}.refreshes_per_s", single, "refreshes/s", *(() if is_cpu else (DUCKDB, answers)))
+        yield record(f"{key}.loop{kind}.refreshes_per_s", loop, "refreshes/s", "one event a call", single)
+
+
+def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    return [a / b for a, b in zip(ours, theirs, strict=True)]
+
+
+def _state(measured: Measured) -> Iterator[Record]:
+    """Stalls, checkpoints, memory and compilation."""
+    smallest, largest = measured.plan.states[0], measured.plan.states[-1]
+    for query in measured.queries():
+        few, many = (measured.rates.of(query, "program", orders, MAIN, cpu=True) for orders in (smallest, largest))
+        ratios = [statistics.median(few) / rate for rate in many]
+        yield record(f"views.program.{query}.ratio_2m_20k", ratios, "ratio", "thread time of a batch")
+    for query, stalls in measured.stalls.items():
+        key = f"views.program.{query}"
+        about = f"the median of {len(stalls.milliseconds)} batches of {MAIN:,} events at {largest:,} live orders a side"
+        yield record(f"{key}.largest_batch_ratio", [stalls.ratio], "ratio", about)
+        yield record(f"{key}.single_batch_ms", stalls.milliseconds, "ms")
+    for query, saved in measured.checkpoints.items():
+        key = f"views.checkpoint.{query}"
+        yield record(f"{key}.bytes_per_event", saved.bytes_per_event, "bytes")
+        yield record(f"{key}.save_us", saved.microseconds, "us", f"a batch of {MAIN:,} events")
+        yield record(f"{key}.base_bytes", [saved.base_bytes], "bytes")
+    for query, compiled in measured.compilation.items():
+        key = f"views.compile.{query}"
+        yield record(f"{key}.seconds", [compiled.seconds], "s", f"{compiled.kernels} kernels, an empty cache")
+        yield record(f"{key}.cpu_seconds", [compiled.cpu_seconds], "s")
+        yield record(f"{key}.cache_bytes", [compiled.cache_bytes], "bytes")
+    for orders, held in measured.held_bytes.items():
+        yield record(f"views.program.six.live_{orders}.bytes", [held], "bytes", "arrays of all structures")
 
 
 def _spark(measured: Measured) -> Iterator[Record]:
@@ -99,7 +143,7 @@ def _cost(measured: Measured) -> Iterator[Record]:
         hosted: dict[str, list[float]] = {}
         lanes: dict[str, list[float]] = {}
         for query in queries:
-            few, many = (measured.rates.of(query, "program", orders, MAIN) for orders in (lowest, highest))
+            few, many = (measured.rates.of(query, "program", orders, MAIN, cpu=True) for orders in (lowest, highest))
             if few and many:
                 hosted[query] = [statistics.median(few) / rate for rate in many]
             alone = [measured.spark.alone.get((query, orders)) for orders in (lowest, highest)]
@@ -138,6 +182,9 @@ def _grid(measured: Measured) -> Iterator[Record]:
     for rate in measured.rates.all:
         what = f"views.{rate.who}.{rate.query}.live_{rate.live_orders}.batch_{rate.batch}.events_per_s"
         yield record(what, rate.values, "events/s")
+        if rate.cpu:
+            what = f"views.{rate.who}.{rate.query}.live_{rate.live_orders}.batch_{rate.batch}.cpu.events_per_s"
+            yield record(what, rate.cpu, "events/s")
     for query, taken in measured.written.items():
         if taken is not None:
             yield record(f"views.duckdb.{query}.as_written.answers_per_s", [1 / taken], "answers/s")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from bench.compiledshard import compiled_shard
 from bench.views.cases import Case, program_of
 from bench.views.handwritten import HANDWRITTEN, Answer, Columns
 from bench.views.market import Market
+from bench.views.polars_frames import PolarsFrames
 from bench.views.scratch import answer_of
 from runtime.compiler import Program, Reevaluated
-from runtime.views import ShardState, Step, ViewError
-from runtime.views.routing import deliveries_of
+from runtime.views import Step, ViewError
 
 __all__ = ["Answers", "Hosted", "WrongAnswerError", "check", "columns_of", "is_incremental"]
 
@@ -28,16 +30,17 @@ class WrongAnswerError(AssertionError):
 
 
 class Hosted:
-    """A view program in one shard: pre-aggregation and the step, as the source and a state worker do them."""
+    """A view program in this process: Arrow tables of deltas in, changes out, every kernel compiled beforehand."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, keeps_taken: bool = False) -> None:
+        """``keeps_taken``: rows are remembered for `ShardState.save`."""
         self.program = program
-        self.shard = ShardState(program, 0, 1)
+        self.shard = compiled_shard(program, inputs="relations")
+        self.shard.keeps_taken = keeps_taken
 
     def apply(self, tables: Mapping[str, pa.Table]) -> Step:
         """One version; raises `ViewError` if a view fails."""
-        found = deliveries_of(self.program, tables, 1)
-        step = self.shard.step((d.part, d.payload) for d in found)
+        step = self.shard.step_tables(tables)
         if step.failed:
             raise ViewError(f"expected every view to go on, was {step.failed}")
         return step
@@ -52,10 +55,13 @@ class Answers:
     def take(self, changes: Mapping[str, pa.Table]) -> None:
         """Add a version's changes, by view."""
         for view, table in changes.items():
-            rows = self._rows.setdefault(view, Counter())
             *columns, weight = (column.to_pylist() for column in table.columns)
             for values, count in zip(zip(*columns, strict=True), weight, strict=True):
-                rows[tuple(None if v is None else int(v) for v in values)] += count
+                self.add(view, values, count)
+
+    def add(self, view: str, row: tuple[Any, ...], count: int) -> None:
+        """Add one changed row."""
+        self._rows.setdefault(view, Counter())[tuple(None if v is None else int(v) for v in row)] += count
 
     def all_rows(self) -> dict[str, Answer]:
         """The rows of every view that has had any."""
@@ -82,7 +88,7 @@ def columns_of(tables: Mapping[str, pa.Table]) -> dict[str, Columns]:
 
 
 def check(case: Case, live_orders: int) -> None:
-    """Program, hand-written program and DuckDB agree after each of some batches; raises `WrongAnswerError`."""
+    """Program, hand-written program, Polars and DuckDB agree after each of some batches; raises `WrongAnswerError`."""
     for orders, is_written in ((_WRITTEN_ORDERS, True), (live_orders, False)):
         for number, (answer, other) in enumerate(_answers(case, orders, is_written)):
             if answer != other:
@@ -95,6 +101,7 @@ def check(case: Case, live_orders: int) -> None:
 def _answers(case: Case, live_orders: int, is_written: bool) -> Iterator[tuple[Answer, Answer]]:
     market, hosted, answers = Market(live_orders, 7), Hosted(program_of(case)), Answers()
     handwritten = HANDWRITTEN[case.name]() if case.name in HANDWRITTEN else None
+    frames = PolarsFrames(case.name, {name: rows.slice(0, 0) for name, rows in market.live(case.relations).items()})
     with duckdb.connect() as connection:
         for size in (0, *_CHECKED_SIZES):
             tables = market.batch(size, case.relations) if size else market.first(case.relations)
@@ -105,6 +112,7 @@ def _answers(case: Case, live_orders: int, is_written: bool) -> Iterator[tuple[A
             found = answers.rows(case.name)
             if by_hand is not None:
                 yield found, by_hand
+            yield found, sorted(frames.apply(tables), key=repr)
             yield found, answer_of(connection, case.tuned)
             if is_written:
                 yield found, answer_of(connection, case.sql, case.factor)

@@ -1,14 +1,20 @@
-"""Rates in this process: the view program, the hand-written one and DuckDB from scratch, on the same batches."""
+"""Rates in this process: the view program and what there is besides it, on the same batches, in turns.
+
+In a run the next batches of the market are made, then each contestant takes all of them (those that recompute take the
+first ones), one contestant after the other; every run begins with another one. Wall-clock time says what a user sees;
+thread time says what a program on one thread costs, whatever else the machine does.
+"""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bench.views.cases import Case, program_of
@@ -16,18 +22,28 @@ from bench.views.handwritten import HANDWRITTEN, Answer, Handwritten
 from bench.views.hosted import Answers, Hosted, WrongAnswerError, columns_of
 from bench.views.market import Market
 from bench.views.plan import STATES
+from bench.views.polars_frames import PolarsFrames
 from bench.views.scratch import FromScratch
-from runtime.views.tuplewise import TuplewiseProgram
+from runtime.views.events import Events
 
-__all__ = ["BATCHES", "Rate", "Rates", "measure"]
+__all__ = ["BATCHES", "LOOP", "ONE_THREAD", "SINGLE", "Rate", "Rates", "measure", "measure_events"]
 
-_TUPLES: Final = 3_000
-"""Events of a run of the kernel for one at a time."""
-_SCRATCH_BATCHES: Final = 4
-"""Batches of a run that DuckDB answers: it takes the most time, which hardly varies."""
+_RECOMPUTED_BATCHES: Final = 4
+"""Batches of a run that Polars and DuckDB answer: they take the most time, which hardly varies."""
 BATCHES: Final = {1: 300, 10: 300, 100: 200, 1_000: 100, 10_000: 50, 100_000: 10, 1_000_000: 3}
 """Size of a batch → how many of them are a run at the smallest state."""
+SINGLE: Final = "single"
+"""The program, one event a call, changes as Python tuples."""
+LOOP: Final = "loop"
+"""The program, all views answered after each event of a batch, changes left in arrays."""
+ONE_THREAD: Final = ("program", SINGLE, LOOP, "numpy")
+"""Contestants whose thread time is all that they cost."""
+_EVENTS: Final = {SINGLE: 20_000, LOOP: 200_000}
+"""Events of a run, and a tenth of them at larger states."""
 
+_CHECKED_EVENTS: Final = 1_000
+
+Integers = npt.NDArray[np.int64]
 Tables = Mapping[str, pa.Table]
 
 
@@ -37,13 +53,15 @@ class Rate(msgspec.Struct, frozen=True):
     query: str
     """The case."""
     who: str
-    """``program``, ``tuplewise``, ``numpy`` or ``duckdb``."""
+    """``program``, ``single``, ``loop``, ``numpy``, ``polars`` or ``duckdb``."""
     live_orders: int
     """A side."""
     batch: int
     """Events."""
     values: tuple[float, ...]
-    """Events a second, one per run."""
+    """Events a second of wall-clock time, one per run."""
+    cpu: tuple[float, ...] = ()
+    """Events a second of thread time; empty for those that use several threads."""
 
 
 class Rates:
@@ -52,11 +70,11 @@ class Rates:
     def __init__(self) -> None:
         self.all: list[Rate] = []
 
-    def of(self, query: str, who: str, live_orders: int, batch: int) -> tuple[float, ...]:
+    def of(self, query: str, who: str, live_orders: int, batch: int, *, cpu: bool = False) -> tuple[float, ...]:
         """The runs of one; empty where it was not measured."""
         return next(
             (
-                rate.values
+                rate.cpu if cpu else rate.values
                 for rate in self.all
                 if (rate.query, rate.who, rate.live_orders, rate.batch) == (query, who, live_orders, batch)
             ),
@@ -64,81 +82,189 @@ class Rates:
         )
 
 
+class _Timed(msgspec.Struct):
+    """Runs of one contestant at one size of batch."""
+
+    wall: list[float] = []
+    cpu: list[float] = []
+
+    def run(self, batches: Sequence[Tables], size: int, apply: Callable[[Tables], Any]) -> list[Any]:
+        """Apply batches; gives what that gave."""
+        gc.collect()
+        wall, cpu = time.perf_counter(), time.thread_time()
+        found = [apply(tables) for tables in batches]
+        cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+        self.add(size * len(batches), wall, cpu)
+        return found
+
+    def add(self, events: int, wall: float, cpu: float) -> None:
+        """Note a run."""
+        self.wall.append(events / wall)
+        self.cpu.append(events / cpu)
+
+    def rate(self, query: str, who: str, live_orders: int, batch: int) -> Rate:
+        """All runs but the first, which warms up."""
+        cpu = tuple(self.cpu[1:]) if who in ONE_THREAD else ()
+        return Rate(query, who, live_orders, batch, tuple(self.wall[1:]), cpu)
+
+
+class _Contest:
+    """One query at one state: all contestants, and the market that they see."""
+
+    def __init__(self, case: Case, live_orders: int) -> None:
+        self._case, self._orders = case, live_orders
+        self._market, self._answers = Market(live_orders), Answers()
+        self._hosted = Hosted(program_of(case))
+        self._handwritten: Handwritten | None = HANDWRITTEN[case.name]() if case.name in HANDWRITTEN else None
+        self._by_hand: Answer | None = None
+        first = self._market.first(case.relations)
+        self._answers.take(self._hosted.apply(first).changes)
+        if self._handwritten is not None:
+            self._by_hand = self._handwritten.apply(columns_of(first))
+        self._is_smallest = live_orders <= STATES[0]
+
+    def rates(self, size: int, runs: int) -> Iterator[Rate]:
+        """All contestants at one size of batch."""
+        timed: dict[str, _Timed] = {}
+        count = BATCHES[size] if self._is_smallest else max(2, BATCHES[size] // 3)
+        for run in range(runs + 1):
+            live = self._market.live(self._case.relations)
+            batches = [self._market.batch(size, self._case.relations) for _ in range(count)]
+            contestants = [self._program, self._numpy, self._polars, self._duckdb]
+            for place in range(len(contestants)):
+                who = contestants[(run + place) % len(contestants)]
+                who(timed, live, batches, size)
+        for name, each in timed.items():
+            yield each.rate(self._case.name, name, self._orders, size)
+
+    def _program(self, timed: dict[str, _Timed], live: Tables, batches: Sequence[Tables], size: int) -> None:
+        del live
+        for step in timed.setdefault("program", _Timed()).run(batches, size, self._hosted.apply):
+            self._answers.take(step.changes)
+
+    def _numpy(self, timed: dict[str, _Timed], live: Tables, batches: Sequence[Tables], size: int) -> None:
+        del live
+        program = self._handwritten
+        if program is not None:
+            each = timed.setdefault("numpy", _Timed())
+            self._by_hand = each.run(batches, size, lambda tables: program.apply(columns_of(tables)))[-1]
+
+    def _polars(self, timed: dict[str, _Timed], live: Tables, batches: Sequence[Tables], size: int) -> None:
+        frames = PolarsFrames(self._case.name, live)
+        timed.setdefault("polars", _Timed()).run(batches[: self._recomputed()], size, frames.apply)
+
+    def _duckdb(self, timed: dict[str, _Timed], live: Tables, batches: Sequence[Tables], size: int) -> None:
+        with FromScratch(self._case, live) as scratch:
+            timed.setdefault("duckdb", _Timed()).run(batches[: self._recomputed()], size, scratch.apply)
+
+    def _recomputed(self) -> int:
+        return _RECOMPUTED_BATCHES if self._is_smallest else 1
+
+    def check(self) -> None:
+        """All answers are equal now, or `WrongAnswerError`."""
+        answer, live = self._answers.rows(self._case.name), self._market.live(self._case.relations)
+        if self._by_hand is not None:
+            _expect_equal(self._case, answer, sorted(self._by_hand, key=repr))
+        _expect_equal(self._case, answer, PolarsFrames(self._case.name, live).answer())
+        with FromScratch(self._case, live) as scratch:
+            _expect_equal(self._case, answer, scratch.answer())
+
+
 def measure(case: Case, live_orders: int, sizes: Sequence[int], runs: int) -> list[Rate]:
     """Warm up, then time whole batches of each size; the answers at the end are equal, or `WrongAnswerError`."""
-    market, answers = Market(live_orders), Answers()
-    hosted = Hosted(program_of(case))
-    handwritten = HANDWRITTEN[case.name]() if case.name in HANDWRITTEN else None
-    first = market.first(case.relations)
-    answers.take(hosted.apply(first).changes)
-    by_hand = handwritten.apply(columns_of(first)) if handwritten else None
-    rates: list[Rate] = []
-    is_smallest = live_orders <= STATES[0]
-    scratch_batches = _SCRATCH_BATCHES if is_smallest else 1
-    for size in sizes:
-        count = BATCHES[size] if is_smallest else max(2, BATCHES[size] // 3)
-        found: dict[str, list[float]] = {"program": [], "numpy": [], "duckdb": []}
-        for _ in range(runs + 1):  # the first warms up
-            with FromScratch(case, market.live(case.relations)) as scratch:
-                batches = [market.batch(size, case.relations) for _ in range(count)]
-                rate, steps = _rate_of(batches, size, hosted.apply)
-                found["program"].append(rate)
-                for step in steps:
-                    answers.take(step.changes)
-                if handwritten:
-                    rate, results = _rate_of(batches, size, partial(_by_hand, handwritten))
-                    found["numpy"].append(rate)
-                    by_hand = results[-1]
-                found["duckdb"].append(_rate_of(batches[:scratch_batches], size, scratch.apply)[0])
-        rates += [Rate(case.name, who, live_orders, size, tuple(values[1:])) for who, values in found.items() if values]
-    answer = answers.rows(case.name)
-    if by_hand is not None:
-        _expect_equal(case, answer, sorted(by_hand, key=repr))
-    with FromScratch(case, market.live(case.relations)) as scratch:
-        _expect_equal(case, answer, scratch.answer())
-    if 1 in sizes and is_smallest:
-        rates += _tuplewise(case, live_orders, runs)
+    contest = _Contest(case, live_orders)
+    rates = [rate for size in sizes for rate in contest.rates(size, runs)]
+    contest.check()
     return rates
 
 
-def _rate_of(batches: Sequence[Tables], size: int, apply: Callable[[Tables], Any]) -> tuple[float, list[Any]]:
-    gc.collect()
-    start = time.perf_counter()
-    found = [apply(tables) for tables in batches]
-    return size * len(batches) / (time.perf_counter() - start), found
+class _Events:
+    """One query at one state, one event at a time: a call for each, and a compiled loop."""
+
+    def __init__(self, case: Case, live_orders: int) -> None:
+        self._case, self._market = case, Market(live_orders)
+        self._hosted, self._batched = Hosted(program_of(case)), Hosted(program_of(case))
+        self._answers, self._expected = Answers(), Answers()
+        self._divisor = 1 if live_orders <= STATES[0] else 10
+        first = self._market.first(case.relations)
+        self._answers.take(self._hosted.apply(first).changes)
+        self._expected.take(self._batched.apply(first).changes)
+
+    def _batch(self, who: str) -> Tables:
+        """The events of a run, which the other program takes as one batch."""
+        tables = self._market.batch(_EVENTS[who] // self._divisor, self._case.relations)
+        self._expected.take(self._batched.apply(tables).changes)
+        return tables
+
+    def single(self, timed: _Timed) -> None:
+        """A call for each event."""
+        tables = self._batch(SINGLE)
+        events = list(_rows_of(tables))
+        (found,) = timed.run([tables], len(events), lambda _: [self._hosted.shard.step_rows(event) for event in events])
+        for changes in found:
+            for view, row, count in changes:
+                self._answers.add(view, row, count)
+        _expect_equal(self._case, *(answers.rows(self._case.name) for answers in (self._answers, self._expected)))
+
+    def loop(self, timed: _Timed) -> None:
+        """One call for all events."""
+        tables = self._batch(LOOP)
+        order = _order_of(tables)
+        (events,) = timed.run([tables], len(order), lambda given: self._taken(given, order))
+        if events.done != len(order):
+            raise WrongAnswerError(f"expected {len(order)} events, was {events.done}")
+
+    def _taken(self, tables: Tables, order: Integers) -> Events:
+        events = self._hosted.shard.events(tables, order)
+        for _ in events:
+            raise WrongAnswerError("expected no view to be watched, was an event of one")
+        return events
+
+    def check(self) -> None:
+        """After the loop: the next batch changes the same rows as in the program that took batches, which is right."""
+        tables, query = self._market.batch(_CHECKED_EVENTS, self._case.relations), self._case.name
+        changed, expected = Answers(), Answers()
+        changed.take(self._hosted.apply(tables).changes)
+        changes = self._batched.apply(tables).changes
+        expected.take(changes)
+        self._expected.take(changes)
+        _expect_equal(self._case, changed.rows(query), expected.rows(query))
+        with FromScratch(self._case, self._market.live(self._case.relations)) as scratch:
+            _expect_equal(self._case, self._expected.rows(query), scratch.answer())
 
 
-def _by_hand(handwritten: Handwritten, tables: Tables) -> Answer:
-    return handwritten.apply(columns_of(tables))
+def measure_events(case: Case, live_orders: int, runs: int) -> list[Rate]:
+    """One event at a time; the answers at the end are equal, or `WrongAnswerError`."""
+    events = _Events(case, live_orders)
+    single, loop = _Timed(), _Timed()
+    for _ in range(runs + 1):
+        events.single(single)
+    for _ in range(runs + 1):
+        events.loop(loop)
+    events.check()
+    return [each.rate(case.name, who, live_orders, 1) for who, each in ((SINGLE, single), (LOOP, loop))]
+
+
+def _order_of(tables: Tables) -> Integers:
+    """Events of the relations in turns, as the market makes them: the number of the table of each."""
+    places = np.concatenate([np.arange(table.num_rows) for table in tables.values()])
+    numbers = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables.values()])
+    return numbers[np.argsort(places, kind="stable")]
+
+
+def _rows_of(tables: Tables) -> Iterator[list[tuple[str, tuple[int, ...], int]]]:
+    """The same as calls of `ShardState.step_rows`."""
+    names, rows = list(tables), [_rows(table) for table in tables.values()]
+    following = [iter(each) for each in rows]
+    for number in _order_of(tables).tolist():
+        *row, weight = next(following[number])
+        yield [(names[number], tuple(row), weight)]
+
+
+def _rows(table: pa.Table) -> list[tuple[int, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def _expect_equal(case: Case, found: Answer, other: Answer) -> None:
     if found != other:
         raise WrongAnswerError(f"expected {other[:3]} for {case.name} at the end, was {found[:3]}")
-
-
-def _tuplewise(case: Case, live_orders: int, runs: int) -> list[Rate]:
-    """The kernel for one event at a time, where it takes the query."""
-    kernel = TuplewiseProgram(program_of(case))
-    if kernel.unsupported:
-        return []
-    market = Market(live_orders)
-    kernel.load({name: _rows(table)[0] for name, table in market.first(case.relations).items()})
-    values: list[float] = []
-    for _ in range(runs + 1):
-        batches = [market.batch(1, case.relations) for _ in range(_TUPLES)]
-        events = [(name, _rows(table)[0][0], _rows(table)[1][0]) for b in batches for name, table in b.items()]
-        gc.collect()
-        start = time.perf_counter()
-        for event in events:
-            kernel.apply(*event)
-        values.append(len(events) / (time.perf_counter() - start))
-    answer = sorted((tuple(row) for row in kernel.result(case.name)), key=repr)
-    with FromScratch(case, market.live(case.relations)) as scratch:
-        _expect_equal(case, answer, scratch.answer())
-    return [Rate(case.name, "tuplewise", live_orders, 1, tuple(values[1:]))]
-
-
-def _rows(table: pa.Table) -> tuple[list[tuple[int, ...]], list[int]]:
-    *columns, weight = (column.to_pylist() for column in table.columns)
-    return list(zip(*columns, strict=True)), weight

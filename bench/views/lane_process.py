@@ -15,11 +15,12 @@ from typing import Any, Final
 import msgspec
 import pyarrow.parquet
 
+from bench.compiledshard import compile_shards
 from bench.views.cases import BROKER_SUM, CASES, program_of
 from bench.views.hosted import Answers
 from bench.views.market import Market, Sealer
-from runtime.compiler import encode_program
-from runtime.epochs import ResultLog
+from runtime.compiler import decode_program, encode_program
+from runtime.epochs import EpochLogReader, ResultLog
 from runtime.spark.lane import Published, SparkLane
 from runtime.spark.session import SparkConfig, start_session
 
@@ -130,6 +131,7 @@ def _lane(session: Any, directory: Path, epochs_per_batch: int, heard: _Publishe
 
 def _follow(session: Any, command: Follow) -> Reply:
     heard = _Published()
+    compile_shards(decode_program(EpochLogReader(Path(command.directory) / "epochs").control(0)), SparkConfig().shards)
     lane = _lane(session, Path(command.directory), command.epochs_per_batch, heard)
     lane.start()
     lane.wait_for(command.last, _PATIENCE_SECONDS)
@@ -141,6 +143,7 @@ def _small(session: Any, command: Small) -> Reply:
     directory, heard = Path(command.directory), _Published()
     cases = {case.name: case for case in (BROKER_SUM, *CASES.values())}
     program = program_of(*(cases[name] for name in command.queries))
+    compile_shards(program, SparkConfig().shards)
     market, sealer = Market(command.live_orders), Sealer(directory / "epochs", encode_program(program))
     sealer.seal(market.first(), 1)
     lane = _lane(session, directory, 1, heard)

@@ -25,11 +25,15 @@ class Plan(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     """Batches in process at the smallest state."""
     larger_sizes: tuple[int, ...]
-    """Batches in process at the others."""
+    """Batches in process at the states between."""
+    largest_sizes: tuple[int, ...]
+    """Batches in process at the largest state."""
     states: tuple[int, ...]
     """Live orders a side, ascending."""
     checked_orders: int
     """State at which the answers are compared before they are timed."""
+    stall_batches: int
+    """Batches at the largest state of which each is timed alone."""
     written_seconds: float
     """How long DuckDB may take for SQL as it is written."""
     spark: Batches
@@ -45,13 +49,21 @@ class Plan(msgspec.Struct, frozen=True):
     flat_batches: int
     """Batches of a million events over which memory is watched."""
 
+    def sizes_at(self, live_orders: int) -> tuple[int, ...]:
+        """Batches in process at a state."""
+        if live_orders == self.states[0]:
+            return self.sizes
+        return self.largest_sizes if live_orders == self.states[-1] else self.larger_sizes
+
 
 FULL: Final = Plan(
     runs=5,
     sizes=(1, 10, 100, 1_000, 10_000, 100_000, 1_000_000),
     larger_sizes=(1, 10_000, 1_000_000),
+    largest_sizes=(1, 10, 100, 1_000, 10_000, 100_000, 1_000_000),
     states=STATES,
     checked_orders=20_000,
+    stall_batches=200,
     written_seconds=30,
     spark=((1_000, 9), (10_000, 9), (100_000, 7), (1_000_000, 6), (4_000_000, 4)),
     spark_larger=((10_000, 7), (1_000_000, 5)),
@@ -60,13 +72,15 @@ FULL: Final = Plan(
     state_events=(1_000_000, 10_000_000),
     flat_batches=50,
 )
-"""About 25 minutes."""
+"""About 40 minutes."""
 QUICK: Final = Plan(
     runs=3,
     sizes=(1, 100, 10_000, 100_000),
-    larger_sizes=(10_000,),
+    larger_sizes=(),
+    largest_sizes=(10_000,),
     states=(STATES[0], STATES[-1]),
     checked_orders=2_000,
+    stall_batches=60,
     written_seconds=2,
     spark=((10_000, 4), (4_000_000, 3)),
     spark_larger=((10_000, 4), (1_000_000, 2)),
@@ -75,4 +89,4 @@ QUICK: Final = Plan(
     state_events=(200_000, 2_000_000),
     flat_batches=6,
 )
-"""About 3 minutes."""
+"""About 6 minutes."""

@@ -23,8 +23,10 @@ __all__ = ["draw"]
 
 _WHO: Final = {
     "program": ("view program", "#0072B2", "o"),
-    "tuplewise": ("view program, one event at a time", "#56B4E9", "D"),
+    "single": ("one event a call, rows as tuples", "#56B4E9", "D"),
+    "loop": ("one event at a time, compiled loop", "#CC79A7", "X"),
     "numpy": ("numpy, by hand for this query", "#D55E00", "s"),
+    "polars": ("Polars from scratch, tuned expression", "#E69F00", "v"),
     "duckdb": ("DuckDB from scratch, tuned SQL", "#009E73", "^"),
 }
 _DBTOASTER: Final = {"axf": 22e3, "bsp": 21e3, "bsv": 103e3, "mst": 20, "psp": 19e3, "vwap": 3.3e3}
@@ -61,18 +63,19 @@ def _against_numpy(measured: Measured) -> Any:
     queries = [q for q in measured.queries() if measured.rates.of(q, "numpy", orders, MAIN)]
     if not queries:
         return None
-    figure, axes = plt.subplots(figsize=(12, 5))
-    for place, who in enumerate(("program", "numpy", "duckdb")):
+    figure, axes = plt.subplots(figsize=(13, 5))
+    for place, who in enumerate(("program", "numpy", "polars", "duckdb")):
         label, colour, _ = _WHO[who]
         values = [statistics.median(measured.rates.of(q, who, orders, MAIN)) for q in queries]
-        bars = axes.bar([n + (place - 1) * 0.27 for n in range(len(queries))], values, 0.26, color=colour, label=label)
+        places = [n + (place - 1.5) * 0.21 for n in range(len(queries))]
+        bars = axes.bar(places, values, 0.2, color=colour, label=label)
         axes.bar_label(bars, [short([v]) for v in values], fontsize=8, padding=2)
     axes.set_xticks(range(len(queries)), [q.upper() for q in queries])
     axes.set_yscale("log")
     axes.set_ylabel("events a second")
     axes.yaxis.set_major_formatter(_units())
     axes.set_title(f"In process: batches of {MAIN:,} events, {orders:,} live orders a side")
-    axes.legend(loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.07), frameon=False)
+    axes.legend(loc="upper center", ncols=4, bbox_to_anchor=(0.5, -0.07), frameon=False)
     low, high = axes.get_ylim()
     axes.set_ylim(10 ** math.floor(math.log10(low)), 1.5 * high)
     return figure
@@ -86,8 +89,9 @@ def _by_batch(measured: Measured) -> Any:
         return None
     columns = min(4, len(queries))
     rows = -(-len(queries) // columns)
+    height = 3.1 * rows + 0.8
     figure, panels = plt.subplots(
-        rows, columns, figsize=(3.6 * columns, 3.1 * rows + 0.6), sharex=True, sharey=True, squeeze=False
+        rows, columns, figsize=(3.6 * columns, height), sharex=True, sharey=True, squeeze=False
     )
     for panel, query in zip(panels.flat, queries, strict=False):
         for who, (label, colour, marker) in _WHO.items():
@@ -112,9 +116,9 @@ def _by_batch(measured: Measured) -> Any:
         panel.set_xlabel("events in a batch")
     figure.supylabel("events a second")
     handles = {label: handle for p in panels.flat for handle, label in zip(*p.get_legend_handles_labels(), strict=True)}
-    figure.suptitle(f"In process, {orders:,} live orders a side: one thread, DuckDB all cores")
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)
+    figure.suptitle(f"In process, {orders:,} live orders a side: one thread, Polars and DuckDB all cores")
+    figure.tight_layout(rect=(0, 0.5 / height, 1, 1))
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=4, frameon=False)
     return figure
 
 

@@ -9,37 +9,45 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.views.figures import Measured, thirds
+from bench.views.inprocess import LOOP, SINGLE
 
 __all__ = ["show"]
 
 
 def show(measured: Measured) -> None:
     """Print them."""
-    console = Console(width=130, soft_wrap=True)
+    console = Console(width=160, soft_wrap=True)
     console.print(_in_process(measured))
     console.print(_through_spark(measured))
     console.print(_memory(measured))
 
 
 def _in_process(measured: Measured) -> Table:
-    table = Table(title="In process: events a second (median), and how many times the others", title_justify="left")
-    for heading in ("query", "live orders a side", "batch", "view program", "one at a time", "numpy", "DuckDB"):
+    table = Table(
+        title="In process: events a second (median), and how many times the others; cpu: by thread time",
+        title_justify="left",
+    )
+    for heading in ("query", "live orders a side", "batch", "program", "cpu", "numpy", "cpu", "Polars", "DuckDB"):
         table.add_column(heading, justify="left" if heading == "query" else "right")
-    table.add_column("× numpy", justify="right")
-    table.add_column("× DuckDB", justify="right")
+    for heading in ("× numpy", "cpu", "× Polars", "× DuckDB"):
+        table.add_column(heading, justify="right")
     for rate in measured.rates.all:
-        if rate.who != "program":
+        if rate.who not in ("program", SINGLE, LOOP):
             continue
         where = (rate.live_orders, rate.batch)
-        tuplewise, numpy, duckdb = (
-            measured.rates.of(rate.query, who, *where) for who in ("tuplewise", "numpy", "duckdb")
+        is_batch = rate.who == "program"
+        numpy, numpy_cpu, polars, duckdb = (
+            measured.rates.of(rate.query, who, *where, cpu=is_cpu) if is_batch else ()
+            for who, is_cpu in (("numpy", False), ("numpy", True), ("polars", False), ("duckdb", False))
         )
         table.add_row(
             rate.query,
             f"{rate.live_orders:,}",
-            f"{rate.batch:,}",
-            *(short(values) for values in (rate.values, tuplewise, numpy, duckdb)),
+            f"{rate.batch:,}" if is_batch else {SINGLE: "one a call", LOOP: "loop"}[rate.who],
+            *(short(values) for values in (rate.values, rate.cpu, numpy, numpy_cpu, polars, duckdb)),
             _times(rate.values, numpy),
+            _times(rate.cpu, numpy_cpu),
+            _times(rate.values, polars),
             _times(rate.values, duckdb),
         )
     return table
@@ -69,6 +77,10 @@ def _memory(measured: Measured) -> Table:
             table.add_row(name, f"p50 {statistics.median(ordered):,.0f} ms, slowest {ordered[-1]:,.0f} ms")
     for events, size in zip(measured.plan.state_events, measured.state_bytes, strict=True):
         table.add_row(f"maps after {events:,} events, compacted", f"{size / 2**20:,.2f} MiB")
+    for orders, held in measured.held_bytes.items():
+        table.add_row(f"arrays at {orders:,} live orders a side", f"{held / 2**20:,.1f} MiB")
+    for query, stalls in measured.stalls.items():
+        table.add_row(f"{query}: largest ÷ median batch at the largest state", f"{stalls.ratio:.1f}")
     for orders, followed in spark.six.items():
         table.add_row(f"memory at {orders:,} live orders a side, peak", f"{followed.memory.peak() / 2**30:.2f} GiB")
     if spark.flat is not None and len(spark.flat.bytes) >= 10:

@@ -1,0 +1,43 @@
+"""Shards of a view program whose kernels are all compiled before anything is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from runtime.compiler import Program
+from runtime.native.cache import default_kernels
+from runtime.views import ShardState, ViewError
+from runtime.views.warm import sources_of
+
+__all__ = ["compile_shards", "compiled_shard"]
+
+
+def compile_shards(program: Program, shards: int) -> None:
+    """Compile the kernels of a program on Spark, which its workers load; raises `ViewError` if one cannot be."""
+    _compile(sources_of(program, "payloads", shards))
+
+
+def compiled_shard(
+    program: Program, shard: int = 0, shards: int = 1, *, inputs: Literal["payloads", "relations"] = "payloads"
+) -> ShardState:
+    """Return a shard without rows; raises `ViewError` if a kernel cannot be compiled.
+
+    Where the environment switches compilation off, as in tests, the kernels are interpreted.
+    """
+    if not _compile(ShardState(program, shard, shards, inputs=inputs).sources()):
+        return ShardState(program, shard, shards, inputs=inputs)
+    state = ShardState(program, shard, shards, inputs=inputs, kernels=default_kernels())
+    assert state.is_compiled
+    return state
+
+
+def _compile(sources: Sequence[str]) -> bool:
+    """Return whether kernels are compiled at all."""
+    kernels = default_kernels()
+    if not kernels.status().is_on:
+        return False
+    report = kernels.compile_now(sources)
+    if report.failures:
+        raise ViewError(f"expected kernels that compile, was {dict(report.failures)}")
+    return True
