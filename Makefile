@@ -87,7 +87,7 @@ bench: setup ## run the benchmarks: BENCH_QUICK=1 for a short run
 bench-ingest: setup ## run the benchmark of the formats, sources and memory, about 20 minutes; BENCH_QUICK=1: under 3
 	@$(PY) -m bench ingest
 
-bench-views: setup ## run the benchmark of the views alone, about 25 minutes; BENCH_QUICK=1: about 3
+bench-views: setup ## run the benchmark of the views alone, about 40 minutes; BENCH_QUICK=1: about 6
 	@$(PY) -m bench views
 
 bench-engine: setup ## run the benchmark of the engine, its state and the express lane; BENCH_QUICK=1 for a short run

