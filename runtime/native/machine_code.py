@@ -31,6 +31,7 @@ __all__ = ["compile_source"]
 _PRIMITIVES = "runtime.native.plain"
 _LIBRARY = "runtime.native.library"
 _ENTRY = """
+declare i32 @"{step}"(ptr, ptr, i64)
 define i64 @{symbol}(i64 %table) {{
   %result = alloca i64
   %exception = alloca ptr
@@ -51,17 +52,42 @@ def compile_source(source: str) -> bytes:
     """
     import llvmlite.binding as llvm
     from numba import types as nb
-    from numba.core.compiler_lock import global_compiler_lock
-
     step = _dispatcher(source)
     with _front_end_only():
         step.compile(nb.int64(nb.int64))
     compiled = step.overloads[nb.int64,]
-    with global_compiler_lock:
-        compiled.library.finalize()
-    entry = _ENTRY.format(symbol=SYMBOL, step=compiled.fndesc.llvm_func_name, raised=RAISED)
-    module = llvm.parse_assembly(str(compiled.library._final_module) + entry)
-    return target_machine().emit_object(module)
+    module = llvm.parse_assembly(
+        _ENTRY.format(symbol=SYMBOL, step=compiled.fndesc.llvm_func_name, raised=RAISED)
+    )
+    for part in _parts(compiled.library):
+        module.link_in(part._final_module, preserve=True)
+    machine = target_machine()
+    _optimise(module, machine)
+    return machine.emit_object(module)
+
+
+def _parts(library) -> list:
+    """Return a library of numba and all that it calls, each once."""
+    found = {}
+    pending = [library]
+    while pending:
+        part = pending.pop()
+        if id(part) not in found:
+            found[id(part)] = part
+            pending += part._linking_libraries
+    return list(found.values())
+
+
+def _optimise(module, machine) -> None:
+    import llvmlite.binding as llvm
+
+    for symbol in (*module.functions, *module.global_variables):
+        if not symbol.is_declaration and symbol.name != SYMBOL:
+            symbol.linkage = "internal"
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
 
 
 def _call_template(dispatcher, template, args, kws):
@@ -87,6 +113,10 @@ def _literal_places(function):
     return frozenset(place for place, name in enumerate(names) if name in given)
 
 
+def _finish(library):
+    library._finalized = True
+
+
 @contextlib.contextmanager
 def _front_end_only() -> Iterator[None]:
     """Let numba stop at unoptimised LLVM modules.
@@ -101,8 +131,8 @@ def _front_end_only() -> Iterator[None]:
         (dispatcher.Dispatcher, "get_call_template", functools.partialmethod(_call_template, template)),
         # Numba remembers a function under its entry point, which has to be a built-in and one of its own.
         (cpu.CPUContext, "get_executable", lambda self, library, fndesc, env: [].append),
-        (codegen.CPUCodeLibrary, "_optimize_final_module", lambda self: None),
-        (codegen.JITCodeLibrary, "_finalize_specific", lambda self: None),
+        (codegen.CPUCodeLibrary, "_optimize_functions", lambda self, module: None),
+        (codegen.CPUCodeLibrary, "finalize", _finish),
     )
     held = [getattr(owner, name) for owner, name, _ in patches]
     for owner, name, patch in patches:
