@@ -149,16 +149,16 @@ def check_kernels(environ: Mapping[str, str]) -> Check:
     except ValueError as error:
         return Check("native kernels", "warning", str(error), f"set {SWITCH_VARIABLE} to on or off")
     status = kernels.status()
-    numba = f"numba {status.numba}" if status.numba else "no numba"
+    compiler = f"llvmlite {status.llvmlite}" if status.llvmlite else "no llvmlite"
     mebibytes = status.size_bytes / _MIB
-    where = f"{numba}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
+    where = f"{compiler}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
     if status.is_on:
         return Check("native kernels", "ok", f"on: {where}")
     found = f"off, views are interpreted: {status.reason}; {where}"
     if environ.get(SWITCH_VARIABLE) == "off":
         return Check("native kernels", "ok", found)
     mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
-    return Check("native kernels", "warning", found, mend if status.numba else "run make setup")
+    return Check("native kernels", "warning", found, mend if status.llvmlite else "run make setup")
 
 
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:

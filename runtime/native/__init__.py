@@ -1,4 +1,4 @@
-"""Kernel source in two tiers: Python in numba's subset, interpreted as it stands or compiled to machine code.
+"""Kernel source in two tiers: a small part of Python, interpreted as it stands or compiled to machine code.
 
 ```
 plain.py ◀── library/*.py ◀── generated source ──tiers.plain_kernel──▶ step(table)     interpreted: CPython, memoryviews
@@ -10,8 +10,7 @@ machine.py                      └─cache.KernelCache──▶ step(address)  
 ```
 
 A step returns a status: it never allocates, never raises, and does not hold the interpreter lock when compiled. Both
-tiers give the same answers. Nothing is imported here: the interpreted tier works where numba is missing, and numba
-itself is imported by the compile process alone.
+tiers give the same answers. Nothing is imported here: the interpreted tier works where llvmlite is missing.
 """
 
 __all__: list[str] = []

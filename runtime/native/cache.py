@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from twisted.logger import Logger
 
-from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_versions
+from runtime.native.cache_folder import CacheFolder, compiler_key, compiler_version
 from runtime.native.compile_process import CompileReply, CompileRequest
 from runtime.native.compile_queue import COMMAND, CompileQueue
 from runtime.native.errors import KernelFileError
@@ -77,8 +77,8 @@ class KernelStatus:
     """True if kernels are compiled."""
     reason: str
     """Why every kernel is interpreted; empty if they are compiled."""
-    numba: str
-    """Version of numba; empty if it is not installed."""
+    llvmlite: str
+    """Version of llvmlite; empty if it is not installed."""
     folder: Path
     """The cache folder."""
     size_bytes: int
@@ -96,7 +96,7 @@ class KernelStatus:
 class KernelCache:
     """Compiled kernels by source. Thread-safe.
 
-    Where compiled kernels cannot be had (switched off, numba missing, a folder that other users can write), `get`
+    Where compiled kernels cannot be had (switched off, llvmlite missing, a folder that other users can write), `get`
     returns None for every source and `status` has the reason. Only `compile_now` and `wait` wait for the compiler.
     """
 
@@ -207,13 +207,13 @@ class KernelCache:
         with self._changed:
             folder = self._opened()
             try:
-                numba = compiler_versions()["numba"]
+                llvmlite = compiler_version()
             except metadata.PackageNotFoundError:
-                numba = ""
+                llvmlite = ""
             return KernelStatus(
                 is_on=not self._off,
                 reason=self._off,
-                numba=numba,
+                llvmlite=llvmlite,
                 folder=self._root,
                 size_bytes=folder.size_bytes() if folder is not None else 0,
                 kernels=folder.count() if folder is not None else 0,

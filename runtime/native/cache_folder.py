@@ -2,7 +2,7 @@
 
 ```
 FOLDER/                       mode 0700, one for all versions
-└─ KEY/                       hash of the kernel library's text, numba, llvmlite, Python and the processor
+└─ KEY/                       hash of the kernel library's text, llvmlite, Python and the processor
    ├─ lock                    held (flock) by the process that compiles
    ├─ k_HASH.py               kernel source, for reading
    ├─ k_HASH.o                its object code (`object_code`); the time of modification is that of the last use
@@ -32,7 +32,7 @@ from typing import Final
 from runtime.native.errors import UnsafeCacheError
 from runtime.native.object_code import host_cpu
 
-__all__ = ["CacheFolder", "compiler_key", "compiler_versions"]
+__all__ = ["CacheFolder", "compiler_key", "compiler_version"]
 
 _CODE: Final = ".o"
 _SOURCE: Final = ".py"
@@ -44,9 +44,9 @@ _STALE_S: Final = 3600.0
 """Age at which a temporary file is one that a killed process left behind."""
 
 
-def compiler_versions() -> dict[str, str]:
-    """Return the versions of numba and llvmlite; importing neither. Raises `PackageNotFoundError`."""
-    return {package: metadata.version(package) for package in ("numba", "llvmlite")}
+def compiler_version() -> str:
+    """Return the version of llvmlite without importing it. Raises `PackageNotFoundError`."""
+    return metadata.version("llvmlite")
 
 
 def compiler_key() -> str:
@@ -55,8 +55,7 @@ def compiler_key() -> str:
     here = Path(__file__).parent
     for path in [*(here / name for name in _TEXTS), *sorted((here / "library").glob("*.py"))]:
         digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
-    versions = compiler_versions()
-    for fact in (*versions.values(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
+    for fact in (compiler_version(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
         digest.update(f"{fact}\0".encode())
     return digest.hexdigest()[:32]
 

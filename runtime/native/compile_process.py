@@ -4,11 +4,11 @@
 python -m runtime.native.compile_process FOLDER KEY LIMIT_BYTES
 stdin   one `CompileRequest` a line, as JSON; the process ends with its standard input
 stdout  one `CompileReply` for each, in order
-stderr  warnings of numba and LLVM; a traceback if the process ends with an error
+stderr  warnings of LLVM; a traceback if the process ends with an error
 ```
 
-It runs at the lowest priority. numba's compiler holds the interpreter lock for seconds, which is why it is not a thread
-of the process that wants the kernel.
+It runs at the lowest priority, and a compiler that crashes takes nothing with it: that is why it is not a thread of the
+process that wants the kernel.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ def main() -> None:
     """Serve the requests on standard input."""
     folder, limit_bytes = CacheFolder(Path(sys.argv[1]), sys.argv[2]), int(sys.argv[3])
     os.nice(_LOWEST_PRIORITY)
-    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
-        del os.environ[name]  # settings of numba change its code, and are not in the key
     with os.fdopen(os.dup(1), "wb") as replies:
         os.dup2(2, 1)  # what libraries print is not a reply
         if (key := compiler_key()) != folder.path.name:
@@ -90,7 +88,7 @@ def _compile(folder: CacheFolder, name: str, source: str) -> str:
         link(content)
     except (ImportError, KernelFileError, MemoryError, OSError) as error:
         return _described(error)  # of this machine, not of the source: another process may try again
-    except Exception as error:  # noqa: BLE001 - numba raises errors of many classes, some of them its own bugs
+    except Exception as error:  # noqa: BLE001 - executing a source may raise anything
         reason = _described(error)
         folder.store_failure(name, source, reason)
         return reason

@@ -159,7 +159,7 @@ class _CompileProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            # Where numba looks for a settings file: nowhere but in a folder that this user alone can write.
+            # A folder that this user alone can write: nothing is read from where the run was started.
             cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
             # Not interrupted from the keyboard with its parent, which ends it.

@@ -1,176 +1,661 @@
-"""Compiles kernel source to object code: numba's front end and optimiser, LLVM's code generator.
+"""Compiles kernel source to object code: a translator to LLVM's language, LLVM's optimiser and code generator.
 
-Only the compile process imports this module: numba's compiler takes seconds and holds the interpreter lock.
+Kernel source is a small part of Python: functions of integers, floats, truth values and arrays of cells, with
+assignments, `if`, `while`, `for … in range(…)`, and calls of one another and of primitives. The types of parameters are
+those of the arguments, a variable's is that of what is assigned to it, so each function is translated once for each
+combination of types that it is called with (and for each value of a parameter that it gives to `constant`). Everything
+that a kernel calls is one module of LLVM, in which all but the kernel is private: what is copied into its callers is
+LLVM's choice, but for functions marked `jit_inline`, which always are, and `jit_apart`, which never are.
 
-Kernel source names `runtime.native.plain`. Here that name stands for a module with the primitives of
-`runtime.native.machine`, so the library and the generated nodes are compiled from the very texts that the interpreted
-tier executes. Its `jit` differs from `runtime.native.machine.jit`: no wrappers for calls from Python or from C, which
-nothing calls, and no cache on disk, whose pickles would have to be trusted.
+numba did this before. It takes 10 to 20 times as long for its part, needs 250 MB on disk, and has to be patched not to
+optimise and link every function by itself.
 """
-
-# mypy: ignore-errors
-# (numba and llvmlite have no types of their own that a checker could follow here)
 
 from __future__ import annotations
 
-import contextlib
-import dis
+import ast
+import builtins
 import functools
-import importlib
-import itertools
-import sys
-import types
-from collections.abc import Iterator
+import inspect
+import linecache
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any, Final
 
+from runtime.native import machine, plain
 from runtime.native.errors import KernelSourceError
-from runtime.native.object_code import RAISED, SYMBOL, target_machine
-from runtime.native.tiers import kernel_name, register_source
+from runtime.native.machine import BOOL, CELLS, DOUBLE, INT, NOTHING, WIDE, Operand
+from runtime.native.object_code import SYMBOL, target_machine
+from runtime.native.tiers import plain_kernel
 
-__all__ = ["compile_source"]
+__all__ = ["compile_source", "literal_places"]
 
-_PRIMITIVES = "runtime.native.plain"
-_LIBRARY = "runtime.native.library"
-_ENTRY = """
-declare i32 @"{step}"(ptr, ptr, i64)
-define i64 @{symbol}(i64 %table) {{
-  %result = alloca i64
-  %exception = alloca ptr
-  %status = call i32 @"{step}"(ptr %result, ptr %exception, i64 %table)
-  %returned = icmp eq i32 %status, 0
-  %value = load i64, ptr %result
-  %answer = select i1 %returned, i64 %value, i64 {raised}
-  ret i64 %answer
-}}
-"""
-"""The function that is called from outside, in front of numba's calling convention."""
+_MARKS: Final = {
+    "jit": "nounwind",
+    "jit_inline": "nounwind alwaysinline",
+    "jit_apart": "nounwind noinline",
+}
+"""Name of a decorator → attributes of the function."""
+_WIDTHS: Final = {BOOL: 0, INT: 1, DOUBLE: 2}
+"""Types of numbers that become one another in an expression or a variable, the narrow ones first."""
+_COMPARE: Final = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge"}
+_COMPARE_FLOAT: Final = {ast.Eq: "oeq", ast.NotEq: "une", ast.Lt: "olt", ast.LtE: "ole", ast.Gt: "ogt", ast.GtE: "oge"}
+_INTEGER: Final = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+    ast.LShift: "shl",
+    ast.RShift: "ashr",
+}
+_FLOAT: Final = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}
+_BITWISE: Final = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_FILES: Final = 64
+"""Capacity of the memo of parsed files."""
 
 
 def compile_source(source: str) -> bytes:
     """Return the object code of a source's `step` for this processor.
 
-    Raises numba's errors, `SyntaxError` and `KernelSourceError` for a source that cannot be compiled.
+    Raises `SyntaxError` and `KernelSourceError` for a source that cannot be compiled, and whatever executing it raises.
     """
     import llvmlite.binding as llvm
-    from numba import types as nb
-    step = _dispatcher(source)
-    with _front_end_only():
-        step.compile(nb.int64(nb.int64))
-    compiled = step.overloads[nb.int64,]
-    module = llvm.parse_assembly(
-        _ENTRY.format(symbol=SYMBOL, step=compiled.fndesc.llvm_func_name, raised=RAISED)
-    )
-    for part in _parts(compiled.library):
-        module.link_in(part._final_module, preserve=True)
-    machine = target_machine()
-    _optimise(module, machine)
-    return machine.emit_object(module)
 
-
-def _parts(library) -> list:
-    """Return a library of numba and all that it calls, each once."""
-    found = {}
-    pending = [library]
-    while pending:
-        part = pending.pop()
-        if id(part) not in found:
-            found[id(part)] = part
-            pending += part._linking_libraries
-    return list(found.values())
-
-
-def _optimise(module, machine) -> None:
-    import llvmlite.binding as llvm
-
-    for symbol in (*module.functions, *module.global_variables):
-        if not symbol.is_declaration and symbol.name != SYMBOL:
-            symbol.linkage = "internal"
+    target = target_machine()
+    module = llvm.parse_assembly(_Module().text(plain_kernel(source)))
+    module.triple, module.data_layout = target.triple, str(target.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
+    builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
+    code: bytes = target.emit_object(module)
+    return code
 
 
-def _call_template(dispatcher, template, args, kws):
-    """Have numba compile one version of a function for all values of its arguments but those given to `constant`.
-
-    numba compiles a function anew for each combination of literals in its calls, which takes half of the time more, and
-    makes half of the machine code more: the optimiser sees the literals wherever a function is copied into its caller.
-    """
-    from numba.core.types import unliteral
-
-    if dispatcher.py_func.__module__.startswith((_LIBRARY, "k_")):
-        literals = _literal_places(dispatcher.py_func)
-        args = tuple(arg if place in literals else unliteral(arg) for place, arg in enumerate(args))
-    return template(dispatcher, args, kws)
+@functools.lru_cache(_FILES)
+def _definitions(file_name: str) -> dict[str, ast.FunctionDef]:
+    """Return the functions that a file defines, by name."""
+    body = ast.parse("".join(linecache.getlines(file_name))).body
+    return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
 
 
-@functools.cache
-def _literal_places(function):
-    """The places of the parameters that a function gives to `constant`."""
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    instructions = list(dis.get_instructions(function))
-    given = [after.argval for at, after in itertools.pairwise(instructions) if at.argval == "constant"]
-    return frozenset(place for place, name in enumerate(names) if name in given)
+def _definition(function: Any) -> ast.FunctionDef:
+    return _definitions(function.__code__.co_filename)[function.__name__]
 
 
-def _finish(library):
-    library._finalized = True
+def _mark_of(function: object) -> str | None:
+    """Return the name of the decorator that marks a function as kernel source; None for anything else."""
+    if not isinstance(function, FunctionType) or function.__module__ == plain.__name__:
+        return None
+    for decorator in _definition(function).decorator_list:
+        if isinstance(decorator, ast.Name) and decorator.id in _MARKS:
+            return decorator.id
+    return None
 
 
-@contextlib.contextmanager
-def _front_end_only() -> Iterator[None]:
-    """Let numba stop at unoptimised LLVM modules.
+def literal_places(function: Any) -> frozenset[int]:
+    """Return the places of the parameters that a function gives to `constant`."""
+    node = _definition(function)
+    given = {
+        call.args[0].id
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "constant"
+        if isinstance(call.args[0], ast.Name)
+    }
+    return frozenset(place for place, argument in enumerate(node.args.args) if argument.arg in given)
 
-    numba optimises every function that it compiles and makes machine code of it, to be called from Python. Functions of
-    the library are only ever linked into a kernel, which is optimised as a whole: doing it once halves the time.
-    """
-    from numba.core import codegen, cpu, dispatcher
 
-    template = dispatcher.Dispatcher.get_call_template
-    patches = (
-        (dispatcher.Dispatcher, "get_call_template", functools.partialmethod(_call_template, template)),
-        # Numba remembers a function under its entry point, which has to be a built-in and one of its own.
-        (cpu.CPUContext, "get_executable", lambda self, library, fndesc, env: [].append),
-        (codegen.CPUCodeLibrary, "_optimize_functions", lambda self, module: None),
-        (codegen.CPUCodeLibrary, "finalize", _finish),
-    )
-    held = [getattr(owner, name) for owner, name, _ in patches]
-    for owner, name, patch in patches:
-        setattr(owner, name, patch)
-    try:
+class _Module:
+    """The functions of a kernel as a module of LLVM."""
+
+    def __init__(self) -> None:
+        self.declarations: dict[str, None] = {}
+        self._texts: list[str] = []
+        self._functions: dict[tuple[Any, ...], tuple[str, str]] = {}
+
+    def text(self, step: Any) -> str:
+        """Return the module of a kernel."""
+        self.function(step, [Operand("", INT)], SYMBOL)
+        return "\n".join([*(f"declare {each}" for each in self.declarations), *self._texts])
+
+    def function(self, function: Any, arguments: Sequence[Operand], symbol: str = "") -> tuple[str, str]:
+        """Return name and result type of a function for arguments of these types."""
+        mark = _mark_of(function)
+        if mark is None:
+            name = getattr(function, "__name__", str(function))
+            raise KernelSourceError(f"expected a function decorated with `jit`, was {name}")
+        places = literal_places(function)
+        key = (function, *(each.literal if n in places else each.type for n, each in enumerate(arguments)))
+        if key not in self._functions:
+            is_entry, name = bool(symbol), symbol or f"{function.__name__}.{len(self._functions)}"
+            self._functions[key] = name, ""  # a function that calls itself has no type yet
+            translated = _Function(self, function, arguments, INT if is_entry else "")
+            self._functions[key] = name, translated.result
+            self._texts.append(translated.text(name, _MARKS[mark], "" if is_entry else "internal "))
+        name, result = self._functions[key]
+        if not result:
+            raise KernelSourceError(f"expected functions that do not call themselves, was {function.__name__}")
+        return name, result
+
+
+class _Function:
+    """One function, translated for arguments of given types."""
+
+    def __init__(self, module: _Module, function: Any, arguments: Sequence[Operand], result: str) -> None:
+        """``result``: the type of the result; nothing if it is that of what is returned."""
+        self._module, self._node = module, _definition(function)
+        self._globals = function.__globals__
+        names = [argument.arg for argument in self._node.args.args]
+        if len(names) != len(arguments):
+            raise KernelSourceError(f"expected {len(names)} arguments of {self._node.name}, was {len(arguments)}")
+        places = literal_places(function)
+        self._literals = {name: arguments[place] for place, name in enumerate(names) if place in places}
+        for name, value in self._literals.items():
+            if value.literal is None:
+                raise KernelSourceError(f"expected a literal for {name} of {self._node.name}, was {value.text}")
+        self._arguments = [
+            Operand(f"%{name}", arguments[place].type) for place, name in enumerate(names) if place not in places
+        ]
+        self._types = {value.text[1:]: value.type for value in self._arguments}
+        self.result = result
+        self._is_settled = False
+        # A variable may turn out to be wider than its first value was.
+        while not self._is_settled:
+            self._is_settled = True
+            self._translate()
+
+    def _translate(self) -> None:
+        self._lines: list[str] = []
+        self._temporaries = self._labels = 0
+        self._loops: list[tuple[str, str]] = []
+        self._block = "entry.0"
+        for value in self._arguments:
+            self.put(f"store {value.typed}, ptr {self._variable(value.text[1:])}")
+        self._body(self._node.body)
+        self.result = self.result or NOTHING
+        self.put("ret void" if self.result == NOTHING else f"ret {self.result} zeroinitializer")
+
+    def text(self, name: str, attributes: str, linkage: str) -> str:
+        """Return the definition of the function."""
+        arguments = ", ".join(value.typed for value in self._arguments)
+        head = f"define {linkage}{self.result} @{name}({arguments}) {attributes} {{\nentry.0:"
+        variables = [f"  {self._variable(each)} = alloca {type_}" for each, type_ in self._types.items()]
+        return "\n".join([head, *variables, *self._lines, "}"])
+
+    # ---- code -------------------------------------------------------------------------------------------------------
+
+    def emit(self, type_: str, text: str) -> Operand:
+        self._temporaries += 1
+        name = f"%.{self._temporaries}"
+        self._lines.append(f"  {name} = {text}")
+        return Operand(name, type_)
+
+    def put(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def declare(self, signature: str) -> None:
+        self._module.declarations[signature] = None
+
+    @staticmethod
+    def _variable(name: str) -> str:
+        return f"%{name}.variable"
+
+    def _new_labels(self, *names: str) -> list[str]:
+        self._labels += 1
+        return [f"{name}.{self._labels}" for name in names]
+
+    def _begin(self, label: str) -> None:
+        """Begin a block; the one before ends there unless it has ended."""
+        self.put(f"br label %{label}")
+        self._lines.append(f"{label}:")
+        self._block = label
+
+    def _end(self, text: str) -> None:
+        """End a block; what follows in it is never reached."""
+        self.put(text)
+        (label,) = self._new_labels("after")
+        self._lines.append(f"{label}:")
+        self._block = label
+
+    def _branch(self, condition: Operand, then: str, otherwise: str, *, begin: str) -> None:
+        self.put(f"br {condition.typed}, label %{then}, label %{otherwise}")
+        self._lines.append(f"{begin}:")
+        self._block = begin
+
+    def _wrong(self, node: ast.AST, expected: str) -> KernelSourceError:
+        where = f"line {getattr(node, 'lineno', 0)} of {self._globals.get('__name__')}"
+        return KernelSourceError(f"expected {expected}, was {ast.unparse(node)} in {where}")
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def _body(self, statements: Sequence[ast.stmt]) -> None:
+        for statement in statements:
+            rule = _STATEMENTS.get(type(statement))
+            if rule is None:
+                raise self._wrong(statement, "a statement of kernel source")
+            rule(self, statement)
+
+    def _assign(self, node: ast.Assign) -> None:
+        first = node.targets[0]
+        if isinstance(first, ast.Tuple):
+            values = self._values(node.value)
+            if len(values) != len(first.elts):
+                raise self._wrong(node, "as many values as variables")
+            # Where they are stored is worked out before, as Python does not; no index depends on another target.
+            for target, value in zip(first.elts, values, strict=True):
+                self._store(target, value)
+            return
+        value = self._value(node.value)
+        for target in node.targets:
+            self._store(target, value)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is None:
+            raise self._wrong(node, "a value")
+        self._store(node.target, self._value(node.value))
+
+    def _store(self, target: ast.expr, value: Operand) -> None:
+        if isinstance(target, ast.Subscript):
+            cells, place = self._typed(target.value, CELLS), self._typed(target.slice, INT)
+            self._put_cell(cells, place, value, target)
+        elif isinstance(target, ast.Name):
+            self._store_name(target.id, value, target)
+        else:
+            raise self._wrong(target, "a variable or a cell")
+
+    def _put_cell(self, cells: Operand, place: Operand, value: Operand, node: ast.AST) -> None:
+        address = self.emit(CELLS, f"getelementptr i64, {cells.typed}, {place.typed}")
+        self.put(f"store {self._converted(value, INT, node).typed}, {address.typed}, align 8")
+
+    def _store_name(self, name: str, value: Operand, node: ast.AST) -> None:
+        if name in self._literals:
+            if value.literal != self._literals[name].literal:
+                raise self._wrong(node, "no other value of a constant")
+            return
+        known = self._types.setdefault(name, value.type)
+        if known != value.type:
+            type_ = self._common(known, value.type, node)
+            if type_ != known:
+                self._types[name], self._is_settled = type_, False
+            value = self._converted(value, type_, node)
+        self.put(f"store {value.typed}, ptr {self._variable(name)}")
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            value = self._value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
+            self._store_name(node.target.id, self._operated(node, node.op, value, self._value(node.value)), node)
+            return
+        if not isinstance(node.target, ast.Subscript):
+            raise self._wrong(node, "a variable or a cell")
+        cells, place = self._typed(node.target.value, CELLS), self._typed(node.target.slice, INT)
+        value = self._operated(node, node.op, self._cell(cells, place), self._value(node.value))
+        self._put_cell(cells, place, value, node)
+
+    def _expression(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self._called(node.value)
+        elif not isinstance(node.value, ast.Constant):
+            raise self._wrong(node, "a call")
+
+    def _if(self, node: ast.If) -> None:
+        then, otherwise, end = self._new_labels("then", "else", "end")
+        self._branch(self._truth(node.test), then, otherwise if node.orelse else end, begin=then)
+        self._body(node.body)
+        if node.orelse:
+            self.put(f"br label %{end}")
+            self._lines.append(f"{otherwise}:")
+            self._block = otherwise
+            self._body(node.orelse)
+        self._begin(end)
+
+    @contextmanager
+    def _loop(self, again: str, end: str) -> Iterator[None]:
+        self._loops.append((again, end))
         yield
-    finally:
-        for (owner, name, _), original in zip(patches, held, strict=True):
-            setattr(owner, name, original)
+        self._loops.pop()
+
+    def _while(self, node: ast.While) -> None:
+        test, body, end = self._new_labels("while", "do", "end")
+        self._begin(test)
+        self._branch(self._truth(node.test), body, end, begin=body)
+        with self._loop(test, end):
+            self._body(node.body)
+        self.put(f"br label %{test}")
+        self._lines.append(f"{end}:")
+        self._block = end
+
+    def _for(self, node: ast.For) -> None:
+        call = node.iter
+        if not (isinstance(node.target, ast.Name) and isinstance(call, ast.Call) and ast.unparse(call.func) == "range"):
+            raise self._wrong(node.iter, "a range")
+        given = [self._typed(argument, INT) for argument in call.args]
+        start, stop, step = (
+            given[0] if len(given) > 1 else Operand("0", INT, 0),
+            given[min(1, len(given) - 1)],
+            given[2] if len(given) > 2 else Operand("1", INT, 1),
+        )
+        if not step.literal:
+            raise self._wrong(node.iter, "a step that is a literal")
+        test, body, again, end = self._new_labels("for", "do", "next", "end")
+        counter = f"for.{self._labels}"
+        self._types[counter] = INT
+        place = self._variable(counter)
+        self.put(f"store {start.typed}, ptr {place}")
+        self._begin(test)
+        number = self.emit(INT, f"load i64, ptr {place}")
+        compare = "slt" if step.literal > 0 else "sgt"
+        self._branch(self.emit(BOOL, f"icmp {compare} {number.typed}, {stop.text}"), body, end, begin=body)
+        self._store(node.target, number)
+        with self._loop(again, end):
+            self._body(node.body)
+        self._begin(again)
+        following = self.emit(INT, f"add nsw {number.typed}, {step.text}")
+        self.put(f"store {following.typed}, ptr {place}")
+        self.put(f"br label %{test}")
+        self._lines.append(f"{end}:")
+        self._block = end
+
+    def _return(self, node: ast.Return) -> None:
+        if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
+            value = Operand("", NOTHING)
+        elif isinstance(node.value, ast.Tuple):
+            value = self._pair(self._values(node.value))
+        else:
+            value = self._value(node.value)
+        if self.result and self.result != value.type:
+            type_ = self._common(self.result, value.type, node)
+            self._is_settled &= type_ == self.result
+            value = self._converted(value, type_, node)
+        self.result = value.type
+        self._end(f"ret {value.typed}")
+
+    def _pair(self, values: Sequence[Operand]) -> Operand:
+        type_ = f"{{{', '.join(value.type for value in values)}}}"
+        pair = Operand("undef", type_)
+        for place, value in enumerate(values):
+            pair = self.emit(type_, f"insertvalue {pair.typed}, {value.typed}, {place}")
+        return pair
+
+    # ---- types ------------------------------------------------------------------------------------------------------
+
+    def _common(self, left: str, right: str, node: ast.AST) -> str:
+        """Return the type that values of two types become."""
+        if left == right:
+            return left
+        if left not in _WIDTHS or right not in _WIDTHS:
+            raise self._wrong(node, f"values of one type instead of {left} and {right}")
+        return left if _WIDTHS[left] > _WIDTHS[right] else right
+
+    def _converted(self, value: Operand, type_: str, node: ast.AST) -> Operand:
+        if value.type == type_:
+            return value
+        if self._common(value.type, type_, node) != type_:
+            raise self._wrong(node, f"a value of type {type_} instead of {value.type}")
+        if type_ == INT:
+            return self.emit(INT, f"zext {value.typed} to i64")
+        if value.type == BOOL:
+            return self.emit(DOUBLE, f"uitofp {value.typed} to double")
+        return self.emit(DOUBLE, f"sitofp {value.typed} to double")
+
+    def _typed(self, node: ast.expr, type_: str) -> Operand:
+        return self._converted(self._value(node), type_, node)
+
+    def _truth(self, node: ast.expr) -> Operand:
+        """Return whether an expression is true, which may be any number."""
+        value = self._value(node)
+        if value.type == BOOL:
+            return value
+        if value.type == DOUBLE:
+            return self.emit(BOOL, f"fcmp une {value.typed}, 0.0")
+        if value.type not in (INT, WIDE):
+            raise self._wrong(node, f"a number instead of {value.type}")
+        return self.emit(BOOL, f"icmp ne {value.typed}, 0")
+
+    # ---- expressions ------------------------------------------------------------------------------------------------
+
+    def _value(self, node: ast.expr) -> Operand:
+        rule = _EXPRESSIONS.get(type(node))
+        if rule is None:
+            raise self._wrong(node, "an expression of kernel source")
+        value = rule(self, node)
+        if value is None:
+            raise self._wrong(node, "a value")
+        return value
+
+    def _values(self, node: ast.expr) -> list[Operand]:
+        if isinstance(node, ast.Tuple):
+            return [self._value(each) for each in node.elts]
+        value = self._value(node)
+        if not value.type.startswith("{"):
+            raise self._wrong(node, "several values")
+        types = value.type[1:-1].split(", ")
+        return [self.emit(type_, f"extractvalue {value.typed}, {place}") for place, type_ in enumerate(types)]
+
+    def _constant(self, node: ast.Constant) -> Operand:
+        return self._literal(node.value, node)
+
+    def _literal(self, value: object, node: ast.AST) -> Operand:
+        if isinstance(value, bool):
+            return Operand("true" if value else "false", BOOL)
+        if isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                raise self._wrong(node, "an integer of 64 bits")
+            return Operand(str(value), INT, value)
+        if isinstance(value, float):
+            return Operand(machine.float_literal(value), DOUBLE)
+        raise self._wrong(node, "a number")
+
+    def _name(self, node: ast.Name) -> Operand:
+        if node.id in self._literals:
+            return self._literals[node.id]
+        if node.id in self._types:
+            type_ = self._types[node.id]
+            return self.emit(type_, f"load {type_}, ptr {self._variable(node.id)}")
+        return self._literal(self._known(node), node)
+
+    def _known(self, node: ast.expr) -> Any:
+        """Return what a name stands for that is not a variable."""
+        if isinstance(node, ast.Name):
+            if node.id in self._globals:
+                return self._globals[node.id]
+            if hasattr(builtins, node.id):
+                return getattr(builtins, node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(owner := self._known(node.value), ModuleType):
+            return getattr(owner, node.attr)
+        raise self._wrong(node, "a variable that has a value, or a name of its module")
+
+    def _attribute(self, node: ast.Attribute) -> Operand:
+        if isinstance(node.value, ast.Name) and node.value.id in self._types:
+            raise self._wrong(node, "no attribute")
+        return self._literal(self._known(node), node)
+
+    def _cell(self, cells: Operand, place: Operand) -> Operand:
+        address = self.emit(CELLS, f"getelementptr i64, {cells.typed}, {place.typed}")
+        return self.emit(INT, f"load i64, {address.typed}, align 8")
+
+    def _subscript(self, node: ast.Subscript) -> Operand:
+        return self._cell(self._typed(node.value, CELLS), self._typed(node.slice, INT))
+
+    def _binary(self, node: ast.BinOp) -> Operand:
+        return self._operated(node, node.op, self._value(node.left), self._value(node.right))
+
+    def _operated(self, node: ast.AST, op: ast.operator, left: Operand, right: Operand) -> Operand:
+        kind = type(op)
+        type_ = DOUBLE if kind is ast.Div else self._common(left.type, right.type, node)
+        if type_ == BOOL and kind not in _BITWISE:
+            type_ = INT
+        left, right = self._converted(left, type_, node), self._converted(right, type_, node)
+        if type_ == INT and kind in (ast.FloorDiv, ast.Mod):
+            return self._divided(left, right, is_quotient=kind is ast.FloorDiv)
+        names = _FLOAT if type_ == DOUBLE else _INTEGER
+        if kind not in names or (type_ == WIDE and kind not in (ast.Add, ast.Sub, ast.Mult)) or type_ == CELLS:
+            raise self._wrong(node, f"an operation on values of type {type_}")
+        return self.emit(type_, f"{names[kind]} {left.typed}, {right.text}")
+
+    def _divided(self, left: Operand, right: Operand, *, is_quotient: bool) -> Operand:
+        """Return quotient or remainder as Python rounds, and 0 for a divisor 0, which no kernel divides by."""
+        by = right
+        if by.literal in (None, 0, -1):
+            plus = self.emit(INT, f"add {right.typed}, 1")
+            is_special = self.emit(BOOL, f"icmp ult {plus.typed}, 3")
+            by = self.emit(INT, f"select {is_special.typed}, i64 1, {right.typed}")
+        rest = self.emit(INT, f"srem {left.typed}, {by.text}")
+        signs = self.emit(INT, f"xor {rest.typed}, {by.text}")
+        is_other = self.emit(BOOL, f"icmp slt {signs.typed}, 0")
+        is_some = self.emit(BOOL, f"icmp ne {rest.typed}, 0")
+        is_past = self.emit(BOOL, f"and {is_other.typed}, {is_some.text}")
+        if not is_quotient:
+            more = self.emit(INT, f"select {is_past.typed}, {by.typed}, i64 0")
+            return self.emit(INT, f"add {rest.typed}, {more.text}")
+        whole = self.emit(INT, f"sdiv {left.typed}, {by.text}")
+        floor = self.emit(INT, f"sub {whole.typed}, {self.emit(INT, f'zext {is_past.typed} to i64').text}")
+        if by is right:
+            return floor
+        # For -1, 0 and 1 the result is that of the divisor 1 times the divisor.
+        factor = self.emit(INT, f"select {is_special.typed}, {right.typed}, i64 1")
+        return self.emit(INT, f"mul {floor.typed}, {factor.text}")
+
+    def _unary(self, node: ast.UnaryOp) -> Operand:
+        if isinstance(node.op, ast.Not):
+            return self.emit(BOOL, f"xor {self._truth(node.operand).typed}, true")
+        value = self._value(node.operand)
+        if value.type == BOOL:
+            value = self._converted(value, INT, node)
+        if isinstance(node.op, ast.USub) and value.type == DOUBLE:
+            return self.emit(DOUBLE, f"fneg {value.typed}")
+        if isinstance(node.op, ast.USub) and value.type in (INT, WIDE):
+            if value.literal is not None:
+                return self._literal(-value.literal, node)
+            return self.emit(value.type, f"sub {value.type} 0, {value.text}")
+        if isinstance(node.op, ast.Invert) and value.type == INT:
+            return self.emit(INT, f"xor {value.typed}, -1")
+        raise self._wrong(node, f"an operation on a value of type {value.type}")
+
+    def _compared(self, node: ast.Compare) -> Operand:
+        left, right = self._value(node.left), self._value(node.comparators[0])
+        value = self._comparison(node, node.ops[0], left, right)
+        if len(node.ops) == 1:
+            return value
+        rest = ast.copy_location(ast.Compare(node.comparators[0], node.ops[1:], node.comparators[1:]), node)
+        return self._joined(node, [lambda: value, lambda: self._value(rest)])
+
+    def _comparison(self, node: ast.AST, op: ast.cmpop, left: Operand, right: Operand) -> Operand:
+        type_ = self._common(left.type, right.type, node)
+        if type_ == BOOL:
+            type_ = INT
+        left, right = self._converted(left, type_, node), self._converted(right, type_, node)
+        if type_ not in (INT, WIDE, DOUBLE) or type(op) not in _COMPARE:
+            raise self._wrong(node, "a comparison of numbers")
+        if type_ == DOUBLE:
+            return self.emit(BOOL, f"fcmp {_COMPARE_FLOAT[type(op)]} {left.typed}, {right.text}")
+        return self.emit(BOOL, f"icmp {_COMPARE[type(op)]} {left.typed}, {right.text}")
+
+    def _logic(self, node: ast.BoolOp) -> Operand:
+        """Return a truth value: in Python the result is an operand, which kernel source takes for its truth only."""
+        return self._joined(node, [functools.partial(self._truth, each) for each in node.values])
+
+    def _joined(self, node: ast.BoolOp | ast.Compare, parts: Sequence[Callable[[], Operand]]) -> Operand:
+        """Return whether all parts are true, or one of them; what follows the part that decides is not evaluated."""
+        is_all = isinstance(node, ast.Compare) or isinstance(node.op, ast.And)
+        (end,) = self._new_labels("decided")
+        arrivals = []
+        for number, part in enumerate(parts, 1):
+            value = part()
+            if number == len(parts):
+                arrivals.append(f"[{value.text}, %{self._block}]")
+                self._begin(end)
+            else:
+                (following,) = self._new_labels("undecided")
+                arrivals.append(f"[{'false' if is_all else 'true'}, %{self._block}]")
+                then, otherwise = (following, end) if is_all else (end, following)
+                self._branch(value, then, otherwise, begin=following)
+        return self.emit(BOOL, f"phi i1 {', '.join(arrivals)}")
+
+    def _choice(self, node: ast.IfExp) -> Operand:
+        then, otherwise, end = self._new_labels("then", "else", "end")
+        self._branch(self._truth(node.test), then, otherwise, begin=then)
+        first = self._value(node.body)
+        first_block, ends_at = self._block, len(self._lines)
+        self.put(f"br label %{end}")
+        self._lines.append(f"{otherwise}:")
+        self._block = otherwise
+        second = self._value(node.orelse)
+        type_ = self._common(first.type, second.type, node)
+        second = self._converted(second, type_, node)
+        tail, self._lines = self._lines[ends_at:], self._lines[:ends_at]
+        first = self._converted(first, type_, node)
+        self._lines += tail
+        second_block = self._block
+        self._begin(end)
+        return self.emit(type_, f"phi {type_} [{first.text}, %{first_block}], [{second.text}, %{second_block}]")
+
+    # ---- calls ------------------------------------------------------------------------------------------------------
+
+    def _called(self, node: ast.Call) -> Operand | None:
+        function, arguments = self._known(node.func), [self._value(argument) for argument in node.args]
+        name = getattr(function, "__name__", "")
+        if getattr(function, "__module__", None) == plain.__name__:
+            if name == "constant":
+                return arguments[0]
+            if name in machine.PRIMITIVES:
+                return self._primitive(node, machine.PRIMITIVES[name], arguments)
+            function = getattr(machine, name)
+        elif function in (min, max):
+            return self._extreme(node, arguments)
+        elif function is int:
+            return self._converted(arguments[0], INT, node)
+        elif function is float:
+            return self._converted(arguments[0], DOUBLE, node)
+        elif function is math.sqrt:
+            self.declare("double @llvm.sqrt.f64(double)")
+            return self.emit(DOUBLE, f"call double @llvm.sqrt.f64({self._converted(arguments[0], DOUBLE, node).typed})")
+        symbol, result = self._module.function(function, arguments)
+        places = literal_places(function)
+        given = ", ".join(value.typed for place, value in enumerate(arguments) if place not in places)
+        if result == NOTHING:
+            self.put(f"call void @{symbol}({given})")
+            return None
+        return self.emit(result, f"call {result} @{symbol}({given})")
+
+    def _primitive(self, node: ast.Call, primitive: Any, arguments: list[Operand]) -> Operand | None:
+        if len(arguments) != len(inspect.signature(primitive).parameters) - 1:
+            raise self._wrong(node, "the arguments of a primitive")
+        value: Operand | None = primitive(self, *arguments)
+        return value
+
+    def _extreme(self, node: ast.Call, arguments: list[Operand]) -> Operand:
+        left, right = (self._converted(value, INT, node) for value in arguments)
+        name = "llvm.smin.i64" if self._known(node.func) is min else "llvm.smax.i64"
+        self.declare(f"i64 @{name}(i64, i64)")
+        return self.emit(INT, f"call i64 @{name}({left.typed}, {right.typed})")
 
 
-@functools.cache
-def _install_primitives() -> None:
-    """Let `runtime.native.plain` name the primitives of the compiled tier in this process, and the library use them."""
-    from numba import njit
-
-    machine = importlib.import_module("runtime.native.machine")
-    module = types.ModuleType(_PRIMITIVES)
-    vars(module).update({name: getattr(machine, name) for name in machine.__all__})
-    module.__all__ = list(machine.__all__)
-    module.jit = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    for name in [name for name in sys.modules if name == _LIBRARY or name.startswith(_LIBRARY + ".")]:
-        del sys.modules[name]
-    sys.modules[_PRIMITIVES] = module
-    sys.modules["runtime.native"].plain = module
-
-
-def _dispatcher(source: str) -> object:
-    """Return numba's dispatcher of a source's `step`; nothing is compiled yet."""
-    from numba.core.dispatcher import Dispatcher
-
-    _install_primitives()
-    name = kernel_name(source)
-    file_name = f"<kernel {name}>"
-    register_source(file_name, source)
-    namespace = {"__name__": name}
-    exec(compile(source, file_name, "exec"), namespace)
-    step = namespace.get("step")
-    if not isinstance(step, Dispatcher):
-        raise KernelSourceError(f"expected a function `step` decorated with `jit`, was {type(step).__name__} in {name}")
-    return step
+_STATEMENTS: Final[dict[type[ast.stmt], Callable[[_Function, Any], None]]] = {
+    ast.Assign: _Function._assign,
+    ast.AnnAssign: _Function._annotated,
+    ast.AugAssign: _Function._augmented,
+    ast.Expr: _Function._expression,
+    ast.If: _Function._if,
+    ast.While: _Function._while,
+    ast.For: _Function._for,
+    ast.Return: _Function._return,
+    ast.Pass: lambda self, node: None,
+    ast.Break: lambda self, node: self._end(f"br label %{self._loops[-1][1]}"),
+    ast.Continue: lambda self, node: self._end(f"br label %{self._loops[-1][0]}"),
+}
+_EXPRESSIONS: Final[dict[type[ast.expr], Callable[[_Function, Any], Operand | None]]] = {
+    ast.Attribute: _Function._attribute,
+    ast.BinOp: _Function._binary,
+    ast.BoolOp: _Function._logic,
+    ast.Call: _Function._called,
+    ast.Compare: _Function._compared,
+    ast.Constant: _Function._constant,
+    ast.IfExp: _Function._choice,
+    ast.Name: _Function._name,
+    ast.Subscript: _Function._subscript,
+    ast.UnaryOp: _Function._unary,
+}

@@ -2,7 +2,7 @@
 
 Kernel source (the library in `runtime.native.library` and what `runtime.views.nodes` emits) uses only these names. Here
 an array of cells is a `memoryview` of int64, whose elements are Python's own integers and whose bounds are checked; a
-table is a list of such arrays and of other tables. `runtime.native.machine` defines the same names for numba, where
+table is a list of such arrays and of other tables. `runtime.native.machine` has the same names as LLVM code, where
 both are addresses.
 """
 
@@ -22,6 +22,7 @@ __all__ = [
     "fits",
     "float_of",
     "jit",
+    "jit_apart",
     "jit_inline",
     "load_wide",
     "mix",
@@ -59,8 +60,13 @@ def jit_inline(function: _F) -> _F:
     return function
 
 
+def jit_apart(function: _F) -> _F:
+    """Mark a long or rarely called function of the kernel source whose machine code is never copied into a caller."""
+    return function
+
+
 def constant(value: int) -> int:
-    """Have the compiled function made for each value of an argument, a literal in every call: its loops unroll."""
+    """Have a function compiled once for each value of a parameter, a literal in every call: its loops unroll."""
     return value
 
 

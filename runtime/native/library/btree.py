@@ -61,6 +61,7 @@ from runtime.native.plain import (
     constant,
     copy_words,
     jit,
+    jit_apart,
     jit_inline,
     move,
     rank,
@@ -120,7 +121,7 @@ def child_octets_of(at: int, width: int) -> int:
 # ---- nodes ----------------------------------------------------------------------------------------------------------
 
 
-@jit
+@jit_apart
 def allocate(t: Any, kind: int, capacity: int) -> int:
     """A node without children or entries; -1: there is no room."""
     meta = array(t, META)
@@ -143,7 +144,7 @@ def allocate(t: Any, kind: int, capacity: int) -> int:
     return node
 
 
-@jit
+@jit_apart
 def release(t: Any, kind: int, node: int) -> None:
     """Free a node."""
     meta = array(t, META)
@@ -159,7 +160,7 @@ def kind_of(capacity: int) -> int:
     return SMALL if capacity == 16 else TINY
 
 
-@jit
+@jit_apart
 def squeeze(t: Any, leaf: int) -> None:
     """Take the dead entries out of a leaf."""
     cells, at, width = chunk_of(t, leaf), leaf & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
@@ -177,7 +178,7 @@ def squeeze(t: Any, leaf: int) -> None:
     make_octets(t, leaf, True)
 
 
-@jit
+@jit_apart
 def make_octets(t: Any, node: int, is_leaf: bool) -> None:
     """Sum up the octets of a node."""
     meta, cells, at = array(t, META), chunk_of(t, node), node & CHUNK_MASK
@@ -188,7 +189,7 @@ def make_octets(t: Any, node: int, is_leaf: bool) -> None:
         sum_up(meta, cells, first + (capacity + number) * width, cells, first + number * 8 * width, size)
 
 
-@jit
+@jit_apart
 def sum_node(t: Any, node: int, is_leaf: bool, target: Any, to: int) -> None:
     """Write the sum of a node's octets to a place."""
     meta, cells, at = array(t, META), chunk_of(t, node), node & CHUNK_MASK
@@ -197,7 +198,7 @@ def sum_node(t: Any, node: int, is_leaf: bool, target: Any, to: int) -> None:
     sum_up(meta, target, to, cells, octets, max(1, capacity >> 3))
 
 
-@jit
+@jit_apart
 def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: bool) -> None:
     """Put a node after a child of its parent, which has room; ``key`` becomes the greatest of the child's.
 
@@ -218,7 +219,7 @@ def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: 
     make_octets(t, parent, False)
 
 
-@jit
+@jit_apart
 def delete_child(t: Any, parent: int, child: int) -> int:
     """Take a child out of its parent, whose other children keep their sums; return how many are left."""
     sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
@@ -239,7 +240,7 @@ def delete_child(t: Any, parent: int, child: int) -> int:
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-@jit
+@jit_apart
 def grow_leaf(t: Any, row: int, leaf: int) -> bool:
     """Put the entries of a group's only leaf into a larger one; False: there is no room."""
     sums, rows, source, at = array(t, META)[SUMS], array(t, ROWS), chunk_of(t, leaf), leaf & CHUNK_MASK
@@ -258,7 +259,7 @@ def grow_leaf(t: Any, row: int, leaf: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
     """Split a full leaf, whose parent has room, for a key; False: there is no room.
 
@@ -285,7 +286,7 @@ def split_leaf(t: Any, parent: int, child: int, leaf: int, key: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> bool:
     """Split a full inner node, whose parent has room; False: there is no room."""
     width, source, at = 1 + 2 * array(t, META)[SUMS], chunk_of(t, inner), inner & CHUNK_MASK
@@ -306,7 +307,7 @@ def split_inner(t: Any, parent: int, child: int, inner: int, is_last: bool) -> b
     return True
 
 
-@jit
+@jit_apart
 def grow_root(t: Any, row: int) -> bool:
     """Put a new root with one child over the root; False: there is no room."""
     rows, meta = array(t, ROWS), array(t, META)
@@ -323,7 +324,7 @@ def grow_root(t: Any, row: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
     """Come one step nearer to a place for a key whose leaf is full; False: there is no room for a node.
 
@@ -355,7 +356,7 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
 # ---- shrinking ------------------------------------------------------------------------------------------------------
 
 
-@jit
+@jit_apart
 def merge_leaves(t: Any, parent: int, child: int) -> bool:
     """Merge a child, a leaf, with the next one of the same parent if they are small enough."""
     cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
@@ -378,7 +379,7 @@ def merge_leaves(t: Any, parent: int, child: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def merge_inner(t: Any, parent: int, child: int) -> bool:
     """Merge a child, an inner node, with the next one of the same parent if they are small enough."""
     cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
@@ -400,7 +401,7 @@ def merge_inner(t: Any, parent: int, child: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def join_children(t: Any, parent: int, child: int) -> None:
     """Give the sums and the upper key of the next child to a child, and take the next one out."""
     meta, cells, at = array(t, META), chunk_of(t, parent), parent & CHUNK_MASK
@@ -411,7 +412,7 @@ def join_children(t: Any, parent: int, child: int) -> None:
     delete_child(t, parent, child + 1)
 
 
-@jit
+@jit_apart
 def unlink(t: Any, leaf: int) -> None:
     """Free a leaf and take it out of the list of leaves."""
     cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
@@ -423,7 +424,7 @@ def unlink(t: Any, leaf: int) -> None:
     release(t, kind_of(cells[at + CAPACITY]), leaf)
 
 
-@jit
+@jit_apart
 def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
     """Squeeze, merge or free a leaf, to which ``PATH`` leads, and what above it becomes small by that."""
     rows, path, cells, at = array(t, ROWS), array(t, PATH), chunk_of(t, leaf), leaf & CHUNK_MASK
@@ -444,7 +445,7 @@ def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
             shrink_inner(t, group, row)
 
 
-@jit
+@jit_apart
 def shrink_inner(t: Any, group: int, row: int) -> None:
     """Merge or free the inner nodes on ``PATH`` that have become small, from below."""
     rows, path = array(t, ROWS), array(t, PATH)
@@ -470,7 +471,7 @@ def shrink_inner(t: Any, group: int, row: int) -> None:
         count = chunk_of(t, root)[(root & CHUNK_MASK) + COUNT]
 
 
-@jit
+@jit_apart
 def drop_root(t: Any, group: int, row: int) -> None:
     """Leave a group without a tree."""
     rows = array(t, ROWS)
@@ -562,7 +563,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
     return 0
 
 
-@jit
+@jit_apart
 def check_added(t: Any, row: int, leaf: int, entry: int) -> None:
     """Look at the limits after an addition to an entry of a leaf, to which ``PATH`` leads."""
     meta, rows, path = array(t, META), array(t, ROWS), array(t, PATH)

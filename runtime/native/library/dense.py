@@ -47,6 +47,7 @@ from runtime.native.plain import (
     constant,
     copy_words,
     jit,
+    jit_apart,
     jit_inline,
     load_wide,
     narrow,
@@ -102,7 +103,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
     return 0
 
 
-@jit
+@jit_apart
 def note_added(t: Any, cell: int) -> None:
     """Do what `add` does after an addition to a cell that has or had a negative or a large number."""
     meta, cells = array(t, META), array(t, CELLS)
@@ -112,7 +113,7 @@ def note_added(t: Any, cell: int) -> None:
         check_added(t, cell)
 
 
-@jit
+@jit_apart
 def check_added(t: Any, cell: int) -> None:
     """Look at the limits after an addition to a cell."""
     meta = array(t, META)
@@ -229,7 +230,7 @@ def begin(t: Any, rows: int) -> None:
     meta[IS_LAZY] = int(rows > cells >> BLOCK_SHIFT) + int(rows > cells >> 1)
 
 
-@jit
+@jit_apart
 def finish(t: Any) -> None:
     """Make the tops, and the blocks, anew if `add` left them."""
     meta, blocks, tops = array(t, META), array(t, BLOCKS), array(t, TOPS)
@@ -248,7 +249,7 @@ def finish(t: Any) -> None:
             queue_empty(t, group)
 
 
-@jit
+@jit_apart
 def is_empty(t: Any, group: int) -> bool:
     """Whether a group has no entry."""
     meta, blocks, cells = array(t, META), array(t, BLOCKS), array(t, CELLS)
@@ -257,7 +258,7 @@ def is_empty(t: Any, group: int) -> bool:
     return is_zero(blocks, group * sums, sums) and is_zero(cells, group * words, words)
 
 
-@jit
+@jit_apart
 def drop_if_empty(t: Any, group: int) -> None:
     """Take a group out that has no entry."""
     if is_empty(t, group):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.native.library import hashing
-from runtime.native.plain import array, jit, jit_inline, load_wide, narrow, outside, store_wide, table, wide
+from runtime.native.plain import array, jit, jit_apart, jit_inline, load_wide, narrow, outside, store_wide, table, wide
 
 META, GROUPS, VALUES, PREFIX, ROWS, EMPTY, SEARCH = 0, 1, 2, 3, 4, 5, 6
 """Places of the table: numbers, directory of groups (a `hashing` table), the entry to add, the sums asked for, a row
@@ -126,7 +126,7 @@ def magnitude(cells: Any, place: int, sums: int) -> int:
     return found
 
 
-@jit
+@jit_apart
 def count_signs(t: Any, cells: Any, place: int) -> None:
     """Count anew the negative numbers of the entry at a place, to which the scratch values have been added."""
     meta, values, signs = array(t, META), array(t, VALUES), array(t, SIGNS)
@@ -144,7 +144,7 @@ def count_signs(t: Any, cells: Any, place: int) -> None:
     meta[NEGATIVE] += now - was
 
 
-@jit
+@jit_apart
 def check_limits(meta: Any, cells: Any, place: int) -> None:
     """Note that there are large entries, and whether the sums at a place are outside the limits."""
     meta[LARGE] = 1
@@ -156,7 +156,7 @@ def check_limits(meta: Any, cells: Any, place: int) -> None:
             meta[BAD] = 1
 
 
-@jit
+@jit_apart
 def accumulate_checked(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
     """Add entries that follow one another to the one at ``to``, and check the sum after every one of them."""
     sums = meta[SUMS]
@@ -245,13 +245,13 @@ def accumulate_few(meta: Any, target: Any, cells: Any, first: int, capacity: int
             add_values_at(target, 0, cells, entry, sums)
 
 
-@jit
+@jit_apart
 def accumulate_any(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
     """Do `accumulate`, apart from its callers."""
     accumulate(meta, target, to, cells, place, count, meta[SUMS])
 
 
-@jit
+@jit_apart
 def sum_up(meta: Any, target: Any, to: int, cells: Any, place: int, count: int) -> None:
     """Write the sum of entries that follow one another to ``to``."""
     fill(target, to, 1 + 2 * meta[SUMS], 0)
@@ -274,7 +274,7 @@ def is_zero(cells: Any, place: int, count: int) -> bool:
     return True
 
 
-@jit
+@jit_apart
 def queue_empty(t: Any, group: int) -> None:
     """Have `ordered.finish` look at whether a group is empty."""
     meta, rows = array(t, META), array(t, ROWS)
@@ -295,7 +295,7 @@ def is_in_use(t: Any, group: int) -> bool:
     return array(groups, hashing.CELLS)[group * numbers[hashing.STRIDE] + numbers[hashing.WIDTH]] != 0
 
 
-@jit
+@jit_apart
 def remove_group(t: Any, group: int) -> None:
     """Take a group without entries out of the directory (the one group of an index without group words stays)."""
     groups = table(t, GROUPS)

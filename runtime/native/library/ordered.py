@@ -46,7 +46,7 @@ from runtime.native.library.entries import (
     queue_empty,
     row_of,
 )
-from runtime.native.plain import array, constant, jit, jit_inline, table
+from runtime.native.plain import array, constant, jit, jit_apart, jit_inline, table
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def locate_group(t: Any) -> int:
     return group if group >= 0 else add_group(t)
 
 
-@jit
+@jit_apart
 def add_group(t: Any) -> int:
     """Add the group of the scratch group key, which is not there; -1: there is no room."""
     meta, groups = array(t, META), table(t, GROUPS)
@@ -100,7 +100,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
     return dense.add(t, group, key, sums)
 
 
-@jit
+@jit_apart
 def finish(t: Any) -> None:
     """End a batch: sums can be asked for, and groups without entries are gone."""
     meta = array(t, META)

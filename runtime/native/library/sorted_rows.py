@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.native.plain import array, jit, jit_inline, move, rank
+from runtime.native.plain import array, jit, jit_apart, jit_inline, move, rank
 
 META, WORDS, LEAVES, INNERS, PATH = 0, 1, 2, 3, 4
 """Places of the table: numbers, order words by slot, the two kinds of nodes, and the way to a leaf: for each level the
@@ -178,7 +178,7 @@ def write(t: Any, cells: Any, at: int, place: int, slot: int) -> None:
     cells[at + SLOTS + place] = slot
 
 
-@jit
+@jit_apart
 def raise_first(t: Any, level: int, slot: int) -> None:
     """Make a record the first entry below the node that ``PATH`` names at a level, and so of all whose first it is."""
     inners, path = array(t, INNERS), array(t, PATH)
@@ -187,7 +187,7 @@ def raise_first(t: Any, level: int, slot: int) -> None:
         level = level - 1 if path[2 * level + 1] == 0 else -1
 
 
-@jit
+@jit_apart
 def insert_child(t: Any, node: int, slot: int) -> None:
     """Put a node, whose first entry is given, behind the leaf that ``PATH`` leads to; full nodes above it are split."""
     meta, leaves, inners, path = array(t, META), array(t, LEAVES), array(t, INNERS), array(t, PATH)
@@ -220,7 +220,7 @@ def insert_child(t: Any, node: int, slot: int) -> None:
     meta[HEIGHT] += 1
 
 
-@jit
+@jit_apart
 def unlink(t: Any, leaf: int) -> None:
     """Take a leaf out of the list of leaves and free it."""
     leaves = array(t, LEAVES)
@@ -232,7 +232,7 @@ def unlink(t: Any, leaf: int) -> None:
     release(t, 0, leaves, LEAF, leaf)
 
 
-@jit
+@jit_apart
 def remove_child(t: Any) -> None:
     """Take the leaf that ``PATH`` leads to out of its parent; inner nodes that become empty are freed."""
     meta, inners, path = array(t, META), array(t, INNERS), array(t, PATH)
@@ -249,7 +249,7 @@ def remove_child(t: Any) -> None:
         raise_first(t, level - 1, inners[at + SLOTS])
 
 
-@jit
+@jit_apart
 def lower_root(t: Any) -> None:
     """Replace a root with one child by that child."""
     meta, inners = array(t, META), array(t, INNERS)
@@ -260,7 +260,7 @@ def lower_root(t: Any) -> None:
         release(t, 1, inners, INNER, root)
 
 
-@jit
+@jit_apart
 def merge(t: Any) -> None:
     """Merge the leaf that ``PATH`` leads to with a neighbour of the same parent if both have few entries."""
     meta, leaves, inners, path = array(t, META), array(t, LEAVES), array(t, INNERS), array(t, PATH)

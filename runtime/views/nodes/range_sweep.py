@@ -405,7 +405,7 @@ class _GroupCode:
         """Running sums over the other map's entries: number j is the sum of the first j entries."""
         k, columns = self._k, self._other.columns
         running = k.cells(self._other.entries, sweep.RUNNING)
-        totals = {column: k.assign("t", self._zero()) for column in columns}
+        totals = {column: k.assign("r", self._zero()) for column in columns}
         k.put("i = 0", "at = other_at")
         with k.block("while i < m:"):
             self._put_running_entry(running, totals)
@@ -441,8 +441,8 @@ class _GroupCode:
             place = _place(index, column)
             is_word = column == "weight" or not self._is_wide
             text = f"{prefix}[{place}]" if is_word else f"load_wide({prefix}, {place})"
-            self._running[column, "m"] = k.assign("t", f"wide({text})" if is_word and self._is_wide else text)
-            self._running[column, _KNOWN[0]] = k.assign("t", self._zero())
+            self._running[column, "m"] = k.assign("r", f"wide({text})" if is_word and self._is_wide else text)
+            self._running[column, _KNOWN[0]] = k.assign("r", self._zero())
 
     def _put_own_entry(self, mine: dict[str, Value], bounds: dict[tuple[Expr, bool], str], totals: list[str]) -> None:
         """Lines that add an entry's products to the totals, and the entry to the running sums."""
@@ -451,7 +451,7 @@ class _GroupCode:
             value = mine[column] if column in mine else self._loaded("own", self._own, column, "at")
             before = self._running[column, _KNOWN[0]]
             text = f"{before} + {value.wide_text if self._is_wide else value.text}"
-            self._running[column, _KNOWN[1]] = after = k.assign("t", text)
+            self._running[column, _KNOWN[1]] = after = k.assign("r", text)
             if self._is_wide:
                 k.put(f"bad |= outside({after})")
         self._put_entry(mine, bounds, totals)

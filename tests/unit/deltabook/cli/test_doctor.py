@@ -62,7 +62,7 @@ def test_native_kernels_are_on_or_off_with_the_reason(tmp_path: Path) -> None:
     check = doctor.check_kernels(variables)
     assert (check.status, check.found) == (
         "ok",
-        f"on: numba {metadata.version('numba')}, 0 kernels of this version in {folder}, which holds 0.0 MB",
+        f"on: llvmlite {metadata.version('llvmlite')}, 0 kernels of this version in {folder}, which holds 0.0 MB",
     )
     check = doctor.check_kernels({**variables, "DELTABOOK_NATIVE": "off"})
     assert (check.status, check.found.split(";")[0]) == ("ok", "off, views are interpreted: switched off")

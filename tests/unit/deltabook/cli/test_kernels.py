@@ -29,7 +29,7 @@ def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sources.append(BAD)
     done = run(folder)
     assert (done.exit_code, done.stdout.startswith("compiled 0 kernels in ")) == (1, True)
-    assert "stays interpreted: TypingError" in done.stderr
+    assert "stays interpreted: KernelSourceError" in done.stderr
 
 
 def test_switched_off_nothing_is_compiled(tmp_path: Path) -> None:

@@ -114,6 +114,6 @@ def test_the_key_depends_on_versions_and_processor(monkeypatch: pytest.MonkeyPat
     keys = {compiler_key()}
     monkeypatch.setattr("runtime.native.cache_folder.host_cpu", lambda: ("other", "+avx9"))
     keys.add(compiler_key())
-    monkeypatch.setattr("runtime.native.cache_folder.compiler_versions", lambda: {"numba": "1", "llvmlite": "1"})
+    monkeypatch.setattr("runtime.native.cache_folder.compiler_version", lambda: "1")
     keys.add(compiler_key())
     assert len(keys) == 3

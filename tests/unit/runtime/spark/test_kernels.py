@@ -31,7 +31,15 @@ class FakeCache:
 
     def status(self) -> KernelStatus:
         return KernelStatus(
-            is_on=self.is_on, reason="", numba="", folder=Path(), size_bytes=0, kernels=0, linked=0, pending=0, failed=0
+            is_on=self.is_on,
+            reason="",
+            llvmlite="",
+            folder=Path(),
+            size_bytes=0,
+            kernels=0,
+            linked=0,
+            pending=0,
+            failed=0,
         )
 
     def request(self, sources: Sequence[str]) -> None:
