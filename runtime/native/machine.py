@@ -195,10 +195,6 @@ def _mix(c: Code, state: Operand, word: Operand) -> Operand:
     return c.emit(INT, f"xor {value.typed}, {c.emit(INT, f'lshr {value.typed}, 32').text}")
 
 
-def _unsigned_mod(c: Code, value: Operand, by: Operand) -> Operand:
-    return c.emit(INT, f"urem {value.typed}, {by.text}")
-
-
 PRIMITIVES: Final[dict[str, _Primitive]] = {
     "array": _array,
     "bits_of": _bits_of,
@@ -217,7 +213,6 @@ PRIMITIVES: Final[dict[str, _Primitive]] = {
     "shift_right": _shift_right,
     "store_wide": _store_wide,
     "table": _array,
-    "unsigned_mod": _unsigned_mod,
     "wide": _wide,
     "wide_float": _wide_float,
     "window": _window,

@@ -36,7 +36,6 @@ __all__ = [
     "shift_right",
     "store_wide",
     "table",
-    "unsigned_mod",
     "wide",
     "wide_float",
     "window",
@@ -176,8 +175,3 @@ def mix(state: int, word: int) -> int:
     """The next state of a hash over words, from 0; all bits of it are good."""
     value = ((state ^ word) * 0x9E3779B97F4A7C15) & _MASK
     return narrow(value ^ (value >> 32))
-
-
-def unsigned_mod(value: int, by: int) -> int:
-    """A word, taken as unsigned, modulo a positive number."""
-    return (value & _MASK) % by

@@ -26,7 +26,7 @@ _SOURCE: Final = """
 from runtime.native.library import hashing, search
 from runtime.native.library.entries import GROUPS, PREFIX, VALUES
 from runtime.native.library.ordered import (
-    add, begin, below, finish, first_position, group_of, has_negative, key_at, locate_group, next_position, total,
+    add, begin, below, finish, first_position, group_of, is_negative, key_at, locate_group, next_position, total,
     values_at,
 )
 from runtime.native.plain import array, copy_words, jit, mix, root, table
@@ -55,7 +55,8 @@ def step(p):
         elif operation == 7:
             finish(index)
         elif operation == 6:
-            results[result] = int(has_negative(index))
+            for number in range(1 + SUMS):
+                results[result] |= int(is_negative(index, number))
         else:
             group = group_of(index)
             results[result] = int(group >= 0)

@@ -36,7 +36,6 @@ from runtime.native.library.entries import (
     IS_QUEUED,
     IS_TREE,
     META,
-    NEGATIVE,
     ROOM,
     ROWS,
     SIGNS,
@@ -140,12 +139,6 @@ def total(t: Any, group: int, sums: int) -> None:
         btree.total(t, group, sums)
     else:
         dense.total(t, group, sums)
-
-
-@jit_inline
-def has_negative(t: Any) -> bool:
-    """Whether any entry of any group has a negative weight or sum."""
-    return array(t, META)[NEGATIVE] != 0
 
 
 @jit_inline

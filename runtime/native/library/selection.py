@@ -28,17 +28,14 @@ from runtime.native.plain import (
     array,
     constant,
     copy_words,
-    fits,
     jit,
     load_wide,
-    narrow,
     outside,
     store_wide,
     table,
     wide,
 )
 
-LEAST = -1 << 63
 GREATEST = (1 << 63) - 1
 
 
@@ -60,18 +57,6 @@ def span(t: Any, numbers: Any, place: int) -> int:
                 numbers[place + 1] = high
             found = 1
     return found
-
-
-@jit
-def below_wide(t: Any, key: int, inclusive: bool, sums: int) -> None:
-    """Write the sums of the only group's entries with keys less than one of 128 bits to ``PREFIX``."""
-    sums = constant(sums)
-    if fits(key):
-        bound = narrow(key)
-    else:
-        inclusive = key > wide(0)
-        bound = GREATEST if inclusive else LEAST
-    below(t, 0, bound, inclusive, sums)
 
 
 @jit

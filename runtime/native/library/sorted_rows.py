@@ -178,7 +178,7 @@ def write(t: Any, cells: Any, at: int, place: int, slot: int) -> None:
     cells[at + SLOTS + place] = slot
 
 
-@jit_apart
+@jit
 def raise_first(t: Any, level: int, slot: int) -> None:
     """Make a record the first entry below the node that ``PATH`` names at a level, and so of all whose first it is."""
     inners, path = array(t, INNERS), array(t, PATH)
@@ -249,7 +249,7 @@ def remove_child(t: Any) -> None:
         raise_first(t, level - 1, inners[at + SLOTS])
 
 
-@jit_apart
+@jit
 def lower_root(t: Any) -> None:
     """Replace a root with one child by that child."""
     meta, inners = array(t, META), array(t, INNERS)
@@ -260,7 +260,7 @@ def lower_root(t: Any) -> None:
         release(t, 1, inners, INNER, root)
 
 
-@jit_apart
+@jit
 def merge(t: Any) -> None:
     """Merge the leaf that ``PATH`` leads to with a neighbour of the same parent if both have few entries."""
     meta, leaves, inners, path = array(t, META), array(t, LEAVES), array(t, INNERS), array(t, PATH)

@@ -36,7 +36,7 @@ from runtime.views.nodes.ordered import MapOrder, order_of, ordered_index, order
 from runtime.views.nodes.totals import Totals, put_key, put_slot, totals_node
 from runtime.views.strings import Strings
 
-__all__ = ["LookupKind", "Scope", "columns_of_statement", "kind_of", "put_below", "total_of"]
+__all__ = ["LookupKind", "Scope", "columns_of_statement", "key_of_bound", "kind_of", "put_below", "total_of"]
 
 
 class Scope:
@@ -257,13 +257,18 @@ def _put_range(scope: Scope, index: MapOrder, group: str, part: Range, columns: 
             _put_prefix(k, index, columns, -part.sign)
 
 
+def key_of_bound(k: KernelSource, bound: Value, *, is_inclusive: bool) -> tuple[str, str]:
+    """The key of an index nearest to a bound, and whether it counts among the keys below it; lines for a wide bound."""
+    if bound.type != "int128":
+        return bound.text, str(is_inclusive)
+    k.use("bounds", "bound_inclusive", "bound_key")
+    key = k.assign("q", f"bound_key({bound.text})")
+    return key, k.assign("b", f"bound_inclusive({bound.text}, {is_inclusive})")
+
+
 def put_below(k: KernelSource, index: MapOrder, group: str, bound: Value, *, inclusive: bool) -> None:
     """Lines that ask for the sums of a group's entries below a bound, or also equal to it."""
-    key, flag = bound.text, str(inclusive)
-    if bound.type == "int128":
-        k.use("bounds", "bound_inclusive", "bound_key")
-        key = k.assign("q", f"bound_key({bound.text})")
-        flag = k.assign("b", f"bound_inclusive({bound.text}, {inclusive})")
+    key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
     k.put(f"below_{index.sums}(p, {k.table(index)}, {group}, {key}, {flag})")
 
 

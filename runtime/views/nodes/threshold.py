@@ -34,6 +34,7 @@ from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import Feed
 from runtime.views.graph import GraphBuilder
+from runtime.views.nodes.lookups import key_of_bound
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import MapOrder, ordered_index
 from runtime.views.nodes.show import Shape
@@ -223,7 +224,7 @@ class _Lowering:
         k = self._k
         k.use("hashing", "locate")
         k.use("ordered", "below", "first_position", "is_negative", "key_at", "next_position")
-        k.use("selection", "add_entry", "assign", "below_wide", "drop_unmarked", "put_sums", "put_total", "span")
+        k.use("selection", "add_entry", "assign", "drop_unmarked", "put_sums", "put_total", "span")
         k.use("selection", "take_entry")
         if any(plan.tests for plan in self._plans):
             for plan in self._plans:
@@ -244,11 +245,8 @@ class _Lowering:
         k.begin(_reader(plan, nested), "p, key")
         key = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64")}
         bound = k.emitter.value(nested.value, key)
-        is_inclusive = nested.compare in ("le", "gt")
-        if bound.type == "int128":
-            k.put(f"below_wide({k.table(index)}, {bound.text}, {is_inclusive}, {index.sums})")
-        else:
-            k.put(f"below({k.table(index)}, 0, {bound.text}, {is_inclusive}, {index.sums})")
+        bound_key, flag = key_of_bound(k, bound, is_inclusive=nested.compare in ("le", "gt"))
+        k.put(f"below({k.table(index)}, 0, {bound_key}, {flag}, {index.sums})")
         k.put("return 0")
 
     def _put_test(self) -> None:
