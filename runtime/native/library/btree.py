@@ -347,7 +347,8 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
         is_last = is_last and child == count - 1
         level -= 1
     if level < 0:
-        return grow_root(t, row)
+        # A leaf that was squeezed has a place now; a new root would be left with one child.
+        return cells[at + COUNT] < FAN or grow_root(t, row)
     if level == rows[row + DEPTH] - 2:
         return split_leaf(t, parent, child, leaf, key)
     return split_inner(t, parent, child, path[2 * level + 2], is_last)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from runtime.native.library import btree, entries
+from runtime.native.library import btree, entries, ordered
 from runtime.native.ordered import OrderedIndex
 from tests.generators.ordered_index_rig import (
     BELOW,
@@ -325,3 +325,16 @@ def test_small_batches_keep_all_sums_current() -> None:
         rig.add(of(4, [key], -1)[:1])
         model.add(of(4, [key], -1)[:1])
         compare(rig, model, [0, 63, 64, 65, 128, 300])
+
+
+def test_a_squeezed_leaf_gets_no_new_root() -> None:
+    """A root with one child would stay for as long as the leaf is not split."""
+    index = OrderedIndex(0, 0, dense_cells=0)
+    values = index.views[entries.VALUES]
+    for key, weight in [*((key, 1) for key in range(64)), (5, -1), (100, 1)]:
+        values[0] = weight
+        while ordered.add(index.views, 0, key, 0) < 0:
+            index.make_room()
+    ordered.finish(index.views)
+    index._check()
+    assert len(index.dump()) == 64
