@@ -42,6 +42,10 @@ class RunHolder(Protocol):
     def dirty(self) -> bool:
         """Whether anything changed since the last `save`."""
 
+    @property
+    def wants_base(self) -> bool:
+        """Whether `save_all` costs less than `save`, so that the chain is better begun anew."""
+
     def save(self) -> bytes:
         """What changed since the last save that was followed by `on_saved`, as a run."""
 
@@ -99,6 +103,10 @@ class TableRuns:
     @property
     def dirty(self) -> bool:
         return self.table.dirty
+
+    @property
+    def wants_base(self) -> bool:
+        return False  # the table's own save must come first; the chain compares their sizes
 
     def save(self) -> bytes:
         return encode_run(self.table.save())
@@ -162,6 +170,8 @@ class Chain:
             return []
         if full:
             self.holder.save()
+            return self._rebased()
+        if self.holder.wants_base:
             return self._rebased()
         return self._differential()
 

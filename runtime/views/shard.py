@@ -416,6 +416,11 @@ class ShardState:
 
     # --- checkpoints
 
+    @property
+    def taken_bytes(self) -> int:
+        """Size in memory of what was taken in since the last save."""
+        return sum(table.nbytes for _, table in self._taken)
+
     def save(self) -> bytes:
         """What was taken in since the last save."""
         taken = [(name, encode_table(table)) for name, table in self._consolidated()]

@@ -46,6 +46,7 @@ class ExpressState:
         """Whether anything changed since the last `save`."""
         self._is_new = False
         self._is_stale = False
+        self._base_bytes = 0
 
     def _begin(self, program: Program) -> None:
         self.program = program
@@ -77,6 +78,11 @@ class ExpressState:
         }
         self._is_new = self.dirty = True
 
+    @property
+    def wants_base(self) -> bool:
+        """See `RunHolder`: many rows over a small state, which is what a market's views are."""
+        return self._is_new or self.shard.taken_bytes > self._base_bytes
+
     def add(self, name: str, changes: pa.Table) -> None:
         """Add what changed in a view to its result."""
         self.results[name].add(changes)
@@ -94,7 +100,9 @@ class ExpressState:
         for name, result in self.results.items():
             result.table.save()
             results[name] = encode_run(result.table.save_all())
-        return self._taken(encode_program(self.program), self.shard.save_all(), 0, results)
+        run = self._taken(encode_program(self.program), self.shard.save_all(), 0, results)
+        self._base_bytes = len(run)
+        return run
 
     def on_saved(self) -> None:
         """See `RunHolder`."""
@@ -121,6 +129,7 @@ class ExpressState:
         if run.program:
             self._begin(decode_program(run.program))
             self._is_stale = False
+            self._base_bytes = len(data)
         if self._is_stale:
             return
         if run.format != _RUN_FORMAT or run.first_string != len(self._pool):

@@ -23,6 +23,8 @@ class Counters:
     def dirty(self) -> bool:
         return bool(self._changed)
 
+    wants_base = False
+
     def add(self, name: str, number: int) -> None:
         self.held[name] = self.held.get(name, 0) + number
         self._changed.add(name)
@@ -47,6 +49,15 @@ class Counters:
             self.held |= msgspec.msgpack.decode(data, type=dict[str, int])
         except msgspec.DecodeError as error:
             raise CorruptStateError(f"expected counters, was {data!r}: {error}") from None
+
+
+class Rewriters(Counters):
+    """Counters that have everything written each time."""
+
+    wants_base = True
+
+    def save(self) -> bytes:
+        raise AssertionError("expected no run of edits")
 
 
 def opened(store: UnreliableStore) -> tuple[ObjectSpace, Counters]:
@@ -118,3 +129,14 @@ def test_a_holder_whose_object_was_deleted_begins_anew() -> None:
     fresh.add("b", 2)
     space.commit()
     assert opened(store)[1].held == {"b": 2}
+
+
+def test_a_holder_that_wants_a_base_has_a_chain_of_one_run() -> None:
+    store = UnreliableStore(MemoryStore())
+    space, counters = ObjectSpace(store), Rewriters()
+    space.runs("counters", counters)
+    for number in range(5):
+        counters.add(f"counter {number}", number)
+        space.commit()
+        assert len(list(store.scan("object/counters"))) == 1
+    assert opened(store)[1].held == counters.held
