@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 _FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
-_FILES: Final = ("pyarrow/*flight*", "pyarrow/*substrait*")
-"""Arrow's network service and its form of query plans, which nothing here imports."""
+_FILES: Final = "pyarrow/*flight*"
+"""Arrow's network service, which nothing here imports."""
 _TESTS: Final = frozenset({"test", "tests"})
 """Folders of packages that hold tests and nothing that runs."""
 _LEARNING: Final = ("algebra_", "arpack", "blas-", "breeze", "cats-kernel", "lapack", "netlib", "spark-mllib_", "spire")
@@ -43,9 +43,8 @@ def trim(site: Path) -> None:
         shutil.rmtree(site / name)
     for folder in [path for path in site.rglob("*") if path.name in _TESTS and path.is_dir()]:
         shutil.rmtree(folder, ignore_errors=True)  # one within another has gone with it
-    for pattern in _FILES:
-        for path in site.glob(pattern):
-            path.unlink()
+    for path in site.glob(_FILES):
+        path.unlink()
     for jar in sorted((site / "pyspark" / "jars").glob("*.jar")):
         if jar.name.startswith(_LEARNING):
             jar.unlink()
