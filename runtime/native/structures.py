@@ -180,14 +180,15 @@ class HashTable(Structure):
         self.key_words, self.value_words = key_words, value_words
         self.is_result = is_result
         """Whether it remembers what records were before a step."""
-        self.put(hashing.META, np.zeros(11, np.int64))
+        self.put(hashing.META, np.zeros(12, np.int64))
         self._meta: Any = self.views[hashing.META]
         self._meta[hashing.WIDTH], self._meta[hashing.STRIDE] = key_words, key_words + value_words
-        self._meta[hashing.STEP] = 1
+        self._meta[hashing.STEP] = self._meta[hashing.DROPS] = 1
         self.put(hashing.KEY, np.zeros(max(1, key_words), np.int64))
         self.may_be_direct = is_direct and key_words == 1
         """Whether its key may be its index."""
         self._is_direct = self.may_be_direct
+        self._kept_room = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -202,6 +203,27 @@ class HashTable(Structure):
         if not self.key_words:  # the one record of a table without keys is always there
             meta[hashing.USED] = meta[hashing.LIVE] = 1
             self.array(hashing.INDEX)[0] = 1
+
+    def clear(self, most_room: int) -> None:
+        """Take all records out of a table that is no result; room for at most so many is kept.
+
+        From then on records that hold nothing stay, up to as many: to remove them at once takes longer.
+        """
+        assert not self.is_result
+        meta = self._meta
+        self._kept_room = most_room
+        meta[hashing.DROPS] = 0
+        index = self.array(hashing.INDEX)
+        if meta[hashing.ROOM] > most_room or len(index) > _DIRECT_SPREAD * most_room:
+            self._begin()
+            self._resize(most_room)
+            self._reindex()
+            return
+        self.array(hashing.CELLS)[: meta[hashing.USED] * self.stride] = 0
+        if self.key_words:
+            index[:] = 0
+            for place in (hashing.USED, hashing.FREE, hashing.LIVE):
+                meta[place] = 0
 
     def __len__(self) -> int:
         """Live records."""
@@ -224,6 +246,9 @@ class HashTable(Structure):
     def make_room(self, records: int = 1) -> None:
         """Make room for the scratch key and for so many records besides those that are there."""
         meta = self._meta
+        if not meta[hashing.DROPS] and meta[hashing.USED] >= self._kept_room:
+            self.load(self.dump())
+            meta[hashing.DROPS] = 1
         room = int(meta[hashing.ROOM])
         wanted = int(meta[hashing.LIVE]) + records
         if wanted > room or (not meta[hashing.FREE] and meta[hashing.USED] == room):
@@ -289,6 +314,14 @@ class HashTable(Structure):
     def dump(self) -> Words:
         """The live records, shape (records, words of a record)."""
         return self.records()[self.slots()]
+
+    def dump_columns(self) -> Words:
+        """The live records, copied, shape (words of a record, records): much quicker than `dump`."""
+        columns = self.records()[: self._meta[hashing.USED]].T.copy()
+        if columns[self.key_words :].all(axis=1).any():
+            return columns  # as nearly always: one of the values, such as the weight, is 0 nowhere
+        is_live = columns[self.key_words :].any(axis=0)
+        return columns if is_live.all() else columns.compress(is_live, axis=1)
 
     def load(self, records: Words) -> None:
         """Make these the records; keys do not repeat."""

@@ -1,8 +1,8 @@
 """Executes a view program, whatever hosts it.
 
 ```
-segment ──▶ cancellation ──▶ preaggregate ──▶ routing ──payloads──▶ ShardState.step ──▶ changes per view (rows -/+)
- deltas                       per map, key     per shard                │
+segment ──▶ preaggregate ──▶ routing ──payloads──▶ ShardState.step ──▶ changes per view (rows -/+)
+ deltas      per map, key     per shard                │
 deltas of relations ──────────────────────────────────▶ ShardState.step_tables, step_rows
                                                                         ▼
         registry ──▶ nodes: each lowers a plan record to kernels and structures ──▶ graph: runs them in order

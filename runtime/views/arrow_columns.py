@@ -67,6 +67,10 @@ class ColumnBinding(Structure):
         batch._export_to_c(self._exported_address)
         return None if self._kernel(self.address) else self._rest
 
+    def release(self) -> None:
+        """Let the table go whose values are bound; the batch must have other arrays by now."""
+        self._bound = None
+
     def _prepare(self, schema: pa.Schema) -> None:
         """Decide for tables of a schema which columns are bound."""
         self._schema, self._rest = schema, None

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from runtime.native.plain import NAN_WORD
 from runtime.native.structures import Batch
-from runtime.plan import Map, Relation
+from runtime.plan import Col, Map, Relation
 from runtime.views.arrow_columns import ColumnBinding
 from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
@@ -75,6 +75,10 @@ class ColumnBatch(Batch):
     def place(self, name: str) -> int:
         """The place of a field's values; that of its NULL flags follows."""
         return self._places[name]
+
+    def word_place(self, field: Field) -> int | None:
+        """The place of a field that is one word a row; None: it is more."""
+        return None if field.words > 1 else self._places[field.name]
 
     def load_column(self, k: KernelSource, field: Field, row: str) -> Value:
         """Lines that read a field of a row."""
@@ -153,6 +157,14 @@ class ColumnBatch(Batch):
         """Note that its arrays are another owner's from now on; `append` begins with its own ones, without rows."""
         self._is_own = False
 
+    def forget(self) -> None:
+        """Forget the rows, and let the table go that holds them."""
+        if not self._is_own:
+            self._put_own()
+        self.views[0][0] = 0
+        if self.binding is not None:
+            self.binding.release()
+
     def append(self, row: Sequence[Any], weight: int, strings: Strings) -> None:
         """Add a row of Python values; raises `ViewError` for one that its column cannot hold."""
         if not self._is_own or self._written != len(self.read):
@@ -172,12 +184,15 @@ class ColumnBatch(Batch):
 
     def _take_back(self) -> None:
         if not self._is_own:
-            for place, array in enumerate(self._own, 1):
-                self.put(place, array)
-            self._is_own = True
-            self.views[0][0], self.views[0][1] = 0, len(self._own[0])
+            self._put_own()
         self._written = len(self.read)
         self._write = row_writer(self._row_columns())
+
+    def _put_own(self) -> None:
+        for place, array in enumerate(self._own, 1):
+            self.put(place, array)
+        self._is_own = True
+        self.views[0][0], self.views[0][1] = 0, len(self._own[0])
 
     def _row_columns(self) -> tuple[Column, ...]:
         columns = zip(self.fields, columns_of(self.fields), strict=True)
@@ -287,6 +302,11 @@ class Feed(ABC):
         """Lines that end the kernel at the present row, of which nothing has been taken in yet."""
         k.put("s[0] = e", f"return -1 if bad else {status}")
 
+    def key_place(self, name: str) -> int | None:
+        """The place of the batch's column whose cells are the words of this key; None: there is no such column."""
+        del name
+        return None
+
     @abstractmethod
     @contextmanager
     def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
@@ -302,6 +322,11 @@ class MapFeed(Feed):
         self.batch = batch
         self.keys = key_fields(map_, relation, strings)
         self.sums = tuple(total.name for total in map_.sums)
+
+    def key_place(self, name: str) -> int | None:
+        key = next(key for key in self._map.keys if key.name == name)
+        column = next((field for field in self.batch.fields if key.expr == Col(field.name)), None)
+        return None if column is None or column.type != key.type else self.batch.word_place(column)
 
     @contextmanager
     def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
@@ -360,6 +385,9 @@ class PayloadFeed(Feed):
         self.sums = tuple(total.name for total in map_.sums)
         self._sums = tuple(Field(f"sum {name}", "int128") for name in self.sums)
         self.batch = ColumnBatch([*self.keys, *self._sums])
+
+    def key_place(self, name: str) -> int | None:
+        return self.batch.word_place(next(field for field in self.keys if field.name == name))
 
     @contextmanager
     def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from runtime.epochs import Segment
 from runtime.plan import Map, Program
-from runtime.views.cancellation import consolidated
-from runtime.views.errors import reason_of
 from runtime.views.kernels import Kernels
 from runtime.views.memo import Memo
 from runtime.views.placement import Part, parts_of_map
-from runtime.views.preaggregate import Preaggregation, shard_of
-from runtime.views.relationbatch import RelationBatch
+from runtime.views.preaggregate import Preaggregation
 
-__all__ = ["Delivery", "deliveries", "deliveries_of", "payload_sources"]
+__all__ = ["Delivery", "deliveries", "deliveries_of", "payload_sources", "shard_of"]
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -59,21 +57,17 @@ def deliveries_of(
     parts = routes.parts(shards)
     found: list[Delivery] = []
     for name, table in tables.items():
-        maps = routes.maps.get(name)
-        if not maps or not table.num_rows:
-            continue
-        batch = consolidated(RelationBatch(table), maps)
-        for map_ in maps:
-            homes = parts.get(map_.id)
-            if homes:
-                found += _of_map(map_, homes, shards, partial(routes.of(map_).payload, batch, kernels))
+        preaggregation = routes.preaggregations.get(name)
+        if preaggregation is not None and table.num_rows:
+            for number, payload in sorted(preaggregation.payloads(table, kernels).items()):
+                found += _of_map(program.maps[number], parts.get(number, ()), shards, payload)
     return found
 
 
 def payload_sources(program: Program) -> list[str]:
-    """The kernel sources of maps with sums, which some deltas need to be added up."""
-    routes = _routes(program)
-    return list(dict.fromkeys(routes.of(map_).totals.source for map_ in program.maps if map_.sums))
+    """The kernel sources that add up the deltas of a program's maps."""
+    preaggregations = _routes(program).preaggregations.values()
+    return list(dict.fromkeys(source for each in preaggregations for source in each.sources()))
 
 
 class _Routes:
@@ -82,17 +76,12 @@ class _Routes:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._parts: dict[int, dict[int, list[tuple[Part, tuple[int, ...]]]]] = {}
-        self.maps: dict[str, list[Map]] = {}
+        maps: dict[str, list[Map]] = {}
         for map_ in program.maps:
-            self.maps.setdefault(map_.relation, []).append(map_)
-        self._relations = {relation.name: relation for relation in program.relations}
-        self._preaggregations: dict[int, Preaggregation] = {}
-
-    def of(self, map_: Map) -> Preaggregation:
-        """What adds up the deltas of a map."""
-        if map_.id not in self._preaggregations:
-            self._preaggregations[map_.id] = Preaggregation(map_, self._relations[map_.relation])
-        return self._preaggregations[map_.id]
+            maps.setdefault(map_.relation, []).append(map_)
+        relations = {relation.name: relation for relation in program.relations}
+        self.preaggregations = {name: Preaggregation(relations[name], each) for name, each in maps.items()}
+        """Relation → what adds up its deltas for its maps."""
 
     def parts(self, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:
         """The parts of each map and who keeps them."""
@@ -101,23 +90,16 @@ class _Routes:
         return self._parts[shards]
 
 
-_routes = Memo(_Routes)
+_routes = Memo(_Routes, most=16)  # few, as tables keep their room; backfills make programs of their own
 
 
 def _of_map(
-    map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], shards: int, payload_of: Callable[[], pa.Table]
+    map_: Map, homes: Sequence[tuple[Part, tuple[int, ...]]], shards: int, payload: pa.Table | str
 ) -> Iterator[Delivery]:
-    try:
-        payload = payload_of()
-    except Exception as error:  # noqa: BLE001 (see reason_of)
-        reason = reason_of(error)
-        for part, keepers in homes:
-            yield from (Delivery(shard, part, reason) for shard in keepers)
-        return
-    if not payload.num_rows:
+    if not isinstance(payload, str) and not payload.num_rows:
         return
     for part, keepers in homes:
-        if part.whole or shards == 1:
+        if isinstance(payload, str) or part.whole or shards == 1:
             yield from (Delivery(shard, part, payload) for shard in keepers)
         else:
             yield from _spread(map_, part, payload, shards)
@@ -131,3 +113,35 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
     begins = np.flatnonzero(np.diff(of_row, prepend=-1))
     for begin, end in pairwise([*begins.tolist(), len(of_row)]):
         yield Delivery(int(of_row[begin]), part, together.slice(begin, end - begin))
+
+
+def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+    """The shard of each row by its key, or by these of its columns: the same in every process and at every time."""
+    mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
+    for name in [key.name for key in map_.keys] if keys is None else keys:
+        mixed ^= _stable_words(deltas[name].combine_chunks()).view(np.uint64)
+        mixed *= np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(shards)).astype(np.int64)
+
+
+def _stable_words(array: pa.Array) -> npt.NDArray[np.int64]:
+    if pa.types.is_string(array.type):
+        encoded = array.dictionary_encode()
+        hashes = [zlib.crc32(text.encode()) for text in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.fill_null(len(hashes)).to_numpy(zero_copy_only=False)
+        return np.asarray(np.array([*hashes, -1], np.int64)[codes])
+    if pa.types.is_floating(array.type):
+        return np.asarray(array.fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64))
+    if pa.types.is_decimal(array.type):
+        return _mixed_halves(array)
+    if pa.types.is_int64(array.type) and not array.null_count:
+        return np.asarray(array.to_numpy())
+    plain = array.cast(pa.int32()) if pa.types.is_date(array.type) else array
+    return np.asarray(plain.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False))
+
+
+def _mixed_halves(array: pa.Array) -> npt.NDArray[np.int64]:
+    raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)[array.offset : array.offset + len(array)]
+    mixed = raw[:, 0] ^ (raw[:, 1] << 1)
+    return np.where(array.is_valid().to_numpy(zero_copy_only=False), mixed, -1)

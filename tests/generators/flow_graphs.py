@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from runtime.engine.operators.evaluate import wide_array
 from runtime.native.cache import KernelCache
 from runtime.native.structures import Structure
 from runtime.plan import (
@@ -38,13 +39,13 @@ from runtime.plan import (
     UnionNode,
     View,
 )
-from runtime.views.evaluate import wide_array
 from runtime.views.feeds import PayloadFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
 from runtime.views.placement import Part
-from runtime.views.rows import change_schema, changes_of, tuples_of
+from runtime.views.rows import change_schema, changes_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 from tests.generators.flows import NAN, Fields, Row, call, fields_of, plain
 
 __all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas"]

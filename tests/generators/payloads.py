@@ -8,19 +8,25 @@ from typing import Any
 import pyarrow as pa
 
 from runtime.plan import Map, Relation
+from runtime.views.errors import ViewError
 from runtime.views.payload import WEIGHT
 from runtime.views.preaggregate import Preaggregation
-from runtime.views.relationbatch import RelationBatch
 
-__all__ = ["groups_of", "preaggregated"]
+__all__ = ["groups_of", "payload_of", "preaggregated"]
 
 Groups = dict[tuple[Any, ...], tuple[int, ...]]
 
 
-def preaggregated(map_: Map, relation: Relation, deltas: pa.Table | RelationBatch) -> pa.Table:
-    """The payload of these deltas."""
-    batch = deltas if isinstance(deltas, RelationBatch) else RelationBatch(deltas)
-    return Preaggregation(map_, relation).payload(batch)
+def preaggregated(map_: Map, relation: Relation, deltas: pa.Table) -> pa.Table:
+    """The payload of these deltas; raises `ViewError` with the reason why there is none."""
+    return payload_of(Preaggregation(relation, [map_]).payloads(deltas)[map_.id])
+
+
+def payload_of(found: pa.Table | str) -> pa.Table:
+    """A payload; raises `ViewError` with the reason why there is none."""
+    if isinstance(found, str):
+        raise ViewError(found)
+    return found
 
 
 def groups_of(map_: Map, *payloads: pa.Table) -> Groups:

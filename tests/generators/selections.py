@@ -12,17 +12,17 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
+from runtime.engine.operators.evaluate import wide_array
 from runtime.native.cache import KernelCache
 from runtime.native.structures import Structure
 from runtime.plan import Selected, View
 from runtime.state import ARROW_TYPES
-from runtime.views.evaluate import wide_array
 from runtime.views.feeds import PayloadFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import threshold
 from runtime.views.placement import Part
-from runtime.views.rows import tuples_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 from tests.generators.factored import FactoredState
 from tests.generators.programs import Row
 

@@ -7,6 +7,7 @@ plans: a stream in code, or SQL ──▶ pipelines of operators ──▶ run o
 
 rowwise: filter, project, union        aggregation/: streaming, hash        joins/: merge, as-of, index lookup
 counting: limit, row number            unnest, sorting                      columns, keys: types, exact integers, codes
+evaluate: expressions over columns
 ```
 
 An operator (`Operator`) takes batches and gives batches; at a barrier it gives out what it holds and starts afresh, but

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from runtime.engine.operators.columns import as_schema, inward, outward
 from runtime.engine.operators.errors import OperatorError
+from runtime.engine.operators.evaluate import evaluate, mask
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 from runtime.plan import Expr
-from runtime.views.errors import ViewError
-from runtime.views.evaluate import evaluate, mask
 
 __all__ = ["Filter", "Project", "Union", "computed"]
 
@@ -22,7 +21,7 @@ def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) ->
     rows = batch.num_rows
     try:
         return [outward(evaluate(expr, columns, rows), field.type) for expr, field in zip(exprs, schema, strict=True)]
-    except (ViewError, pa.ArrowException) as error:
+    except (OperatorError, pa.ArrowException) as error:
         raise OperatorError(f"expected values of {', '.join(schema.names)}, was {error}") from None
 
 
@@ -38,7 +37,7 @@ class Filter(Operator):
         columns = {name: inward(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
         try:
             chosen = mask(self._where, columns, batch.num_rows)
-        except (ViewError, pa.ArrowException) as error:
+        except (OperatorError, pa.ArrowException) as error:
             raise OperatorError(f"expected a condition that can be computed, was {error}") from None
         return pieces(batch.filter(chosen), self.most_rows)
 

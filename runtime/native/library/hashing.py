@@ -15,9 +15,10 @@ from runtime.native.plain import array, jit, mix
 
 META, CELLS, INDEX, KEY, STAMPS, TOUCHED, OLD = 0, 1, 2, 3, 4, 5, 6
 """Places of a table's arrays."""
-USED, ROOM, FREE, LIVE, MASK, WIDTH, STRIDE, DIRECT, BASE, STEP, CHANGED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+USED, ROOM, FREE, LIVE, MASK, WIDTH, STRIDE, DIRECT, BASE, STEP, CHANGED, DROPS = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 """Numbers in ``META``: slots ever used, capacity in slots, first free slot + 1, live records, size of the index - 1,
-key words, words of a record, whether the index is direct, its least key, number of the step, records touched in it."""
+key words, words of a record, whether the index is direct, its least key, number of the step, records touched in it,
+whether a record that holds nothing is removed at once."""
 
 
 @jit

@@ -1,9 +1,9 @@
-"""State in columns: tables, indexes and sums that are changed a batch at a time and saved as runs of edits.
+"""State in columns: tables that are changed a batch at a time and saved as runs of edits.
 
 ```
-batch ──put, delete, add, lookup──▶ KeyedTable, SumTable, SumRow, Arrangement, OrderedIndex ──save──▶ run of edits
-                                        │
-         KeyIndex: key words → slots ◀──┘        exactsums: int64 or wider        dense, runs, packing: ordered layouts
+batch ──put, delete, lookup──▶ KeyedTable ──save──▶ run of edits
+                                   │
+     KeyIndex: key words → slots ◀─┘
 columns: Arrow columns ↔ key words, StringPool
 ```
 """

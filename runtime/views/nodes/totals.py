@@ -10,6 +10,7 @@ State: `HashTable`; a record is the key's words, the weight, and two words a sum
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from runtime.native.library import hashing
 from runtime.native.structures import HashTable
@@ -20,6 +21,9 @@ from runtime.views.nodes.node import FeedNode, Node
 from runtime.views.strings import Strings
 
 __all__ = ["Totals", "put_add", "put_key", "put_slot", "put_touch", "totals_node"]
+
+_PREFETCHED_ROWS: Final = 8
+"""How many rows ahead a cell of an index is fetched."""
 
 
 class Totals(HashTable):
@@ -47,19 +51,38 @@ def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Se
 
 
 def put_slot(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str) -> str:
-    """Lines that find the slot of a key, in the index if it is direct, else with a call; gives the slot's identifier.
+    """Lines that find the slot of a key, where the index says at once, else with a call; gives the slot's identifier.
 
     ``call`` reads the scratch key.
     """
     if not table.may_be_direct:
-        put_key(k, table, keys, values)
-        return k.assign("slot", call)
+        return _put_hashed_slot(k, table, keys, values, call)
     index, meta = k.cells(table, hashing.INDEX), hashing.META
     is_direct, base, mask = (k.fixed(table, meta, number) for number in (hashing.DIRECT, hashing.BASE, hashing.MASK))
     slot, offset = k.assign("slot", "-1"), k.assign("i", f"{values[0].word()} - {base}")
     with k.block(f"if {is_direct} and 0 <= {offset} <= {mask}:"):
         k.put(f"{slot} = {index}[{offset}] - 1")
     with k.block(f"if {slot} < 0:"):
+        put_key(k, table, keys, values)
+        k.put(f"{slot} = {call}")
+    return slot
+
+
+def _put_hashed_slot(
+    k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value], call: str
+) -> str:
+    """The same for a hashed index, whose first cell most keys are found by."""
+    if not keys or any(field.words > 1 or field.type == "bool" for field in keys):
+        put_key(k, table, keys, values)
+        return k.assign("slot", call)
+    index, cells = k.cells(table, hashing.INDEX), k.cells(table, hashing.CELLS)
+    words = [k.assign("k", value.word()) for value in values]
+    state = "0"
+    for word in words:
+        state = f"mix({state}, {word})"
+    slot = k.assign("slot", f"{index}[{state} & {k.fixed(table, hashing.META, hashing.MASK)}] - 1")
+    differs = [f"{cells}[{slot} * {table.stride} + {place}] != {word}" for place, word in enumerate(words)]
+    with k.block(f"if {slot} < 0 or {' or '.join(differs)}:"):
         put_key(k, table, keys, values)
         k.put(f"{slot} = {call}")
     return slot
@@ -94,6 +117,7 @@ def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, 
     else:
         status = k.need(table.make_room)
         with feed.rows(k) as row:
+            _put_prefetch(k, feed, table, on)
             values = [row.keys[name] for name in on]
             known = [value.null for value, field in zip(values, table.keys, strict=True)
                      if value.null is not None and not field.nullable]  # fmt: skip
@@ -105,9 +129,28 @@ def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, 
                     put_touch(k, table, slot)
                 put_add(k, table, slot, row.weight, [row.sums[name] for name in table.sums])
                 if not table.is_result:
-                    k.put(f"drop_if_zero({k.table(table)}, {slot})")
+                    _put_drop(k, table, slot)
     k.put("return -1 if bad else 0")
     return FeedNode(k, views, feed.batch)
+
+
+def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[str]) -> None:
+    """Lines that have the index cell of a row some places ahead fetched, if its key is columns as they are."""
+    places = [place for name in on if (place := feed.key_place(name)) is not None]
+    if table.may_be_direct or len(places) < len(on):
+        return
+    ahead, state = k.assign("ahead", f"e + {_PREFETCHED_ROWS}"), "0"
+    with k.block(f"if {ahead} < rows:"):
+        for place in places:
+            state = f"mix({state}, {k.cells(feed.batch, place)}[{ahead}])"
+        k.put(f"prefetch({k.cells(table, hashing.INDEX)}, {state} & {k.fixed(table, hashing.META, hashing.MASK)})")
+
+
+def _put_drop(k: KernelSource, table: HashTable, slot: str) -> None:
+    """Lines that remove a record if it holds nothing any more, unless that is left to `HashTable.make_room`."""
+    weight = f"{k.cells(table, hashing.CELLS)}[{slot} * {table.stride} + {table.key_words}]"
+    with k.block(f"if {k.fixed(table, hashing.META, hashing.DROPS)} and {weight} == 0:"):
+        k.put(f"drop_if_zero({k.table(table)}, {slot})")
 
 
 def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:

@@ -3,6 +3,7 @@
 ```
 batch ──▶ aggregations: which rows are of which group ──▶ cells: a value per group and aggregate ──▶ rows at a barrier
                                                           keptcells: those that stay, in the object space
+                                                          exactsums: int64 or wider
 ```
 """
 

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.engine.operators.aggregation.exactsums import arrow_of, exact_of, fit, largest
 from runtime.engine.operators.columns import inward, outward, take
 from runtime.engine.operators.errors import OperatorError, PlanError
 from runtime.engine.operators.keys import group_codes, order_codes
-from runtime.state.columnar.exactsums import arrow_of, exact_of, fit, largest
 from runtime.state.errors import StateOverflowError
 
 __all__ = ["AGGREGATE_KINDS", "Aggregate", "Cells"]

@@ -99,3 +99,32 @@ def test_strings_are_renumbered_but_for_those_of_nulls() -> None:
     numbers = records[:, 0].repeat(3)
     numbers[4] = 9
     assert table.renumbered(records, numbers)[:, 1].tolist() == [9, 0]
+
+
+@pytest.mark.parametrize("most_room", [64, 128, 1 << 15])
+@pytest.mark.parametrize(("width", "is_direct"), [(1, True), (1, False), (2, False)])
+def test_a_cleared_table_begins_with_nothing(width: int, most_room: int, *, is_direct: bool) -> None:
+    """Records that hold nothing stay in it up to the room that is kept, and are never given out."""
+    table, chance = HashTable(width, 3, is_direct=is_direct), random.Random(most_room + width)
+    for rows in (1, 500, 3, 2000):
+        table.clear(most_room)
+        table._check()
+        assert not len(table.dump())
+        model: dict[Key, int] = {}
+        for _ in range(rows):
+            key, value = tuple(chance.randrange(rows) for _ in range(width)), chance.randrange(-1, 2)
+            for place, word in enumerate(key):
+                table.views[hashing.KEY][place] = word
+            while (slot := hashing.locate(table.views)) < 0:
+                table.make_room()
+            table.views[hashing.CELLS][slot * table.stride + width] += value
+            model[key] = model.get(key, 0) + value
+        table._check()
+        live = {key: value for key, value in model.items() if value}
+        assert {tuple(record[:width]): record[width] for record in table.dump().tolist()} == live
+        columns = table.dump_columns()
+        assert columns.T.tolist() == table.dump().tolist()
+        assert columns.flags.c_contiguous
+        assert columns.flags.owndata
+    table.clear(most_room)
+    assert table.array(hashing.CELLS).size <= most_room * table.stride

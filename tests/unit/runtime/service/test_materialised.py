@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.compiler import Column
+from runtime.engine.operators.evaluate import wide_array
 from runtime.service.materialised import FullRows, json_rows
 from runtime.state import ARROW_TYPES
-from runtime.views.evaluate import wide_array
 from runtime.views.materialised import MaterialisedView
 
 COLUMNS = (Column("name", "string", nullable=True), Column("x", "int64"))

@@ -15,8 +15,8 @@ from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.emission.values import Field
 from runtime.views.errors import ViewError
 from runtime.views.feeds import ColumnBatch
-from runtime.views.rows import tuples_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 
 pytestmark = pytest.mark.slow
 

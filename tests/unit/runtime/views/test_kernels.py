@@ -11,7 +11,7 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.plan import Col, Key, Map, Sum
 from runtime.views.kernels import await_kernels
-from runtime.views.maptotals import MapTotals
+from runtime.views.preaggregate import Preaggregation
 from runtime.views.shard import ShardState
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -67,8 +67,8 @@ def test_a_shard_asks_at_once_and_waits_before_many_rows() -> None:
 
 def test_totals_of_a_map_wait_before_many_rows() -> None:
     kernels = NoKernels()
-    totals = MapTotals(Map(0, "r", None, (Key("a", "int64", Col("a")),), (Sum("x", Col("b")),)), R)
-    totals.payload(deltas(100), kernels)
+    maps = Preaggregation(R, [Map(0, "r", None, (Key("a", "int64", Col("a")),), (Sum("x", Col("b")),))])
+    maps.payloads(deltas(100), kernels)
     assert not kernels.waits
-    totals.payload(deltas(25_000), kernels)
-    assert kernels.waits == [([totals.source], 0.125)]
+    maps.payloads(deltas(25_000), kernels)
+    assert kernels.waits == [(maps.sources()[:1], 0.125)]

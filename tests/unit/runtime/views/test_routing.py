@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
+from runtime.engine.operators.evaluate import wide_array
 from runtime.epochs import Segment
+from runtime.plan import Col, Key, Map
+from runtime.state import ARROW_TYPES
 from runtime.views import Part, deliveries
-from runtime.views.placement import is_spread, parts_of_map, parts_of_shard, views_of_shard
-from runtime.views.routing import deliveries_of
+from runtime.views.placement import is_spread, part_of, parts_of_map, views_of_shard
+from runtime.views.routing import deliveries_of, shard_of
 from tests.generators.deltas import Deltas, FakeSegment, Shards, delta_table, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -52,7 +55,8 @@ def test_shards_keep_exactly_what_they_are_sent(shards: int) -> None:
         assert homes == list(range(shards)) if is_spread(found, view) else len(homes) == 1
     for shard in range(shards):
         sent = {part for parts in parts_of_map(found, shards).values() for part, keepers in parts if shard in keepers}
-        kept = set(parts_of_shard(found, shard, shards))
+        views = views_of_shard(found, shard, shards)
+        kept = {part_of(found, view, number) for view in views for number in view.body.maps()}
         assert kept == sent
 
 
@@ -133,3 +137,41 @@ def test_tables_give_what_segments_of_them_give() -> None:
 
 def test_nothing_is_sent_of_no_rows() -> None:
     assert deliveries_of(program(SPREAD), {"r": delta_table(R, [])}, 2) == []
+
+
+@pytest.mark.parametrize("kind", ["int64", "int128", "float64", "string", "bool", "date", "timestamp"])
+def test_every_type_of_key_has_a_shard(kind: Any) -> None:
+    map_ = Map(0, "r", None, (Key("k", kind, Col("k")),), ())
+    plain = pa.array([0, 1, None, 5])
+    array = {
+        "int128": lambda: wide_array([0, 1, None, 2**100]),
+        "string": lambda: pa.array(["", "a", None, "ä"]),
+        "bool": lambda: pa.array([False, True, None, True]),
+        "date": lambda: plain.cast(pa.int32()).cast(pa.date32()),
+    }.get(kind, lambda: plain.cast(ARROW_TYPES[kind]))()
+    table = pa.table({"k": array})
+    found = shard_of(map_, table, 3)
+    assert ((found >= 0) & (found < 3)).all()
+    assert shard_of(map_, table.slice(2), 3).tolist() == found[2:].tolist()
+
+
+def test_the_shard_of_a_key_never_changes() -> None:
+    """Another place for a key would leave the old one's rows behind in every checkpoint."""
+    by_k = Map(0, "r", None, (Key("k", "string", Col("k")),), ())
+    found = shard_of(by_k, pa.table({"k": pa.array(["BTCUSD", "ETHUSD", "", None, "x"])}), 5)
+    assert found.tolist() == [1, 3, 0, 1, 0]
+
+
+def test_keys_are_spread() -> None:
+    keys = Map(0, "r", None, (Key("k", "int64", Col("k")),), ())
+    counts = [0] * 4
+    for shard in shard_of(keys, pa.table({"k": pa.array(range(4000))}), 4).tolist():
+        counts[shard] += 1
+    assert min(counts) > 700
+
+
+def test_a_subset_of_the_key_may_choose_the_shard() -> None:
+    map_ = Map(0, "r", None, (Key("a", "int64", Col("a")), Key("b", "int64", Col("b"))), ())
+    table = pa.table({"a": pa.array([1, 1, 2]), "b": pa.array([5, 6, 5])})
+    by_a = Map(0, "r", None, (Key("a", "int64", Col("a")),), ())
+    assert shard_of(map_, table, 7, ["a"]).tolist() == shard_of(by_a, table, 7).tolist()

@@ -12,8 +12,9 @@ from runtime.plan import ColumnType
 from runtime.views.emission.values import Field
 from runtime.views.errors import ViewError
 from runtime.views.feeds import ColumnBatch
-from runtime.views.rows import change_schema, changes_of, tuples_of
+from runtime.views.rows import change_schema, changes_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 
 VALUES: Final[dict[ColumnType, list[Any]]] = {
     "int64": [0, -1, 2**63 - 1, -(2**63)],

@@ -18,8 +18,8 @@ from runtime.views.emission.values import Field
 from runtime.views.errors import ViewOverflowError
 from runtime.views.feeds import ColumnBatch
 from runtime.views.nodes.node import Node
-from runtime.views.rows import tuples_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 
 FIELDS = (
     Field("a", "int64", True),

@@ -16,8 +16,8 @@ from runtime.plan import Flow, Program, View
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes import flow_body
 from runtime.views.placement import Part
-from runtime.views.rows import tuples_of
 from runtime.views.strings import Strings
+from tests.generators.batch_rows import tuples_of
 from tests.generators.programs import normal
 from tests.unit.runtime.compiler._flow_interpreter import run_flow
 from tests.unit.runtime.compiler.test_flow import QUERIES, RELATIONS

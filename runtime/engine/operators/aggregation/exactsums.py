@@ -15,20 +15,7 @@ import pyarrow as pa
 
 from runtime.state.errors import CorruptStateError, StateOverflowError
 
-__all__ = [
-    "Exact",
-    "arrow_of",
-    "checked",
-    "exact_of",
-    "fit",
-    "grouped",
-    "largest",
-    "narrowed",
-    "of_integers",
-    "product",
-    "summed",
-    "total_of",
-]
+__all__ = ["Exact", "arrow_of", "exact_of", "fit", "largest"]
 
 Exact = npt.NDArray[Any]
 """An array of int64, or of Python integers with dtype object."""
@@ -59,45 +46,7 @@ def fit(bound: int, *arrays: Exact) -> tuple[Exact, ...]:
     return tuple(array.astype(object) for array in arrays)
 
 
-def summed(left: Exact, right: Exact) -> Exact:
-    """Element by element, exact."""
-    left, right = fit(largest(left) + largest(right), left, right)
-    return left + right
-
-
-def product(left: Exact, right: Exact) -> Exact:
-    """Element by element, exact."""
-    left, right = fit(largest(left) * largest(right), left, right)
-    return left * right
-
-
-def narrowed(values: Exact) -> Exact:
-    """As int64 where all values fit it well."""
-    if values.dtype == object and largest(values) < _ROOM:
-        return values.astype(np.int64)
-    return values
-
-
-def grouped(values: Exact, starts: npt.NDArray[np.int64], bound: int | None = None) -> Exact:
-    """Sums of the slices that begin at these places (ascending, the first 0); ``bound``: of the values' magnitudes."""
-    if not len(starts):
-        return values[:0]
-    if bound is None or bound * len(values) >= _ROOM:
-        bound = largest(values)
-    (values,) = fit(bound * len(values), values)
-    sums: Exact = np.add.reduceat(values, starts)
-    return sums
-
-
-def total_of(values: Exact, bound: int | None = None) -> int:
-    """The sum of all values; ``bound``: of their magnitudes."""
-    if len(values) == 1:
-        return int(values[0])
-    (values,) = fit((largest(values) if bound is None else bound) * len(values), values)
-    return int(np.add.reduce(values))
-
-
-def checked(values: Exact) -> Exact:
+def _checked(values: Exact) -> Exact:
     """The values, none of which has more than 126 bits; raises `StateOverflowError` otherwise."""
     if values.dtype == object and largest(values) >= _MOST:
         raise StateOverflowError(f"expected a sum of at most 126 bits, was {largest(values)}")
@@ -108,7 +57,7 @@ def arrow_of(values: Exact) -> pa.Array:
     """int64, or decimal128(38, 0) for Python integers; raises `StateOverflowError` past 126 bits."""
     if values.dtype != object:
         return pa.array(np.ascontiguousarray(values))
-    raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in checked(values))
+    raw = b"".join(int(value).to_bytes(16, "little", signed=True) for value in _checked(values))
     return pa.Array.from_buffers(_WIDE, len(values), [None, pa.py_buffer(raw)])
 
 
@@ -119,10 +68,10 @@ def exact_of(array: pa.Array) -> Exact:
         return plain
     if not array.type.equals(_WIDE):
         raise CorruptStateError(f"expected int64 or {_WIDE}, was {array.type}")
-    return of_integers([int(value) for value in array.to_pylist()])
+    return _of_integers([int(value) for value in array.to_pylist()])
 
 
-def of_integers(values: Sequence[int]) -> Exact:
+def _of_integers(values: Sequence[int]) -> Exact:
     """Python integers as a column."""
     if all(-_ROOM < value < _ROOM for value in values):
         return np.array(values, np.int64)

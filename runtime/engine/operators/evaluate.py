@@ -1,4 +1,4 @@
-"""Evaluates a program's expressions over Arrow columns.
+"""Evaluates expressions over Arrow columns.
 
 Integers are computed with overflow checks on int64, a batch at a time. Where that overflows, the batch is computed
 again with Python integers: slow, exact, and rare enough not to matter.
@@ -14,10 +14,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.engine.operators.errors import OperatorError
 from runtime.plan import Call, Col, Expr, Lit
-from runtime.views.errors import ViewError
 
-__all__ = ["EXACT_OPERATIONS", "evaluate", "exact_value", "mask"]
+__all__ = ["evaluate", "mask", "wide_array"]
 
 _TYPED: Final[dict[str, Callable[..., pa.Array]]] = {
     "add": pc.add_checked,
@@ -42,8 +42,8 @@ _TRUTHS: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "no
 def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
     """The value of an expression for each row.
 
-    Gives an Arrow array of ``rows`` values; integers that pass int64 come as decimal128(38, 0). Raises `ViewError` for
-    a column that is not there and for a value past 127 bits.
+    Gives an Arrow array of ``rows`` values; integers that pass int64 come as decimal128(38, 0). Raises `OperatorError`
+    for a column that is not there and for a value past 127 bits.
     """
     try:
         value = _typed(expr, columns, rows)
@@ -51,7 +51,7 @@ def evaluate(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array
         return _exact(expr, columns, rows)
     except pa.ArrowException as error:
         if "overflow" not in str(error):
-            raise ViewError(f"expected to evaluate {expr}, was {error}") from None
+            raise OperatorError(f"expected to evaluate {expr}, was {error}") from None
         return _exact(expr, columns, rows)
     return _spread(value, rows)
 
@@ -115,7 +115,7 @@ def _column(expr: Col, columns: Mapping[str, pa.Array]) -> pa.Array:
     try:
         return columns[expr.name]
     except KeyError:
-        raise ViewError(f"expected column {expr.name}, was {', '.join(columns)}") from None
+        raise OperatorError(f"expected column {expr.name}, was {', '.join(columns)}") from None
 
 
 def _divide(expr: Call, args: list[Any]) -> pa.Array:
@@ -194,7 +194,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 _FLOAT_EXACT: Final = 2**53
 _WIDE: Final = pa.decimal128(38, 0)
-EXACT_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -218,12 +218,12 @@ def _exact(expr: Expr, columns: Mapping[str, pa.Array], rows: int) -> pa.Array:
 
 
 def wide_array(values: Sequence[int | None]) -> pa.Array:
-    """Python integers as decimal128(38, 0), all 128 bits of it; raises `ViewError` past them."""
+    """Python integers as decimal128(38, 0), all 128 bits of it; raises `OperatorError` past them."""
     try:
         raw = b"".join([(value or 0).to_bytes(16, "little", signed=True) for value in values])
     except OverflowError:
         far = max(values, key=lambda value: abs(value or 0))
-        raise ViewError(f"expected a value of at most 127 bits, was {far}") from None
+        raise OperatorError(f"expected a value of at most 127 bits, was {far}") from None
     valid = pa.array([v is not None for v in values], pa.bool_()).buffers()[1] if None in values else None
     return pa.Array.from_buffers(_WIDE, len(values), [valid, pa.py_buffer(raw)])
 
@@ -241,7 +241,7 @@ def _exact_list(
     if expr.op in _FUNCTIONS:
         return _plain(evaluate(expr, columns, rows))
     args = [_exact_list(argument, cache, columns, rows) for argument in expr.args]
-    return [exact_value(expr.op, row) for row in zip(*args, strict=True)]
+    return [_exact_value(expr.op, row) for row in zip(*args, strict=True)]
 
 
 def _plain(column: pa.Array) -> list[Any]:
@@ -250,7 +250,7 @@ def _plain(column: pa.Array) -> list[Any]:
     return [None if v is None else int(v) for v in values] if pa.types.is_decimal(column.type) else values
 
 
-def exact_value(op: str, args: tuple[Any, ...]) -> Any:
+def _exact_value(op: str, args: tuple[Any, ...]) -> Any:
     """An operation on values that were computed already, NULL being None."""
     if op == "and":
         return False if False in args else None if None in args else True
@@ -266,7 +266,7 @@ def exact_value(op: str, args: tuple[Any, ...]) -> Any:
         return _exact_quotient(op, args[0], args[1])
     value = args[0]
     for argument in args[1:]:
-        value = EXACT_OPERATIONS[op](value, argument)
+        value = _OPERATIONS[op](value, argument)
     return value
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.compiler import Call, Col, Expr, Lit
-from runtime.views import ViewError
-from runtime.views.evaluate import evaluate, mask, wide_array
+from runtime.engine.operators.errors import OperatorError
+from runtime.engine.operators.evaluate import evaluate, mask, wide_array
 from tests.generators.programs import evaluate as obvious
 
 A, B, P, Q = Col("a"), Col("b"), Col("p"), Col("q")
@@ -63,7 +63,7 @@ def test_an_expression_equals_pythons_or_is_refused_past_127_bits(expr: Expr, ro
     expected = [obvious(expr, row) for row in rows]
     try:
         found = values(expr, rows, TYPES)
-    except ViewError:
+    except OperatorError:
         assert any(isinstance(v, int) and not -(2**127) <= v < 2**127 for v in expected)
         return
     assert found == expected
@@ -132,7 +132,7 @@ def test_a_bare_null_is_a_condition_that_holds_nowhere(condition: Expr) -> None:
 
 
 def test_an_unknown_column_is_named_with_those_that_are_there() -> None:
-    with pytest.raises(ViewError, match="expected column c, was a"):
+    with pytest.raises(OperatorError, match="expected column c, was a"):
         evaluate(Col("c"), {"a": pa.array([1])}, 1)
 
 
@@ -145,7 +145,7 @@ def test_wide_arrays_hold_every_128_bits(numbers: list[int | None]) -> None:
 
 
 def test_one_bit_more_is_refused() -> None:
-    with pytest.raises(ViewError, match="at most 127 bits"):
+    with pytest.raises(OperatorError, match="at most 127 bits"):
         wide_array([2**127])
 
 
