@@ -4,7 +4,6 @@
 epoch log ──EpochSource (offset = epoch; adds up per map and shard on the executors)──▶ groupBy(shard)
    ──ShardProcessor (transformWithState: runs of edits in Spark's state store)──▶ foreachBatch ──▶ ResultLog
 relation snapshot, epochs ──backfill.py──▶ what fills the new views, in the first batch of a program
-store.py keeps an object space in the state of a processor
 java.py finds a Java, session.py starts Spark with it, lane.py runs the query and publishes
 ```
 

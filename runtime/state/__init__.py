@@ -2,11 +2,11 @@
 
 ```
 operator, view ──┬─ objects:  the ten persisted types, item by item ─────┐
-                 ├─ columnar: tables, pools and sums, a batch at a time ─┤ chains, pool: as runs and parts
+                 ├─ columnar: tables and pools, a batch at a time ───────┤ chains, pool: as runs and parts
                  └─ any other state that can say what changed ───────────┘
                                     │ save: edits
-             space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite;
-             index: what each is                                                      Spark's in runtime.spark)
+             space: the names ──────┴──commit, with what belongs to the same moment──▶ stores: Store (memory, SQLite)
+             index: what each is
 codec: values ↔ bytes
 ```
 """
