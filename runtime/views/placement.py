@@ -14,7 +14,7 @@ import msgspec
 from runtime.plan import Program, View
 from runtime.views.memo import Memo
 
-__all__ = ["Part", "is_spread", "part_of", "parts_of_map", "parts_of_shard", "views_of_shard"]
+__all__ = ["Part", "is_spread", "part_of", "parts_of_map", "views_of_shard"]
 
 _COLUMNS = 1 << 6
 
@@ -68,12 +68,6 @@ def _keys(program: Program, view: View) -> Mapping[int, int] | None:
 def views_of_shard(program: Program, shard: int, shards: int) -> list[View]:
     """The views that a shard keeps, wholly or in part; a view that lives in one shard never changes it."""
     return [view for view in program.views if is_spread(program, view) or view.home % shards == shard]
-
-
-def parts_of_shard(program: Program, shard: int, shards: int) -> list[Part]:
-    """The maps that a shard keeps, in a fixed order."""
-    views = views_of_shard(program, shard, shards)
-    return sorted({part_of(program, view, number) for view in views for number in view.body.maps()})
 
 
 def parts_of_map(program: Program, shards: int) -> dict[int, list[tuple[Part, tuple[int, ...]]]]:

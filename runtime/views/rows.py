@@ -24,7 +24,6 @@ __all__ = [
     "changes_of",
     "consolidate",
     "record_arrays",
-    "tuples_of",
 ]
 
 Words = npt.NDArray[np.int64]
@@ -140,10 +139,3 @@ def changes_as_tuples(
     for _, row, number in changes:
         numbers[row] = numbers.get(row, 0) + number
     return [(view, row, number) for row, number in numbers.items() if number]
-
-
-def tuples_of(
-    batches: Sequence[ColumnBatch], strings: Strings, *, is_distinct: bool
-) -> list[tuple[tuple[Any, ...], int]]:
-    """The rows of a view's batches as tuples of Python values with their weights, consolidated: for few rows."""
-    return [(row, number) for _, row, number in changes_as_tuples("", batches, strings, is_distinct=is_distinct)]

@@ -49,11 +49,6 @@ class KeyedTable:
         return len(self._index)
 
     @property
-    def value_names(self) -> tuple[str, ...]:
-        """The value columns, in order."""
-        return self._names
-
-    @property
     def width(self) -> int:
         """Words per key."""
         return self._width
@@ -192,12 +187,6 @@ class KeyedTable:
             self._changed.append(slots)
         if len(gone):
             self._gone.append(gone)
-
-    def forget_edits(self) -> None:
-        """What changed need not be saved, as the table follows from another."""
-        for slots in self._changed:
-            self._marks[slots] = 0
-        self._changed, self._gone = [], []
 
     def apply_run(self, run: pa.RecordBatch) -> None:
         """Take over a run written by `save`; leaves nothing dirty."""
