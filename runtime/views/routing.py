@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.compiler.catalogue import only_view
 from runtime.epochs import Segment
 from runtime.plan import Map, Program
 from runtime.views.kernels import Kernels
@@ -65,9 +66,15 @@ def deliveries_of(
 
 
 def payload_sources(program: Program) -> list[str]:
-    """The kernel sources that add up the deltas of a program's maps."""
-    preaggregations = _routes(program).preaggregations.values()
-    return list(dict.fromkeys(source for each in preaggregations for source in each.sources()))
+    """The kernel sources that add up the deltas of a program's maps, and those of each view alone, as if it were new.
+
+    What fills a view is added up for it alone (`filling`), where maps may share tables with fewer others.
+    """
+    routes = [_routes(program)]
+    if len(program.views) > 1:
+        routes += [_Routes(only_view(program, view.name)[0]) for view in program.views]
+    found = (source for route in routes for each in route.preaggregations.values() for source in each.sources())
+    return list(dict.fromkeys(found))
 
 
 class _Routes:

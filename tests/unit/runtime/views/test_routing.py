@@ -9,13 +9,14 @@ import pytest
 
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
+from runtime.compiler.catalogue import only_view
 from runtime.engine.operators.evaluate import wide_array
 from runtime.epochs import Segment
 from runtime.plan import Col, Key, Map
 from runtime.state import ARROW_TYPES
 from runtime.views import Part, deliveries
 from runtime.views.placement import is_spread, part_of, parts_of_map, views_of_shard
-from runtime.views.routing import deliveries_of, shard_of
+from runtime.views.routing import deliveries_of, payload_sources, shard_of
 from tests.generators.deltas import Deltas, FakeSegment, Shards, delta_table, market_rows
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -175,3 +176,11 @@ def test_a_subset_of_the_key_may_choose_the_shard() -> None:
     table = pa.table({"a": pa.array([1, 1, 2]), "b": pa.array([5, 6, 5])})
     by_a = Map(0, "r", None, (Key("a", "int64", Col("a")),), ())
     assert shard_of(map_, table, 7, ["a"]).tolist() == shard_of(by_a, table, 7).tolist()
+
+
+def test_the_kernels_that_fill_a_new_view_are_known_beforehand() -> None:
+    """Two views whose maps share a table are each filled alone: a worker would wait in vain for that kernel."""
+    both = program(SPREAD, "SELECT a, SUM(b * b) AS y FROM r GROUP BY a")
+    for view in both.views:
+        alone, _ = only_view(both, view.name)
+        assert set(payload_sources(alone)) < set(payload_sources(both))
