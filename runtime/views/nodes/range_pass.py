@@ -12,21 +12,21 @@ State: an index of its own, `nodes.ordered.MapOrder`, which no other node may ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 import numpy as np
 from msgspec.structs import replace
 
-from runtime.native.library import ahead, entries
+from runtime.native.library import ahead, deltas, entries, hashing
 from runtime.native.structures import Structure
 from runtime.plan import Col, Expr, Range, Statement
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Value
+from runtime.views.emission.values import Value, load_field, places_of
 from runtime.views.feeds import Bound, Feed
 from runtime.views.nodes.lookups import Scope, columns_of_statement, total_of
 from runtime.views.nodes.node import FeedNode
-from runtime.views.nodes.ordered import MapOrder, put_entry, put_group
+from runtime.views.nodes.ordered import MapOrder, put_group
 from runtime.views.nodes.range_sweep import Sweep
 from runtime.views.nodes.totals import put_add, put_slot, put_touch
 from runtime.views.strings import Strings
@@ -70,73 +70,149 @@ class _PassCode:
         self._found.put(0, np.zeros(3 * self._index.entry_words, np.int64))
         self._ring = Structure(1)
         self._ring.put(0, np.zeros(2 * ahead.RING, np.int64))
+        self._deltas = Structure(8)
+        """The rows, sorted and added up; it holds nothing from one step to the next."""
+        self._deltas.put(deltas.NUMBERS, np.zeros(4, np.int64))
+        for place in (deltas.ROW_GROUP, deltas.ROW_KEY, deltas.WORDS, deltas.SPARE, deltas.KEY):
+            self._deltas.put(place, np.zeros(deltas.ROOM, np.int64))
+        self._deltas.put(deltas.COUNTS, np.zeros(1 << deltas.DIGIT, np.int64))
+        self._deltas.put(deltas.VALUE, np.zeros(deltas.ROOM * self._index.entry_words, np.int64))
 
     def put(self) -> None:
-        """The loop over the feed."""
+        """The loop over the parts of the feed that there is room to sort."""
         k, index, feed = self._k, self._index, self._feed
         k.use("ahead", "begin_ahead", "fetch_entry", "fetch_leaf")
         k.use("around", "around")
-        k.use("ordered", "add", "begin", "finish", "group_of", "locate_group")
+        k.use("deltas", "add_deltas", "sort_rows")
+        k.use("ordered", "add", "begin", "finish", "locate_group")
         k.begin()
-        t = k.table(index)
-        k.put("bad = False")
+        t, cursor = k.table(index), f"{k.cells(self._deltas, deltas.NUMBERS)}[{deltas.CURSOR}]"
+        k.put("bad = False", f"start, rows = s[0], {k.cells(feed.batch, 0)}[{feed.batch.ROWS}]")
         with k.block(f"if s[{_CHOSEN}] == 0:"):
             self._sweep.put_choice(k)
-            k.put(f"s[{_CHOSEN}] = 1")
+            k.put(f"s[{_CHOSEN}] = 1", f"{cursor} = 0")
             with k.block(f"if {self._sweep.chosen(k)}:"):
-                k.put(f"begin({t}, {k.cells(feed.batch, 0)}[{feed.batch.ROWS}])")
+                k.put(f"begin({t}, rows)")
         k.put(f"is_swept = {self._sweep.chosen(k)} != 0")
-        rows = f"{k.cells(feed.batch, 0)}[{feed.batch.ROWS}]"
-        k.put(f"looks_ahead = begin_ahead({t}, {k.cells(self._ring, 0)}, {rows})")
         self._status = k.need(index.make_room)
-        with feed.rows(k) as row:
-            with k.block("if looks_ahead:"):
-                self._put_ahead()
-            values = [row.keys[name] for name in (*(field.name for field in index.keys), index.ordered)]
-            nulls = [value.null for value in values if value.null is not None]
-            with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
-                self._put_row(row, {name: replace(value, null=None) for name, value in row.keys.items()})
+        with k.block("while start < rows:"):
+            k.put(f"last = min(start + {deltas.ROOM}, rows)")
+            with k.block(f"if {cursor} == 0:"):
+                self._put_order()
+                self._put_deltas()
+                k.put(f"{cursor} = 1")
+            with k.block("if is_swept:"):
+                with k.block(f"if add_deltas({t}, {k.table(self._deltas)}, {index.sums}) < 0:"):
+                    self._put_stop(self._status)
+            with k.block("else:"):
+                self._put_rows(cursor)
+            k.put(f"{cursor} = 0", "start = last")
         k.put(
+            "s[0] = 0",
             f"s[{_CHOSEN}] = 0",
             f"finish({t})",
             f"return -1 if bad or {k.cells(index, entries.META)}[{entries.BAD}] else 0",
         )
 
-    def _put_ahead(self) -> None:
-        """Lines that fetch what later rows will need."""
+    def _put_order(self) -> None:
+        """Lines that find the groups of the rows, and order them."""
         k, index, feed = self._k, self._index, self._feed
-        t, ring = k.table(index), k.cells(self._ring, 0)
-        k.put(f"fetch_entry({t}, {ring}, e + {ahead.ENTRY_AHEAD})", f"later = e + {ahead.LEAF_AHEAD}")
-        with k.block("if later < rows:"), feed.row(k, "0", "later") as row:
-            key = row.keys[index.ordered].text
-            group = put_group(k, index, [row.keys[field.name] for field in index.keys], f"group_of({t})")
-            k.put(f"fetch_leaf({t}, {ring}, later, {group}, {key})")
+        t, groups, keys, words = (
+            k.table(index),
+            *(k.cells(self._deltas, place) for place in (deltas.ROW_GROUP, deltas.ROW_KEY, deltas.WORDS)),
+        )
+        k.put("n, e = 0, start")
+        with k.block("while e < last:"):
+            with feed.row(k, "0", "e") as row:
+                values = [row.keys[name] for name in (*(field.name for field in index.keys), index.ordered)]
+                nulls = [value.null for value in values if value.null is not None]
+                with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
+                    *values, key = (replace(value, null=None) for value in values)
+                    group = put_group(k, index, values, f"locate_group({t})")
+                    with k.block(f"if {group} < 0:"):
+                        self._put_stop(self._status)
+                    k.put(f"{groups}[e - start] = {group}", f"{keys}[e - start] = {key.text}")
+                    k.put(f"{words}[n] = e - start", "n += 1")
+            k.put("e += 1")
+        k.put(f"sort_rows({k.table(self._deltas)}, n, {k.cells(index, entries.META)}[{entries.IS_TREE}] != 0)")
 
-    def _put_row(self, row: Bound, keys: Mapping[str, Value]) -> None:
-        """The lines for a row; nothing of it is taken in before the last of those that may stop."""
+    def _put_stop(self, status: int, cursor: str = "") -> None:
+        """Lines that end the kernel while it orders a part, or at the present row of the part."""
+        self._k.put("s[0] = start", *([f"{cursor} = i + 1"] if cursor else []), f"return -1 if bad else {status}")
+
+    def _put_deltas(self) -> None:
+        """Lines that add up the ordered rows that have the same group and key."""
         k, index, feed = self._k, self._index, self._feed
-        t, key, found = k.table(index), keys[index.ordered].text, k.cells(self._found, 0)
-        group = put_group(k, index, [keys[field.name] for field in index.keys], f"locate_group({t})")
-        with k.block(f"if {group} < 0:"):
-            feed.stop(k, self._status)
-        k.put("record = 0")
-        with k.block("if not is_swept:"):
-            self._put_record([keys[name] for name in self._sweep.plan.keys])
-            k.put(f"around({t}, {group}, {key}, {found}, {index.sums})")
-        put_entry(k, index, row.weight, [row.sums[name] for name in index.sum_names])
-        with k.block(f"if add({t}, {group}, {key}, {index.sums}) < 0:"):
-            feed.stop(k, self._status)
-        with k.block("if not is_swept:"):
-            self._put_result(row, found)
+        width, numbers = index.entry_words, k.cells(self._deltas, deltas.NUMBERS)
+        words, values = k.cells(self._deltas, deltas.WORDS), k.cells(self._deltas, deltas.VALUE)
+        k.put(f"shift, mask, n, i, j = {numbers}[{deltas.SHIFT}], {numbers}[{deltas.MASK}], 0, 0, 0")
+        with k.block(f"while i < {numbers}[{deltas.LENGTH}]:"):
+            sums = [k.assign("x", "wide(0)") for _ in index.sum_names]
+            k.put("count = wide(0)")
+            with k.block(f"while j < {numbers}[{deltas.LENGTH}] and ({words}[i] ^ {words}[j]) >> shift == 0:"):
+                k.put(f"e = start + ({words}[j] & mask)")
+                weight = k.assign("w", f"{k.cells(feed.batch, 1)}[e]")
+                with feed.row(k, weight, "e") as row:
+                    k.put(f"count = count + wide({weight})")
+                    for name, total in zip(index.sum_names, sums, strict=True):
+                        k.put(f"{total} = {total} + {row.sums[name].wide_text}", f"bad |= outside({total})")
+                k.put("j += 1")
+            with k.block(f"if {' or '.join(f'{total} != wide(0)' for total in ('count', *sums))}:"):
+                k.put(f"e = {words}[i] & mask")
+                for place, source in ((deltas.GROUP, deltas.ROW_GROUP), (deltas.KEY, deltas.ROW_KEY)):
+                    k.put(f"{k.cells(self._deltas, place)}[n] = {k.cells(self._deltas, source)}[e]")
+                k.put("bad |= not fits(count)", f"{values}[n * {width}] = narrow(count)")
+                for number, total in enumerate(sums):
+                    k.put(f"store_wide({values}, n * {width} + {1 + 2 * number}, {total})")
+                k.put("n += 1")
+            k.put("i = j")
+        k.put(f"{numbers}[{deltas.LENGTH}] = n")
 
-    def _put_record(self, keys: Sequence[Value]) -> None:
+    def _put_rows(self, cursor: str) -> None:
+        """The loop over the deltas; nothing of one is taken in before the last of the lines that may stop."""
+        k, index = self._k, self._index
+        t, width = k.table(index), index.entry_words
+        groups, keys, values = (k.cells(self._deltas, place) for place in (deltas.GROUP, deltas.KEY, deltas.VALUE))
+        ring, found = k.cells(self._ring, 0), k.cells(self._found, 0)
+        k.put(
+            f"n, i = {k.cells(self._deltas, deltas.NUMBERS)}[{deltas.LENGTH}], {cursor} - 1",
+            f"looks_ahead = begin_ahead({t}, {ring}, n)",
+        )
+        with k.block("while i < n:"):
+            with k.block("if looks_ahead:"):
+                k.put(f"fetch_entry({t}, {ring}, i + {ahead.ENTRY_AHEAD})", f"j = i + {ahead.LEAF_AHEAD}")
+                with k.block("if j < n:"):
+                    k.put(f"fetch_leaf({t}, {ring}, j, {groups}[j], {keys}[j])")
+            k.put(f"group, key, record = {groups}[i], {keys}[i], 0")
+            self._put_record(cursor)
+            k.put(
+                f"around({t}, group, key, {found}, {index.sums})",
+                f"copy_words({k.cells(index, entries.VALUES)}, 0, {values}, i * {width}, {width})",
+            )
+            with k.block(f"if add({t}, group, key, {index.sums}) < 0:"):
+                self._put_stop(self._status, cursor)
+            weight = k.assign("w", f"{values}[i * {width}]")
+            sums = {
+                name: Value(k.assign("x", f"load_wide({values}, i * {width} + {1 + 2 * number})"), "int128", None, 126)
+                for number, name in enumerate(index.sum_names)
+            }
+            self._put_result(Bound("i", {}, weight, sums), found)
+            k.put("i += 1")
+
+    def _put_record(self, cursor: str) -> None:
         """Lines that make ``record`` the slot of the result's record, which is about to change."""
-        k, result = self._k, self._result
+        k, result, index = self._k, self._result, self._index
         if result.keys:
             k.use("hashing", "locate")
+            cells, place = k.cells(index.groups, hashing.CELLS), k.assign("c", f"group * {index.groups.stride}")
+            values = {
+                field.name: load_field(k, field, cells, f"{place} + {offset}")
+                for field, offset in zip(index.keys, places_of(index.keys), strict=True)
+            }
+            keys = [values[name] for name in self._sweep.plan.keys]
             slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
             with k.block(f"if {slot} < 0:"):
-                self._feed.stop(k, k.need(result.make_room))
+                self._put_stop(k.need(result.make_room), cursor)
             k.put(f"record = {slot}")
         put_touch(k, result, "record")
 

@@ -1,0 +1,208 @@
+"""Deltas of an ordered index: the rows of a batch sorted by group and key, and added up where both are equal.
+
+Deltas that are near in the index follow one another, so that the search finds the nodes of a tree in the nearest cache,
+and those of one leaf are added with one search (`add_deltas`). The order changes no answer: where the rows are few, or
+the words that are sorted do not have enough bits, it is the order of the batch.
+
+A word is group, key less the least key, and the row's number, from the highest bits down. The words are sorted by their
+digits from the lowest one up (Knuth, *The Art of Computer Programming*, volume 3, section 5.2.5).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.native.library import ordered
+from runtime.native.library.btree import (
+    CHILDREN,
+    CHUNK_MASK,
+    COUNT,
+    DEAD,
+    DEAD_LEAST,
+    FAN,
+    GREATEST,
+    KEYS,
+    add_to_ancestors,
+    check_added,
+    chunk_of,
+    entries_of,
+    insert_entry,
+    octets_of,
+    shrink_leaf,
+)
+from runtime.native.library.entries import (
+    DEPTH,
+    IS_TREE,
+    LARGE,
+    LARGE_SHIFT,
+    LIVE,
+    META,
+    PATH,
+    PREFIX,
+    ROOT,
+    ROWS,
+    TOTAL,
+    VALUES,
+    add_values,
+    add_values_twice,
+    bits,
+    clear,
+    count_signs,
+    magnitude,
+    row_of,
+    signs,
+)
+from runtime.native.plain import array, constant, copy_words, fits, jit, rank, wide
+
+NUMBERS, ROW_GROUP, ROW_KEY, WORDS, SPARE, COUNTS, KEY, VALUE = 0, 1, 2, 3, 4, 5, 6, 7
+"""Places of the table: numbers, group and key of each row, the words, room for them, counts of digits; and of each
+delta its key, and the words of an entry. The group of a delta stands in ``SPARE``."""
+GROUP = SPARE
+LENGTH, SHIFT, MASK, CURSOR = 0, 1, 2, 3
+"""Numbers: words, or deltas; bits of a row's number (0: rows are not sorted); the bits of a word that are the row's
+number; and the delta to go on with + 1, 0 if there are none yet."""
+ROOM = 1 << 16
+"""Rows that there is room for."""
+DIGIT = 11
+"""Bits of a digit, at most."""
+_LEAST = 64
+"""Rows that are worth sorting."""
+_WORD_BITS = 62
+
+
+@jit
+def bits_of_span(value: int) -> int:
+    """How many bits a number from 0 on has."""
+    bits = 0
+    while value >> bits != 0:
+        bits += 1
+    return bits
+
+
+@jit
+def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
+    """Order rows whose numbers are in ``WORDS``, ascending, and whose groups and keys are known."""
+    numbers, group, key, words = array(d, NUMBERS), array(d, ROW_GROUP), array(d, ROW_KEY), array(d, WORDS)
+    numbers[LENGTH], numbers[SHIFT], numbers[MASK] = rows, 0, -1
+    if rows < _LEAST or not is_worth_it:
+        return
+    low = high = key[words[0]]
+    groups = 0
+    for place in range(rows):
+        row = words[place]
+        low, high, groups = min(low, key[row]), max(high, key[row]), max(groups, group[row])
+    if not fits(wide(high) - wide(low)):
+        return
+    shift, key_bits, group_bits = bits_of_span(words[rows - 1]), bits_of_span(high - low), bits_of_span(groups)
+    if shift + key_bits + group_bits > _WORD_BITS:
+        return
+    for place in range(rows):
+        row = words[place]
+        words[place] = (((group[row] << key_bits) + (key[row] - low)) << shift) + row
+    numbers[SHIFT], numbers[MASK] = shift, (1 << shift) - 1
+    sort_words(d, rows, shift, key_bits + group_bits)
+
+
+@jit
+def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
+    """Sort the words by so many bits above the lowest ones."""
+    counts = array(d, COUNTS)
+    source, target = array(d, WORDS), array(d, SPARE)
+    passes = max(1, (bits + DIGIT - 1) // DIGIT)
+    digit = (bits + passes - 1) // passes
+    mask = (1 << digit) - 1
+    for number in range(passes):
+        for place in range(mask + 1):
+            counts[place] = 0
+        for place in range(rows):
+            counts[(source[place] >> shift) & mask] += 1
+        total = 0
+        for place in range(mask + 1):
+            count = counts[place]
+            counts[place] = total
+            total += count
+        for place in range(rows):
+            word = source[place]
+            at = (word >> shift) & mask
+            target[counts[at]] = word
+            counts[at] += 1
+        source, target = target, source
+        shift += digit
+    if passes & 1:
+        copy_words(array(d, WORDS), 0, array(d, SPARE), 0, rows)
+
+
+@jit
+def add_deltas(t: Any, d: Any, sums: int) -> int:
+    """Add the deltas from the cursor on to an index; 0: all are added, -1: there is no room."""
+    sums = constant(sums)
+    numbers, meta = array(d, NUMBERS), array(t, META)
+    place = numbers[CURSOR] - 1
+    while place < numbers[LENGTH]:
+        after = place
+        if meta[IS_TREE] and not meta[LARGE]:
+            after = add_to_leaf(t, d, place, sums)
+        if after == place:
+            copy_words(array(t, VALUES), 0, array(d, VALUE), place * (1 + 2 * sums), 1 + 2 * sums)
+            if ordered.add(t, array(d, GROUP)[place], array(d, KEY)[place], sums) < 0:
+                numbers[CURSOR] = place + 1
+                return -1
+            after += 1
+        place = after
+    return 0
+
+
+@jit
+def add_to_leaf(t: Any, d: Any, place: int, sums: int) -> int:
+    """Add a delta and those after it that belong to its leaf and have room there; gives the place of the next one.
+
+    The sums above the leaf are added once. Dead entries and large ones end the run: see `btree.add`.
+    """
+    sums = constant(sums)
+    meta, rows, path, values, total = array(t, META), array(t, ROWS), array(t, PATH), array(t, VALUES), array(t, PREFIX)
+    keys, groups, added = array(d, KEY), array(d, GROUP), array(d, VALUE)
+    width, group, key, length = 1 + 2 * sums, groups[place], keys[place], array(d, NUMBERS)[LENGTH]
+    row, upper = row_of(group, sums), GREATEST
+    depth, leaf = rows[row + DEPTH], rows[row + ROOT]
+    if depth < 2:
+        return place
+    for level in range(depth - 1):
+        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+        child = rank(cells, at + KEYS, FAN, key)
+        path[2 * level], path[2 * level + 1] = leaf, child
+        leaf = cells[at + CHILDREN + child]
+        upper = min(upper, cells[at + KEYS + child])
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    entries, octets, first = entries_of(at, FAN), octets_of(at, FAN, width), place
+    large, is_small = -1, False
+    clear(total, 0, sums)
+    while place < length and groups[place] == group and keys[place] <= upper and large < 0 and not is_small:
+        number = rank(cells, at + KEYS, FAN, keys[place])
+        entry = entries + number * width
+        if number == cells[at + COUNT] or cells[at + KEYS + number] != keys[place]:
+            if cells[at + COUNT] == FAN:
+                break
+            insert_entry(cells, at, number, keys[place], sums)
+        copy_words(values, 0, added, place * width, width)
+        was, before = bits(cells, entry, sums), signs(cells, entry, sums)
+        add_values_twice(cells, entry, octets + (number >> 3) * width, values, sums)
+        add_values(total, 0, values, sums)
+        if (before | signs(cells, entry, sums)) < 0:
+            count_signs(t, cells, entry)
+        if magnitude(cells, entry, sums) >> LARGE_SHIFT:
+            large = entry
+        born = int(was == 0) - int(bits(cells, entry, sums) == 0)
+        rows[row + LIVE] += born
+        dead = cells[at + DEAD] - born
+        cells[at + DEAD] = dead
+        is_small = 4 * dead >= 3 * cells[at + COUNT] and (dead >= DEAD_LEAST or dead == cells[at + COUNT])
+        place += 1
+    if place > first:
+        copy_words(values, 0, total, 0, width)
+        add_values(rows, row + TOTAL, values, sums)
+        add_to_ancestors(t, depth, sums)
+        if large >= 0:
+            check_added(t, row, leaf, large)
+        if is_small:
+            shrink_leaf(t, group, row, leaf)
+    return place
