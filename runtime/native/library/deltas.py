@@ -13,7 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.native.library import ordered
+from runtime.native.library.ahead import ENTRY_AHEAD, LEAF_AHEAD, begin_ahead, fetch_entry, fetch_leaf
+from runtime.native.library.around import around
 from runtime.native.library.btree import (
+    CHILD_SUMS,
     CHILDREN,
     CHUNK_MASK,
     COUNT,
@@ -43,6 +46,7 @@ from runtime.native.library.entries import (
     ROWS,
     TOTAL,
     VALUES,
+    accumulate_few,
     add_values,
     add_values_twice,
     bits,
@@ -55,8 +59,10 @@ from runtime.native.library.entries import (
 from runtime.native.plain import array, constant, copy_words, fits, jit, rank, wide
 
 NUMBERS, ROW_GROUP, ROW_KEY, WORDS, SPARE, COUNTS, KEY, VALUE = 0, 1, 2, 3, 4, 5, 6, 7
-"""Places of the table: numbers, group and key of each row, the words, room for them, counts of digits; and of each
-delta its key, and the words of an entry. The group of a delta stands in ``SPARE``."""
+FOUND, SCRATCH, RECENT, PLACES = 8, 9, 10, 11
+"""Places of the table: numbers, group and key of each row, the words, room for them, counts of digits; of each delta
+its key, the words of an entry, and those of the three sums around it; room for three entries, and the ring of `ahead`.
+The group of a delta stands in ``SPARE``."""
 GROUP = SPARE
 LENGTH, SHIFT, MASK, CURSOR = 0, 1, 2, 3
 """Numbers: words, or deltas; bits of a row's number (0: rows are not sorted); the bits of a word that are the row's
@@ -111,7 +117,7 @@ def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
     passes = max(1, (bits + DIGIT - 1) // DIGIT)
     digit = (bits + passes - 1) // passes
     mask = (1 << digit) - 1
-    for number in range(passes):
+    for _ in range(passes):
         for place in range(mask + 1):
             counts[place] = 0
         for place in range(rows):
@@ -133,18 +139,34 @@ def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
 
 
 @jit
-def add_deltas(t: Any, d: Any, sums: int) -> int:
-    """Add the deltas from the cursor on to an index; 0: all are added, -1: there is no room."""
+def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
+    """Add the deltas from the cursor on to an index; 0: all are added, -1: there is no room.
+
+    ``is_found``: the sums around each delta, before it is added, are written to ``FOUND`` as by `around`.
+    """
     sums = constant(sums)
-    numbers, meta = array(d, NUMBERS), array(t, META)
+    numbers, meta, scratch, ring = array(d, NUMBERS), array(t, META), array(d, SCRATCH), array(d, RECENT)
+    groups, keys, width, length = array(d, GROUP), array(d, KEY), 1 + 2 * sums, array(d, NUMBERS)[LENGTH]
     place = numbers[CURSOR] - 1
-    while place < numbers[LENGTH]:
+    looks_ahead, leaf, entry = begin_ahead(t, ring, length), place, place
+    while place < length:
+        if looks_ahead:
+            leaf, entry = max(leaf, place), max(entry, place)
+            while leaf < min(length, place + LEAF_AHEAD):
+                fetch_leaf(t, ring, leaf, groups[leaf], keys[leaf])
+                leaf += 1
+            while entry < min(length, place + ENTRY_AHEAD):
+                fetch_entry(t, ring, entry)
+                entry += 1
         after = place
         if meta[IS_TREE] and not meta[LARGE]:
-            after = add_to_leaf(t, d, place, sums)
+            after = add_to_leaf(t, d, place, is_found, sums)
         if after == place:
-            copy_words(array(t, VALUES), 0, array(d, VALUE), place * (1 + 2 * sums), 1 + 2 * sums)
-            if ordered.add(t, array(d, GROUP)[place], array(d, KEY)[place], sums) < 0:
+            if is_found:
+                around(t, groups[place], keys[place], scratch, sums)
+                copy_words(array(d, FOUND), place * 3 * width, scratch, 0, 3 * width)
+            copy_words(array(t, VALUES), 0, array(d, VALUE), place * width, width)
+            if ordered.add(t, groups[place], keys[place], sums) < 0:
                 numbers[CURSOR] = place + 1
                 return -1
             after += 1
@@ -153,29 +175,31 @@ def add_deltas(t: Any, d: Any, sums: int) -> int:
 
 
 @jit
-def add_to_leaf(t: Any, d: Any, place: int, sums: int) -> int:
+def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
     """Add a delta and those after it that belong to its leaf and have room there; gives the place of the next one.
 
-    The sums above the leaf are added once. Dead entries and large ones end the run: see `btree.add`.
+    What is above the leaf is searched once, and its sums are added to once. Dead entries and large ones end the run:
+    see `btree.add`.
     """
     sums = constant(sums)
-    meta, rows, path, values, total = array(t, META), array(t, ROWS), array(t, PATH), array(t, VALUES), array(t, PREFIX)
-    keys, groups, added = array(d, KEY), array(d, GROUP), array(d, VALUE)
+    meta, rows, values, total = array(t, META), array(t, ROWS), array(t, VALUES), array(t, PREFIX)
+    keys, groups, added, found, below = (
+        array(d, KEY),
+        array(d, GROUP),
+        array(d, VALUE),
+        array(d, FOUND),
+        array(d, SCRATCH),
+    )
     width, group, key, length = 1 + 2 * sums, groups[place], keys[place], array(d, NUMBERS)[LENGTH]
-    row, upper = row_of(group, sums), GREATEST
-    depth, leaf = rows[row + DEPTH], rows[row + ROOT]
+    row, first = row_of(group, sums), place
+    depth = rows[row + DEPTH]
     if depth < 2:
         return place
-    for level in range(depth - 1):
-        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
-        child = rank(cells, at + KEYS, FAN, key)
-        path[2 * level], path[2 * level + 1] = leaf, child
-        leaf = cells[at + CHILDREN + child]
-        upper = min(upper, cells[at + KEYS + child])
-    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
-    entries, octets, first = entries_of(at, FAN), octets_of(at, FAN, width), place
-    large, is_small = -1, False
     clear(total, 0, sums)
+    leaf, upper = descend(t, below, group, key, is_found, sums)
+    cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+    entries, octets = entries_of(at, FAN), octets_of(at, FAN, width)
+    large, is_small = -1, False
     while place < length and groups[place] == group and keys[place] <= upper and large < 0 and not is_small:
         number = rank(cells, at + KEYS, FAN, keys[place])
         entry = entries + number * width
@@ -183,6 +207,14 @@ def add_to_leaf(t: Any, d: Any, place: int, sums: int) -> int:
             if cells[at + COUNT] == FAN:
                 break
             insert_entry(cells, at, number, keys[place], sums)
+        if is_found:
+            copy_words(below, 0, below, width, width)
+            accumulate_few(meta, below, cells, entries, FAN, number, sums)
+            result = place * 3 * width
+            copy_words(found, result, below, 0, width)
+            copy_words(found, result + width, cells, entry, width)
+            copy_words(found, result + 2 * width, rows, row + TOTAL, width)
+            add_values(found, result + 2 * width, total, sums)
         copy_words(values, 0, added, place * width, width)
         was, before = bits(cells, entry, sums), signs(cells, entry, sums)
         add_values_twice(cells, entry, octets + (number >> 3) * width, values, sums)
@@ -206,3 +238,25 @@ def add_to_leaf(t: Any, d: Any, place: int, sums: int) -> int:
         if is_small:
             shrink_leaf(t, group, row, leaf)
     return place
+
+
+@jit
+def descend(t: Any, below: Any, group: int, key: int, is_found: bool, sums: int) -> tuple[int, int]:
+    """The leaf of a key, to which ``PATH`` leads from now on, and the greatest key that it may hold.
+
+    ``is_found``: the sums of the leaves before it are written to the second entry of ``below``.
+    """
+    sums = constant(sums)
+    meta, rows, path, row = array(t, META), array(t, ROWS), array(t, PATH), row_of(group, sums)
+    leaf, upper, width = rows[row + ROOT], GREATEST, 1 + 2 * sums
+    clear(below, width, sums)
+    for level in range(rows[row + DEPTH] - 1):
+        cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
+        child = rank(cells, at + KEYS, FAN, key)
+        path[2 * level], path[2 * level + 1] = leaf, child
+        leaf, upper = cells[at + CHILDREN + child], min(upper, cells[at + KEYS + child])
+        if is_found:
+            clear(below, 0, sums)
+            accumulate_few(meta, below, cells, at + CHILD_SUMS, FAN, child, sums)
+            add_values(below, width, below, sums)
+    return leaf, upper
