@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
-_FILES: Final = "pyarrow/*flight*"
+_FLIGHT: Final = "pyarrow/*flight*"
 """Arrow's network service, which nothing here imports."""
 _TESTS: Final = frozenset({"test", "tests"})
 """Folders of packages that hold tests and nothing that runs."""
@@ -43,7 +43,7 @@ def trim(site: Path) -> None:
         shutil.rmtree(site / name)
     for folder in [path for path in site.rglob("*") if path.name in _TESTS and path.is_dir()]:
         shutil.rmtree(folder, ignore_errors=True)  # one within another has gone with it
-    for path in site.glob(_FILES):
+    for path in site.glob(_FLIGHT):
         path.unlink()
     for jar in sorted((site / "pyspark" / "jars").glob("*.jar")):
         if jar.name.startswith(_LEARNING):
