@@ -56,7 +56,7 @@ from runtime.native.library.entries import (
     row_of,
     signs,
 )
-from runtime.native.plain import array, constant, copy_words, fits, jit, rank, wide
+from runtime.native.plain import array, constant, copy_words, fits, jit, jit_apart, rank, wide
 
 NUMBERS, ROW_GROUP, ROW_KEY, WORDS, SPARE, COUNTS, KEY, VALUE = 0, 1, 2, 3, 4, 5, 6, 7
 FOUND, SCRATCH, RECENT, PLACES = 8, 9, 10, 11
@@ -85,7 +85,7 @@ def bits_of_span(value: int) -> int:
     return bits
 
 
-@jit
+@jit_apart
 def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
     """Order rows whose numbers are in ``WORDS``, ascending, and whose groups and keys are known."""
     numbers, group, key, words = array(d, NUMBERS), array(d, ROW_GROUP), array(d, ROW_KEY), array(d, WORDS)
@@ -109,7 +109,7 @@ def sort_rows(d: Any, rows: int, is_worth_it: bool) -> None:
     sort_words(d, rows, shift, key_bits + group_bits)
 
 
-@jit
+@jit_apart
 def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
     """Sort the words by so many bits above the lowest ones."""
     counts = array(d, COUNTS)
@@ -174,10 +174,11 @@ def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
     return 0
 
 
-@jit
+@jit_apart
 def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
     """Add a delta and those after it that belong to its leaf and have room there; gives the place of the next one.
 
+    Where deltas are not sorted, a lesser key than that of the first one ends the run: it may belong to a leaf before.
     What is above the leaf is searched once, and its sums are added to once. Dead entries and large ones end the run:
     see `btree.add`.
     """
@@ -200,7 +201,7 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
     cells, at = chunk_of(t, leaf), leaf & CHUNK_MASK
     entries, octets = entries_of(at, FAN), octets_of(at, FAN, width)
     large, is_small = -1, False
-    while place < length and groups[place] == group and keys[place] <= upper and large < 0 and not is_small:
+    while place < length and groups[place] == group and key <= keys[place] <= upper and large < 0 and not is_small:
         number = rank(cells, at + KEYS, FAN, keys[place])
         entry = entries + number * width
         if number == cells[at + COUNT] or cells[at + KEYS + number] != keys[place]:

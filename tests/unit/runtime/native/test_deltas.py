@@ -37,12 +37,14 @@ def added(index: OrderedIndex, held: Deltas, *, is_found: bool) -> list[int]:
     return found
 
 
-def filled(rng: random.Random, keys: list[int], largest: int) -> Deltas:
+def filled(rng: random.Random, keys: list[int], largest: int, *, is_sorted: bool) -> Deltas:
     """Deltas with these keys, some of them in more than one group."""
     held = Deltas(WIDTH)
     numbers, values = held.views[deltas.NUMBERS], held.views[deltas.VALUE]
     pairs = sorted({(rng.randrange(GROUPS), key) for key in keys})
-    numbers[deltas.LENGTH], numbers[deltas.SHIFT] = len(pairs), 1
+    if not is_sorted:
+        rng.shuffle(pairs)
+    numbers[deltas.LENGTH] = len(pairs)
     for place, (group, key) in enumerate(pairs):
         held.views[deltas.GROUP][place], held.views[deltas.KEY][place] = group, key
         values[place * WIDTH] = rng.randint(-2, 2)
@@ -53,14 +55,18 @@ def filled(rng: random.Random, keys: list[int], largest: int) -> Deltas:
 @pytest.mark.parametrize("dense_cells", [1 << 16, 0], ids=["dense", "tree"])
 @pytest.mark.parametrize("largest", [9, 2**100], ids=["small", "large"])
 @pytest.mark.parametrize("is_found", [True, False], ids=["found", "added"])
-def test_many_at_once_are_as_one_by_one(dense_cells: int, largest: int, is_found: bool) -> None:
-    """Leaves are split, squeezed and freed between deltas of one batch, and around each one are the sums before it."""
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["sorted", "unsorted"])
+def test_many_at_once_are_as_one_by_one(dense_cells: int, largest: int, is_found: bool, is_sorted: bool) -> None:
+    """Leaves are split, squeezed and freed between deltas of one batch, and around each one are the sums before it.
+
+    Small batches are not sorted: the next delta of a leaf's group may belong to a leaf before it.
+    """
     rng, width = random.Random(largest), 3 * WIDTH
     at_once, single = empty(dense_cells), empty(dense_cells)
     past: list[Deltas] = []
     with patch.object(ahead, "LARGE_WORDS", 0):
         for size in (700, 3, 500, 1, 900):
-            held = filled(rng, [rng.randrange(4000) for _ in range(size)], largest)
+            held = filled(rng, [rng.randrange(4000) for _ in range(size)], largest, is_sorted=is_sorted)
             past.append(held)
             for taken, sign in ((held, 1), *((old, -1) for old in past if size == 900)):
                 values, length = taken.array(deltas.VALUE), taken.views[deltas.NUMBERS][deltas.LENGTH]
