@@ -139,11 +139,13 @@ class EpochReader(DataSourceStreamReader):
         """
         begin = start["epoch"]
         give_up = time.monotonic() + _WAIT_SECONDS
-        while self._log.latest() <= begin and time.monotonic() < give_up:
+        while (latest := self._log.latest()) <= begin and time.monotonic() < give_up:
             time.sleep(_LOOK_SECONDS)
-        self._look(max(begin, self._log.latest()))
+        # Asked once: an epoch that is sealed from here on may hold a program, which nobody has looked at.
+        looked = max(begin, latest)
+        self._look(looked)
         published = next((version for version in self._published if version > begin), None)
-        newest = published or min(max(begin, self._log.latest()), begin + self._most_epochs)
+        newest = published or min(looked, begin + self._most_epochs)
         stops = [epoch - 1 for epoch in self._programs if begin + 1 < epoch <= newest]
         return {"epoch": min([newest, *stops])}
 

@@ -104,6 +104,25 @@ def test_a_batch_ends_before_a_control_record_and_the_next_has_the_new_program(l
     assert [p.program for p in planned(reader, 2, 4)] == [3]
 
 
+def test_a_program_that_is_sealed_while_a_batch_is_planned_begins_the_next(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.seal((1, 1))
+    reader = log.reader()
+    look = reader._look
+
+    def sealed_behind(newest: int) -> None:
+        look(newest)
+        log.seal(control=encode_program(PROGRAM))  # epoch 2
+
+    monkeypatch.setattr(reader, "_look", sealed_behind)
+    assert latest(reader, 0) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(source, "_WAIT_SECONDS", 0.0)
+    assert latest(reader, 1) == 2
+    assert [p.program for p in planned(reader, 1, 2)] == [2]
+
+
 def test_a_planned_batch_is_planned_again_alike_after_a_restart(log: Log) -> None:
     """Spark asks a new reader for the partitions of a batch that it had planned, without asking for an offset."""
     for _ in range(3):
