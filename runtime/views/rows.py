@@ -47,7 +47,8 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
 def consolidate(changes: pa.Table, schema: pa.Schema) -> pa.Table:
     """Equal rows as one with the sum of their weights; rows whose weights cancel are gone."""
     names = [str(place) for place in range(len(schema))]  # a column of the view may be called weight too
-    summed = changes.rename_columns(names).group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
+    whole = changes.rename_columns(names).combine_chunks()  # many small chunks cost more than their rows
+    summed = whole.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
     summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
     summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
     return summed.rename_columns(schema.names).cast(schema)

@@ -49,6 +49,7 @@ RUN_FORMAT: Final = 4
 """Format of what `ShardState.save` and `ShardState.save_all` write."""
 _SPARE_STRINGS: Final = 4096
 """Strings are numbered anew with a base if there are more than twice as many as are held, and so many besides."""
+_WORD_BYTES: Final = 8
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -104,6 +105,8 @@ class ShardState:
         self._failed: dict[str, str] = {}
         self._begun: set[str] = set()
         self._taken: list[tuple[str, pa.Table]] = []
+        self.taken_bytes = 0
+        """About how much was taken in since the last save; see `keeps_taken`."""
         self._results: dict[str, list[pa.Table]] = {}
         self.keeps_taken = True
         """Whether what is taken in is remembered for `save`; an owner that never saves switches it off."""
@@ -211,7 +214,8 @@ class ShardState:
             else:
                 by_part.setdefault(part, []).append(payload)
         if self.keeps_taken:
-            self._taken += [(str(part.code), table) for part, tables in by_part.items() for table in tables]
+            for part, tables in by_part.items():
+                self._keep_taken(str(part.code), tables)
         errors = self._put_payloads(by_part)
         return self._stepped(earlier, failed | errors)
 
@@ -315,7 +319,12 @@ class ShardState:
             if table.num_rows:
                 batch.fill_arrow(table, self._strings)
                 if self.keeps_taken:
-                    self._taken.append((name, table))
+                    self._keep_taken(name, [table])
+
+    def _keep_taken(self, name: str, tables: Sequence[pa.Table]) -> None:
+        for table in tables:
+            self._taken.append((name, table))
+            self.taken_bytes += table.num_rows * table.num_columns * _WORD_BYTES  # to ask Arrow takes longer
 
     def _stepped(self, earlier: Mapping[str, pa.Table], failed: dict[str, str]) -> Step:
         if not self._is_complete:
@@ -416,11 +425,6 @@ class ShardState:
 
     # --- checkpoints
 
-    @property
-    def taken_bytes(self) -> int:
-        """Size in memory of what was taken in since the last save."""
-        return sum(table.nbytes for _, table in self._taken)
-
     def save(self) -> bytes:
         """What was taken in since the last save."""
         taken = [(name, encode_table(table)) for name, table in self._consolidated()]
@@ -429,12 +433,8 @@ class ShardState:
 
     def save_all(self) -> bytes:
         """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
-        self._forget_strings()
-        words = {
-            name: structure.dump()
-            for name, structure in self._graph.structures.items()
-            if self._graph.users[name] - self._failed.keys()
-        }
+        users = self._graph.users
+        words = {name: held for name, held in self._dump().items() if users[name] - self._failed.keys()}
         strings, numbers = self._in_order([self._graph.structures[name].strings_in(w) for name, w in words.items()])
         held = {}
         for name, dumped in words.items():
@@ -450,10 +450,11 @@ class ShardState:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
         """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
-        taken, results = self._taken, self._results
+        taken, taken_bytes, results = self._taken, self.taken_bytes, self._results
         copied = ShardState(self.program, self._shard, self._shards, inputs=self._inputs, kernels=self._kernels)
         copied.apply_run(self.save_all())
-        self._taken, self._results = taken, results
+        self._taken, self.taken_bytes, self._results = taken, taken_bytes, results
+        copied.taken_bytes = taken_bytes
         copied._taken, copied._results = list(taken), {name: list(tables) for name, tables in results.items()}
         copied.keeps_taken = self.keeps_taken
         return copied
@@ -476,7 +477,7 @@ class ShardState:
         results: dict[str, bytes],
         taken: list[tuple[str, bytes]],
     ) -> bytes:
-        self._taken, self._results = [], {}
+        self._taken, self._results, self.taken_bytes = [], {}, 0
         run = _Run(
             RUN_FORMAT,
             is_base,
@@ -506,16 +507,22 @@ class ShardState:
             found.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
         return found
 
-    def _forget_strings(self) -> None:
-        """Number strings anew if most of them are in no row any more."""
-        held = [(s, s.dump()) for s in self._graph.structures.values()]
-        used = np.unique(np.concatenate([np.zeros(0, np.int64), *(s.strings_in(words) for s, words in held)]))
+    def _dump(self) -> dict[str, Words]:
+        """What the structures hold; if most strings are in no row any more, those that are get new numbers first."""
+        structures = self._graph.structures
+        words = {name: structure.dump() for name, structure in structures.items()}
+        used = np.unique(
+            np.concatenate([np.zeros(0, np.int64), *(structures[n].strings_in(held) for n, held in words.items())])
+        )
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
-            return
+            return words
         numbers = self._strings.keep(used)
-        for structure, words in held:
-            structure.load(structure.renumbered(words, numbers))
+        for name, structure in structures.items():
+            if structure.string_places:
+                words[name] = structure.renumbered(words[name], numbers)
+                structure.load(words[name])
         self._graph.renumber()
+        return words
 
     def apply_run(self, data: bytes) -> None:
         """Take over a run written by `save` or `save_all`; raises `CorruptStateError`."""
@@ -541,7 +548,7 @@ class ShardState:
         for name, changes in run.results.items():
             if name in self._recomputed:
                 self._recomputed[name].add(decode_table(changes))
-        self._taken = []
+        self._taken, self.taken_bytes = [], 0
         self._failed, self._begun = run.failed, set(run.begun)
         for name in self._recomputed.keys() & self._begun:
             self._recomputed[name].begun = True
