@@ -77,7 +77,7 @@ class Structure:
         self.put(place, grown)
 
     def dump(self) -> Words:
-        """The live records, one a row."""
+        """The live records, one a row; copied."""
         raise NotImplementedError
 
     def load(self, records: Words) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from runtime.epochs import LOCAL_DISK
 from runtime.spark.checkpoint import committed_epoch
 from runtime.spark.errors import SparkLaneError
-from runtime.views.shard import RUN_FORMAT
+from runtime.views.shardruns import RUN_FORMAT
 
 __all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
 

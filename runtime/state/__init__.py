@@ -11,7 +11,7 @@ codec: values ↔ bytes
 ```
 """
 
-from runtime.state.chains import Chain, RunHolder, decode_run, encode_run
+from runtime.state.chains import Chain, Run, RunHolder, decode_run, encode_run
 from runtime.state.codec import Codec
 from runtime.state.columnar import (
     ARROW_TYPES,
@@ -78,6 +78,7 @@ __all__ = [
     "PersistedSortedSet",
     "PersistedStack",
     "PersistedValue",
+    "Run",
     "RunHolder",
     "Schema",
     "SchemaVersionError",

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
+from functools import partial
 from itertools import islice, takewhile
 from typing import Final, Protocol
 
@@ -22,9 +24,9 @@ import pyarrow as pa
 
 from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError
-from runtime.state.stores.store import Edit, Store
+from runtime.state.stores.store import Edit, LateEdit, Store
 
-__all__ = ["Chain", "RunHolder", "SweptChain", "SweptHolder", "TableRuns", "decode_run", "encode_run"]
+__all__ = ["Chain", "Run", "RunHolder", "SweptChain", "SweptHolder", "TableRuns", "decode_run", "encode_run"]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
 _LEAST_SWEPT: Final = 256
@@ -33,6 +35,15 @@ _SWEEP_FACTOR: Final = 2
 _MOST_DROPPED: Final = 256
 """Old runs that one checkpoint deletes; each adds one, so that the others keep up."""
 _CHECKSUM: Final = struct.Struct("<I")
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Edits that were taken off, whose bytes can be made later: what is edited from now on is of the next run."""
+
+    nbytes: int
+    """About how long its bytes are."""
+    encode: Callable[[], bytes]
+    """Its bytes; on any thread."""
 
 
 class RunHolder(Protocol):
@@ -46,10 +57,10 @@ class RunHolder(Protocol):
     def wants_base(self) -> bool:
         """Whether `save_all` costs less than `save`, so that the chain is better begun anew."""
 
-    def save(self) -> bytes:
+    def save(self) -> Run:
         """What changed since the last save that was followed by `on_saved`, as a run."""
 
-    def save_all(self) -> bytes:
+    def save_all(self) -> Run:
         """Everything held, as a run that stands alone; also what `save` would give is in it."""
 
     def on_saved(self) -> None:
@@ -69,7 +80,7 @@ class SweptHolder(RunHolder, Protocol):
     def held_bytes(self) -> int:
         """About what `save_all` would take up."""
 
-    def save_swept(self, start: int, least: int, factor: int) -> tuple[bytes, int | None]:
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
         """What `save` gives and a part from ``start`` on; where the next part begins, None behind the last."""
 
 
@@ -80,6 +91,10 @@ def encode_run(run: pa.RecordBatch) -> bytes:
         writer.write_batch(run)
     data: bytes = sink.getvalue().to_pybytes()
     return data + _CHECKSUM.pack(zlib.crc32(data))
+
+
+def _run_of(batch: pa.RecordBatch) -> Run:
+    return Run(batch.nbytes, partial(encode_run, batch))
 
 
 def decode_run(data: bytes, name: str) -> pa.RecordBatch:
@@ -108,19 +123,19 @@ class TableRuns:
     def wants_base(self) -> bool:
         return False  # the table's own save must come first; the chain compares their sizes
 
-    def save(self) -> bytes:
-        return encode_run(self.table.save())
+    def save(self) -> Run:
+        return _run_of(self.table.save())
 
-    def save_all(self) -> bytes:
-        return encode_run(self.table.save_all())
+    def save_all(self) -> Run:
+        return _run_of(self.table.save_all())
 
     @property
     def held_bytes(self) -> int:
         return self.table.held_bytes
 
-    def save_swept(self, start: int, least: int, factor: int) -> tuple[bytes, int | None]:
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
         run, following = self.table.save_swept(start, least, factor)
-        return encode_run(run), following
+        return _run_of(run), following
 
     def on_saved(self) -> None:
         self.table.on_saved()
@@ -132,15 +147,23 @@ class TableRuns:
         self.table.apply_run(decode_run(data, self._name))
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _Plan(msgspec.Struct):
     """What a save whose outcome is open makes of a chain."""
 
     key: int
-    size: int
+    run: Run
     dropped: tuple[int, ...]
+    size: int = 0
+    """Of the run's bytes, once they are made."""
     start: int | None = None
     began: int = 0
     useless: int = 0
+
+    def encode(self) -> bytes:
+        """The run's bytes."""
+        data = self.run.encode()
+        self.size = len(data)
+        return data
 
 
 class Chain:
@@ -164,7 +187,7 @@ class Chain:
         self._bytes = sum(self._sizes.values())
         self._planned: _Plan | None = None
 
-    def save(self, *, full: bool = False) -> list[Edit]:
+    def save(self, *, full: bool = False) -> list[Edit | LateEdit]:
         """The edits that store what changed; `on_saved` or `on_failed` must follow before the next."""
         if not self.holder.dirty and not (full and self._sizes):
             return []
@@ -175,18 +198,20 @@ class Chain:
             return self._rebased()
         return self._differential()
 
-    def _differential(self) -> list[Edit]:
+    def _differential(self) -> list[Edit | LateEdit]:
         run = self.holder.save()
         base = next(iter(self._sizes.values()), 0)
-        if self._sizes and self._bytes - base + len(run) > max(base, _SMALLEST_BASE_BYTES):
+        if self._sizes and self._bytes - base + run.nbytes > max(base, _SMALLEST_BASE_BYTES):
             return self._rebased()
-        self._planned = _Plan(self._next, len(run), ())
-        return [Edit(self._table, self._next, run)]
+        return self._plan(_Plan(self._next, run, ()))
 
-    def _rebased(self) -> list[Edit]:
-        run = self.holder.save_all()
-        self._planned = _Plan(self._next, len(run), tuple(self._sizes))
-        return [Edit(self._table, self._next, run), *(Edit(self._table, old, None) for old in self._sizes)]
+    def _rebased(self) -> list[Edit | LateEdit]:
+        return self._plan(_Plan(self._next, self.holder.save_all(), tuple(self._sizes)))
+
+    def _plan(self, plan: _Plan) -> list[Edit | LateEdit]:
+        self._planned = plan
+        dropped = [Edit(self._table, key, None) for key in plan.dropped]
+        return [LateEdit(self._table, plan.key, plan.encode), *dropped]
 
     def on_saved(self) -> None:
         """The last save is durable."""
@@ -220,7 +245,7 @@ class SweptChain(Chain):
         self._began = 0  # the key of the first run of the sweep
         self._useless = 0  # runs of lower keys than this are of no more use
 
-    def _differential(self) -> list[Edit]:
+    def _differential(self) -> list[Edit | LateEdit]:
         start, began, useless = self._start, self._began, self._useless
         if start is None and self._bytes > 2 * max(self.holder.held_bytes, _SMALLEST_BASE_BYTES):
             start, began = 0, self._next
@@ -231,8 +256,7 @@ class SweptChain(Chain):
             useless = began if start is None else useless
         # The oldest first: what is left of them is then a chain that lacks nothing it once held but what came again.
         dropped = tuple(takewhile(lambda key: key < useless, islice(self._sizes, _MOST_DROPPED)))
-        self._planned = _Plan(self._next, len(run), dropped, start, began, useless)
-        return [Edit(self._table, self._next, run), *(Edit(self._table, key, None) for key in dropped)]
+        return self._plan(_Plan(self._next, run, dropped, 0, start, began, useless))
 
     def _arrived(self, plan: _Plan) -> None:
         self._start, self._began, self._useless = plan.start, plan.began, plan.useless

@@ -1,8 +1,8 @@
 """The object space: named state that is checkpointed by its edits.
 
-``save`` collects what changed, ``commit`` makes it durable together with whatever else belongs to the same moment (the
-epoch's cut and its segment's checksum), ``on_saved`` forgets it; a failed commit loses nothing, its edits go out with
-the next, and edits made while a commit is under way belong to the one after it.
+``capture`` takes off what changed, to be made durable, on another thread if need be, together with whatever else
+belongs to the same moment (the epoch's cut and its segment's checksum); ``on_saved`` forgets it. A failed commit loses
+nothing, its edits go out with the next, and edits made while a commit is under way belong to the one after it.
 
 In the store: a table ``index`` of names and kinds; for each of the ten types a table ``metadata/NAME`` and a table
 ``items/NAME`` with a key for each slot; for a columnar kind one table ``object/NAME``.
@@ -10,7 +10,8 @@ In the store: a table ``index`` of names and kinds; for each of the ten types a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
 from runtime.state.chains import Chain, RunHolder, SweptChain, TableRuns
@@ -20,7 +21,7 @@ from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, 
 from runtime.state.index import Entry, Index
 from runtime.state.objects import KINDS, PLAIN, Home, PersistedObject, Schema
 from runtime.state.pool import StoredPool
-from runtime.state.stores import Edit, MemoryStore, Store
+from runtime.state.stores import Edit, LateEdit, MemoryStore, Store, encoded
 
 __all__ = ["ObjectSpace"]
 
@@ -31,7 +32,7 @@ P = TypeVar("P", bound=PersistedObject)
 class _Saved(Protocol):
     """What an object space saves."""
 
-    def save(self, *, full: bool = False) -> list[Edit]: ...
+    def save(self, *, full: bool = False) -> Sequence[Edit | LateEdit]: ...
 
     def on_saved(self) -> None: ...
 
@@ -155,15 +156,20 @@ class ObjectSpace:
         self._saved[name] = Chain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
+        """What `capture` gives, at once."""
+        return self.capture(full=full)()
+
+    def capture(self, *, full: bool = False) -> Callable[[], list[Edit]]:
         """Everything that changed, or everything there is: what would make this space of an empty store.
 
-        `on_saved` or `on_failed` must follow; a save that neither followed counts as failed.
+        The call that makes the edits may be made once, on any thread; what is edited meanwhile is not in them.
+        `on_saved` or `on_failed` must follow; a capture that neither followed counts as failed.
         """
         if self._gone_in_flight is not None:
             self.on_failed()
         gone = self._deletions()
         self._gone_in_flight, self._gone = self._gone, set()
-        edits = self._index.save(full=full)
+        edits: list[Edit | LateEdit] = [*self._index.save(full=full)]
         for saved in self._saved.values():
             edits += saved.save(full=full)
         if full:
@@ -171,7 +177,7 @@ class ObjectSpace:
         if gone:
             places = {(edit.table, edit.key) for edit in edits}
             edits += [edit for edit in gone if (edit.table, edit.key) not in places]
-        return edits
+        return partial(encoded, edits)
 
     def on_saved(self) -> None:
         """The last save is durable."""

@@ -17,14 +17,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.compiler import maps_of
 from runtime.compiler.catalogue import only_view
 from runtime.native.structures import Structure
 from runtime.plan import Program, View
-from runtime.state import CorruptStateError
-from runtime.views.encoding import decode_table, decode_words, encode_table, encode_words
+from runtime.state import Run
+from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
 from runtime.views.feeds import PayloadFeed
@@ -34,9 +33,10 @@ from runtime.views.nodes.recompute import Recompute
 from runtime.views.placement import Part, part_of, views_of_shard
 from runtime.views.registry import LOWERING
 from runtime.views.rows import change_schema, changes_of, consolidate
+from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run
 from runtime.views.strings import Strings
 
-__all__ = ["RUN_FORMAT", "Change", "Kernels", "ShardState", "Step"]
+__all__ = ["Change", "Kernels", "ShardState", "Step"]
 
 Inputs = Literal["payloads", "relations"]
 """What a shard is given: payloads of maps, or deltas of relations."""
@@ -45,8 +45,6 @@ Change = tuple[str, tuple[Any, ...], int]
 Words = npt.NDArray[np.int64]
 _Delivered = Iterable[tuple[Part, pa.Table | str]]
 
-RUN_FORMAT: Final = 4
-"""Format of what `ShardState.save` and `ShardState.save_all` write."""
 _SPARE_STRINGS: Final = 4096
 """Strings are numbered anew with a base if there are more than twice as many as are held, and so many besides."""
 _WORD_BYTES: Final = 8
@@ -59,29 +57,6 @@ class Step(msgspec.Struct, frozen=True):
     """View → rows removed (-) and added (+); views that did not change are left out."""
     failed: dict[str, str]
     """View → why it cannot go on; it emits nothing from now on."""
-
-
-class _Held(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a structure."""
-
-    width: int
-    count: int
-    words: bytes
-
-
-class _Run(msgspec.Struct, frozen=True, array_like=True):
-    """A base (with records), or what was taken in since the run before."""
-
-    format: int
-    is_base: bool
-    strings: list[str]
-    structures: dict[str, _Held]
-    results: dict[str, bytes]
-    """Recomputed view → its rows, or what changed in them."""
-    taken: list[tuple[str, bytes]]
-    """Relation or code of a part, and rows of it, in order."""
-    failed: dict[str, str]
-    begun: list[str]
 
 
 class ShardState:
@@ -426,27 +401,34 @@ class ShardState:
     # --- checkpoints
 
     def save(self) -> bytes:
-        """What was taken in since the last save."""
-        taken = [(name, encode_table(table)) for name, table in self._consolidated()]
-        results = {name: encode_table(_ordered(pa.concat_tables(tables))) for name, tables in self._results.items()}
-        return self._saved(is_base=False, strings=[], structures={}, results=results, taken=taken)
+        """What `capture` gives, as bytes."""
+        return self.capture().encode()
 
     def save_all(self) -> bytes:
+        """What `capture_all` gives, as bytes."""
+        return self.capture_all().encode()
+
+    def capture(self) -> Run:
+        """What was taken in since the last capture."""
+        taken, results, nbytes = self._taken, self._results, self.taken_bytes
+        self._taken, self._results, self.taken_bytes = [], {}, 0
+        relations = self._graph.relations
+        columns: dict[str, frozenset[str]] | None = None
+        if self._inputs == "relations":
+            columns = {name: frozenset(relations[name].read if name in relations else ()) for name, _ in taken}
+        run = TakenIn(dict(self._failed), set(self._begun), taken, columns, results)
+        return Run(nbytes + sum(table.nbytes for tables in results.values() for table in tables), run.encode)
+
+    def capture_all(self) -> Run:
         """Everything held, as a run that stands alone; the same bytes for the same content, however it came about."""
         users = self._graph.users
         words = {name: held for name, held in self._dump().items() if users[name] - self._failed.keys()}
         strings, numbers = self._in_order([self._graph.structures[name].strings_in(w) for name, w in words.items()])
-        held = {}
-        for name, dumped in words.items():
-            records = self._graph.structures[name].renumbered(dumped, numbers)
-            packed = encode_words(records[np.lexsort(records.T[::-1])])
-            held[name] = _Held(records.shape[1], records.shape[0], packed)
-        results = {
-            name: encode_table(_ordered(node.rows))
-            for name, node in self._recomputed.items()
-            if name not in self._failed
-        }
-        return self._saved(is_base=True, strings=strings, structures=held, results=results, taken=[])
+        records = {name: self._graph.structures[name].renumbered(held, numbers) for name, held in words.items()}
+        results = {name: node.rows for name, node in self._recomputed.items() if name not in self._failed}
+        self._taken, self._results, self.taken_bytes = [], {}, 0
+        base = Base(dict(self._failed), set(self._begun), strings, records, results)
+        return Run(sum(held.nbytes for held in records.values()), base.encode)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ShardState:
         """Return a state that shares nothing with this one; tables hold addresses and cannot be copied by parts."""
@@ -468,45 +450,6 @@ class ShardState:
         numbers[chosen[order]] = np.arange(len(order))
         return [texts[place] for place in order], numbers
 
-    def _saved(
-        self,
-        *,
-        is_base: bool,
-        strings: list[str],
-        structures: dict[str, _Held],
-        results: dict[str, bytes],
-        taken: list[tuple[str, bytes]],
-    ) -> bytes:
-        self._taken, self._results, self.taken_bytes = [], {}, 0
-        run = _Run(
-            RUN_FORMAT,
-            is_base,
-            strings,
-            dict(sorted(structures.items())),
-            dict(sorted(results.items())),
-            taken,
-            dict(sorted(self._failed.items())),
-            sorted(self._begun),
-        )
-        return msgspec.msgpack.encode(run)
-
-    def _consolidated(self) -> list[tuple[str, pa.Table]]:
-        by_name: dict[str, list[pa.Table]] = {}
-        for name, table in self._taken:
-            by_name.setdefault(name, []).append(table)
-        found = []
-        for name, tables in by_name.items():
-            if self._inputs == "payloads":
-                found += [(name, table) for table in tables]
-                continue
-            read = self._graph.relations[name].read if name in self._graph.relations else set()
-            whole = pa.concat_tables(tables)
-            last = whole.num_columns - 1
-            places = [place for place, column in enumerate(whole.column_names[:last]) if column in read]
-            rows = whole.select([*places, last])
-            found.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
-        return found
-
     def _dump(self) -> dict[str, Words]:
         """What the structures hold; if most strings are in no row any more, those that are get new numbers first."""
         structures = self._graph.structures
@@ -526,12 +469,7 @@ class ShardState:
 
     def apply_run(self, data: bytes) -> None:
         """Take over a run written by `save` or `save_all`; raises `CorruptStateError`."""
-        try:
-            run = msgspec.msgpack.decode(data, type=_Run)
-        except msgspec.DecodeError as error:
-            raise CorruptStateError(f"expected a run of a shard, was {data[:16]!r}…: {error}") from None
-        if run.format != RUN_FORMAT:
-            raise CorruptStateError(f"expected a run of format {RUN_FORMAT}, was format {run.format}")
+        run = decode_shard_run(data)
         if run.is_base:
             self._restore(run)
             return
@@ -553,7 +491,7 @@ class ShardState:
         for name in self._recomputed.keys() & self._begun:
             self._recomputed[name].begun = True
 
-    def _restore(self, run: _Run) -> None:
+    def _restore(self, run: ShardRun) -> None:
         self._strings.replace(run.strings)
         self._failed, self._begun = run.failed, set(run.begun)
         results = {name: decode_table(rows) for name, rows in run.results.items()}
@@ -592,10 +530,3 @@ class _PayloadFill:
             assert not isinstance(payload, str)
             by_part.setdefault(msgspec.structs.replace(part, map=numbers[part.map]), []).append(payload)
         state._put_payloads(by_part)
-
-
-def _ordered(table: pa.Table) -> pa.Table:
-    """The rows in ascending order of their columns."""
-    names = [str(place) for place in range(table.num_columns)]  # a column of the view may be called weight too
-    keys = [(name, "ascending") for name in names]
-    return table.take(pc.sort_indices(table.rename_columns(names), sort_keys=keys)).combine_chunks()

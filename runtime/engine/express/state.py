@@ -9,7 +9,7 @@ import pyarrow as pa
 from twisted.logger import Logger
 
 from runtime.compiler import Program, decode_program, encode_program
-from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
+from runtime.state import CorruptStateError, Run, StringPool, decode_run, encode_run
 from runtime.views.materialised import MaterialisedView
 from runtime.views.shard import Kernels, ShardState
 
@@ -87,21 +87,21 @@ class ExpressState:
         """Add what changed in a view to its result."""
         self.results[name].add(changes)
 
-    def save(self) -> bytes:
+    def save(self) -> Run:
         """See `RunHolder`; everything if the program is another one, or a save has failed."""
         if self._is_new:
             return self.save_all()
-        results = {n: encode_run(r.table.save()) for n, r in self.results.items() if r.table.dirty}
-        return self._taken(b"", self.shard.save(), self._saved_strings, results)
+        results = {name: result.table.save() for name, result in self.results.items() if result.table.dirty}
+        return self._taken(b"", self.shard.capture(), self._saved_strings, results)
 
-    def save_all(self) -> bytes:
+    def save_all(self) -> Run:
         """See `RunHolder`."""
         results = {}
         for name, result in self.results.items():
             result.table.save()
-            results[name] = encode_run(result.table.save_all())
-        run = self._taken(encode_program(self.program), self.shard.save_all(), 0, results)
-        self._base_bytes = len(run)
+            results[name] = result.table.save_all()
+        run = self._taken(encode_program(self.program), self.shard.capture_all(), 0, results)
+        self._base_bytes = run.nbytes
         return run
 
     def on_saved(self) -> None:
@@ -144,9 +144,14 @@ class ExpressState:
             self.results[name].table.apply_run(decode_run(table_run, name))
         self._is_new = self.dirty = False
 
-    def _taken(self, program: bytes, shard: bytes, first_string: int, results: dict[str, bytes]) -> bytes:
+    def _taken(self, program: bytes, shard: Run, first_string: int, results: dict[str, pa.RecordBatch]) -> Run:
         """The run; what changes from now on is of the next one."""
         self._taken_strings = len(self._pool)
         self._is_new = self.dirty = False
         strings = self._pool.added_since(first_string)
-        return msgspec.msgpack.encode(_Run(_RUN_FORMAT, program, shard, first_string, strings, results))
+
+        def encode() -> bytes:
+            encoded = {name: encode_run(batch) for name, batch in results.items()}
+            return msgspec.msgpack.encode(_Run(_RUN_FORMAT, program, shard.encode(), first_string, strings, encoded))
+
+        return Run(shard.nbytes + sum(batch.nbytes for batch in results.values()), encode)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-__all__ = ["Edit", "Store"]
+__all__ = ["Edit", "LateEdit", "Store", "encoded"]
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
@@ -19,6 +19,22 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
     """Which slot of it, of 64 bits."""
     data: bytes | None
     """What it holds from now on."""
+
+
+class LateEdit(msgspec.Struct, frozen=True, gc=False):
+    """A write whose bytes are made when it is committed, which may be on another thread."""
+
+    table: str
+    """Which table."""
+    key: int
+    """Which slot of it, of 64 bits."""
+    encode: Callable[[], bytes]
+    """What it holds from now on; it does not change any more."""
+
+
+def encoded(edits: Sequence[Edit | LateEdit]) -> list[Edit]:
+    """The edits with their bytes."""
+    return [Edit(each.table, each.key, each.encode()) if isinstance(each, LateEdit) else each for each in edits]
 
 
 class Store(ABC):

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace, StateError
+from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace, Run, StateError
 from tests.generators.stores import BrokenDiskError, UnreliableStore
 
 
@@ -29,13 +29,13 @@ class Counters:
         self.held[name] = self.held.get(name, 0) + number
         self._changed.add(name)
 
-    def save(self) -> bytes:
+    def save(self) -> Run:
         self._in_flight |= self._changed
         self._changed = set()
-        return msgspec.msgpack.encode({name: self.held[name] for name in sorted(self._in_flight)})
+        return _run({name: self.held[name] for name in sorted(self._in_flight)})
 
-    def save_all(self) -> bytes:
-        return msgspec.msgpack.encode(self.held)
+    def save_all(self) -> Run:
+        return _run(dict(self.held))
 
     def on_saved(self) -> None:
         self._in_flight = set()
@@ -56,8 +56,12 @@ class Rewriters(Counters):
 
     wants_base = True
 
-    def save(self) -> bytes:
+    def save(self) -> Run:
         raise AssertionError("expected no run of edits")
+
+
+def _run(held: dict[str, int]) -> Run:
+    return Run(16 * len(held), lambda: msgspec.msgpack.encode(held))
 
 
 def opened(store: UnreliableStore) -> tuple[ObjectSpace, Counters]:

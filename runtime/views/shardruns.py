@@ -1,0 +1,140 @@
+"""What a shard writes into a checkpoint: everything it holds, or what it has taken in since.
+
+What is to be written is taken off at once and encoded later, on whatever thread, while the shard goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.native.structures import Words
+from runtime.state import CorruptStateError
+from runtime.views.encoding import encode_table, encode_words
+from runtime.views.rows import consolidate
+
+__all__ = ["RUN_FORMAT", "Base", "ShardRun", "TakenIn", "decode_shard_run"]
+
+RUN_FORMAT: Final = 4
+"""Format of what is written here."""
+
+
+class HeldRecords(msgspec.Struct, frozen=True, array_like=True):
+    """The records of a structure."""
+
+    width: int
+    count: int
+    words: bytes
+
+
+class ShardRun(msgspec.Struct, frozen=True, array_like=True):
+    """A base (with records), or what was taken in since the run before."""
+
+    format: int
+    is_base: bool
+    strings: list[str]
+    structures: dict[str, HeldRecords]
+    results: dict[str, bytes]
+    """Recomputed view → its rows, or what changed in them."""
+    taken: list[tuple[str, bytes]]
+    """Relation or code of a part, and rows of it, in order."""
+    failed: dict[str, str]
+    begun: list[str]
+
+
+class TakenIn(msgspec.Struct, frozen=True):
+    """What was taken in since the run before."""
+
+    failed: Mapping[str, str]
+    begun: set[str]
+    taken: Sequence[tuple[str, pa.Table]]
+    columns: Mapping[str, frozenset[str]] | None
+    """Relation → the columns that are read, of which equal rows are added up; None if these are payloads of maps."""
+    results: Mapping[str, Sequence[pa.Table]]
+
+    def encode(self) -> bytes:
+        """As bytes."""
+        taken = [(name, encode_table(table)) for name, table in self._added_up()]
+        results = {name: encode_table(_ordered(pa.concat_tables(tables))) for name, tables in self.results.items()}
+        return _encoded(self.failed, self.begun, results=results, taken=taken)
+
+    def _added_up(self) -> Sequence[tuple[str, pa.Table]]:
+        if self.columns is None:
+            return self.taken
+        by_name: dict[str, list[pa.Table]] = {}
+        for name, table in self.taken:
+            by_name.setdefault(name, []).append(table)
+        found = []
+        for name, tables in by_name.items():
+            whole = pa.concat_tables(tables)
+            last = whole.num_columns - 1
+            read = [place for place, column in enumerate(whole.column_names[:last]) if column in self.columns[name]]
+            rows = whole.select([*read, last])
+            found.append((name, rows if len(tables) == 1 else consolidate(rows, rows.schema)))
+        return found
+
+
+class Base(msgspec.Struct, frozen=True):
+    """Everything held: a run that stands alone, the same bytes for the same content."""
+
+    failed: Mapping[str, str]
+    begun: set[str]
+    strings: list[str]
+    """In ascending order; records have their places."""
+    records: Mapping[str, Words]
+    results: Mapping[str, pa.Table]
+
+    def encode(self) -> bytes:
+        """As bytes."""
+        held = {}
+        for name, records in self.records.items():
+            ordered = records[np.lexsort(records.T[::-1])]
+            held[name] = HeldRecords(records.shape[1], records.shape[0], encode_words(ordered))
+        results = {name: encode_table(_ordered(rows)) for name, rows in self.results.items()}
+        return _encoded(self.failed, self.begun, strings=self.strings, structures=held, results=results)
+
+
+def decode_shard_run(data: bytes) -> ShardRun:
+    """Raises `CorruptStateError`."""
+    try:
+        run = msgspec.msgpack.decode(data, type=ShardRun)
+    except msgspec.DecodeError as error:
+        raise CorruptStateError(f"expected a run of a shard, was {data[:16]!r}…: {error}") from None
+    if run.format != RUN_FORMAT:
+        raise CorruptStateError(f"expected a run of format {RUN_FORMAT}, was format {run.format}")
+    return run
+
+
+def _encoded(
+    failed: Mapping[str, str],
+    begun: set[str],
+    *,
+    strings: list[str] | None = None,
+    structures: Mapping[str, HeldRecords] | None = None,
+    results: Mapping[str, bytes],
+    taken: list[tuple[str, bytes]] | None = None,
+) -> bytes:
+    """As bytes; with structures, of which there may be none, it is a base."""
+    run = ShardRun(
+        RUN_FORMAT,
+        structures is not None,
+        strings or [],
+        dict(sorted((structures or {}).items())),
+        dict(sorted(results.items())),
+        taken or [],
+        dict(sorted(failed.items())),
+        sorted(begun),
+    )
+    return msgspec.msgpack.encode(run)
+
+
+def _ordered(table: pa.Table) -> pa.Table:
+    """The rows in ascending order of their columns."""
+    names = [str(place) for place in range(table.num_columns)]  # a column of the view may be called weight too
+    keys = [(name, "ascending") for name in names]
+    return table.take(pc.sort_indices(table.rename_columns(names), sort_keys=keys)).combine_chunks()
