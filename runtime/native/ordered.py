@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from runtime.native.library import btree, dense, entries, hashing, search
+from runtime.native.library import btree, dense, entries, hashing
 from runtime.native.plain import outside
 from runtime.native.structures import HashTable, Structure
 
@@ -56,24 +56,16 @@ class OrderedIndex(Structure):
         self.put(entries.VALUES, np.zeros(self.entry_words, np.int64))
         self.put(entries.PREFIX, np.zeros(self.entry_words, np.int64))
         self.put(entries.SIGNS, np.zeros(1 + sums, np.int64))
-        self.put(entries.SEARCH, np.zeros(search.NUMBERS, np.int64))
         self.put(entries.PATH, np.zeros(2 * btree.LEVELS, np.int64))
         self._dense_cells = dense_cells
         self._chunks = Structure(1)
         nothing = np.zeros(0, np.int64)
         self._build(np.zeros(0, np.intp), nothing, np.zeros((0, self.entry_words), np.int64))
 
-    # ---- what kernels read and write --------------------------------------------------------------------------------
-
     @property
     def is_tree(self) -> bool:
         """Whether the entries stand in trees."""
         return bool(self._meta[entries.IS_TREE])
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether an entry or a sum has passed ±2^126 (a weight: ±2^62); only `load` takes that back."""
-        return bool(self._meta[entries.BAD])
 
     # ---- room -------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.native.library import hashing
-from runtime.native.library.entries import GROUPS
+from runtime.native.library.entries import BAD, GROUPS, META
 from runtime.native.ordered import OrderedIndex
 from runtime.native.plain import load_wide, mix, store_wide
 from runtime.native.structures import Structure
@@ -19,11 +19,11 @@ Key: TypeAlias = "tuple[tuple[int, ...], int]"
 Row: TypeAlias = "tuple[tuple[int, ...], int, Sequence[int]]"
 """Words of a group, key, and what is added: weight and sums."""
 
-ADD, BELOW, UP_TO, TOTAL, SEEK, SCAN, HAS_NEGATIVE, FINISH = range(8)
+ADD, BELOW, UP_TO, TOTAL, SCAN, HAS_NEGATIVE, FINISH = range(7)
 _STOPS_MOST: Final = 64
 
 _SOURCE: Final = """
-from runtime.native.library import hashing, search
+from runtime.native.library import hashing
 from runtime.native.library.entries import GROUPS, PREFIX, VALUES
 from runtime.native.library.ordered import (
     add, begin, below, finish, first_position, group_of, is_negative, key_at, locate_group, next_position, total,
@@ -52,9 +52,9 @@ def step(p):
             copy_words(values, 0, rows, given, WIDTH)
             if add(index, group, key, SUMS) < 0:
                 return 1
-        elif operation == 7:
-            finish(index)
         elif operation == 6:
+            finish(index)
+        elif operation == 5:
             for number in range(1 + SUMS):
                 results[result] |= int(is_negative(index, number))
         else:
@@ -67,16 +67,6 @@ def step(p):
                     below(index, group, key, True, SUMS)
                 elif operation == 3:
                     total(index, group, SUMS)
-                elif operation == 4:
-                    position = search.begin_search(index, group, rows[given])
-                    while position >= 0:
-                        is_true = key_at(index, group, position) >= key
-                        position = search.continue_search(index, group, is_true)
-                    position = search.found_position(index)
-                    if position >= 0:
-                        below(index, group, key_at(index, group, position), False, SUMS)
-                    else:
-                        total(index, group, SUMS)
                 else:
                     state, position = 0, first_position(index, group)
                     while position >= 0:
@@ -145,6 +135,11 @@ class IndexRig:
             assert stops < _STOPS_MOST, "expected room for a row in the end, was none"
             self.stops += 1
         return results.reshape(-1, 1 + width)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether an entry or a sum has passed ±2^126 (a weight: ±2^62); only `load` takes that back."""
+        return bool(self.index.views[META][BAD])
 
     def _step(self) -> int:
         self._calls += 1

@@ -15,16 +15,15 @@ from typing import Any
 from runtime.native.library import hashing
 from runtime.native.plain import array, jit, jit_apart, jit_inline, load_wide, narrow, outside, store_wide, table, wide
 
-META, GROUPS, VALUES, PREFIX, ROWS, EMPTY, SEARCH = 0, 1, 2, 3, 4, 5, 6
+META, GROUPS, VALUES, PREFIX, ROWS, EMPTY, SIGNS = 0, 1, 2, 3, 4, 5, 6
 """Places of the table: numbers, directory of groups (a `hashing` table), the entry to add, the sums asked for, a row
-for each group, groups that may have become empty, state of a search."""
+for each group, groups that may have become empty, how many entries have a negative weight and a negative one of each
+sum."""
 CELLS, BLOCKS, TOPS = 7, 8, 9
 """Places of the dense layout."""
 CHUNKS, PATH = 10, 11
 """Places of the tree layout."""
-SIGNS = 12
-"""The place of how many entries have a negative weight, and a negative one of each sum."""
-PLACES = 13
+PLACES = 12
 
 IS_TREE, SUMS, BAD, LARGE, NEGATIVE, ROOM, EMPTIES, WANTED, WANTED_KEY = 0, 1, 2, 3, 4, 5, 6, 7, 8
 """Numbers in ``META``: layout, sums of an entry, whether a sum passed the limit, whether sums have to be checked,

@@ -21,7 +21,7 @@ Between `begin` and `finish` no sums may be asked for if ``rows`` was more than 
         values_at(t, group, position, 1)        # may be all 0
         position = next_position(t, group, position)
 
-A position is valid until the next `add` or `finish`; -1 is none. `search` finds the least one that fulfils a condition.
+A position is valid until the next `add` or `finish`; -1 is none.
 """
 
 from __future__ import annotations
