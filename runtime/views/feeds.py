@@ -1,15 +1,15 @@
-"""Where nodes read rows from: the deltas of a map, row by row, whatever form they arrive in.
+"""Where nodes read rows from: changes of rows in one step, as the kernel of a consumer reads them (`Rows`).
 
-A map's deltas are either computed in the kernel from the rows of its relation (in one process), or arrive added up by
-key (on Spark, whose source adds them up). A node is written once for both: `Feed.rows` opens the loop over the rows
-and binds keys, weight and weighted sums of each.
+A map's deltas (`Feed`) are either computed in the kernel from the rows of its relation (in one process), or arrive
+added up by key (on Spark, whose source adds them up). A node is written once for both: `Rows.open` writes the loop over
+the rows and binds keys, weight and weighted sums of each. Operators' changes are `Rows` too, see `nodes.flow`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Final
 
@@ -22,34 +22,15 @@ from runtime.native.plain import NAN_WORD
 from runtime.native.structures import Batch
 from runtime.plan import Col, Map, Relation
 from runtime.views.arrow_columns import ColumnBinding
-from runtime.views.emission.expressions import Emitter
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.errors import ViewError
 from runtime.views.strings import Strings
 from runtime.views.tuples import Column, RowReader, columns_of, row_reader, row_writer
 
-__all__ = ["Bound", "ColumnBatch", "Feed", "MapFeed", "PayloadFeed", "key_fields"]
+__all__ = ["ColumnBatch", "ColumnFeed", "Feed", "LoadedColumns", "MapFeed", "Row", "Rows", "key_fields", "stop"]
 
 Words = npt.NDArray[np.int64]
-
-
-class Bound(msgspec.Struct, frozen=True):
-    """What a row of a feed binds."""
-
-    row: str
-    """Its number."""
-    keys: dict[str, Value]
-    """By name, each in its field's type."""
-    weight: str
-    """An identifier, int64."""
-    sums: dict[str, Value]
-    """By name, weighted, of 128 bits."""
-
-    def named(self, prefix: str = "") -> dict[str, Value]:
-        """Everything by name, the weight too."""
-        weight = Value(self.weight, "int64")
-        return {prefix + name: value for name, value in {**self.keys, **self.sums, "weight": weight}.items()}
 
 
 class ColumnBatch(Batch):
@@ -120,6 +101,20 @@ class ColumnBatch(Batch):
                 k.put(text)
         else:
             k.put(text)
+
+    def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
+        """Lines that stop the kernel unless there is room for so many rows more; ``stops`` writes those that do."""
+        status, meta = k.need(lambda: self.grow(2 * self.room + 2)), k.cells(self, 0)
+        with k.block(f"if {meta}[{self.ROWS}] + {count} > {meta}[{self.ROOM}]:"):
+            stops(status)
+
+    def put_append(self, k: KernelSource, values: Sequence[Value], weight: str) -> None:
+        """Lines that append a row, for which there is room; the values are of the types of the fields."""
+        meta = k.cells(self, 0)
+        number = k.assign("o", f"{meta}[{self.ROWS}]")
+        for field, value in zip(self.fields, values, strict=True):
+            self.store(k, field, value, number)
+        k.put(f"{k.cells(self, 1)}[{number}] = {weight}", f"{meta}[{self.ROWS}] = {number} + 1")
 
     def fill_arrow(self, table: pa.Table, strings: Strings) -> None:
         """Make the rows of a table (its last column is the weight) those of the batch; plain columns are not copied.
@@ -272,98 +267,74 @@ def _wide_words(array: pa.Array) -> Words:
     return np.ascontiguousarray(words).reshape(-1)
 
 
-class Feed(ABC):
-    """The deltas of one map, as a kernel reads them."""
+class Row(msgspec.Struct, frozen=True):
+    """Source for one row of `Rows`."""
 
-    keys: tuple[Field, ...]
-    """The map's keys."""
-    sums: tuple[str, ...]
-    """Names of its sums."""
-    batch: ColumnBatch
-    """The rows that wait."""
+    values: dict[str, Value]
+    """The requested columns by name, each in its field's type."""
+    weight: str
+    """An identifier, int64; of any sign."""
+
+
+class Rows(ABC):
+    """Changes of rows in one step, as the kernel of a consumer reads them."""
+
+    fields: tuple[Field, ...]
+    """Columns; their names do not repeat."""
+    is_distinct: bool = False
+    """Whether no two rows of a step are equal in all columns, and no weight is 0."""
     filters: bool = False
-    """Whether `row` skips some of the rows."""
+    """Whether `row` may skip rows."""
+    batches: tuple[ColumnBatch, ...]
+    """Where the rows come from."""
 
     @contextmanager
-    def rows(self, k: KernelSource) -> Iterator[Bound]:
-        """The loop over the rows, from the kernel's cursor; behind it the cursor is 0 again.
+    def open(
+        self, k: KernelSource, names: Collection[str] | None = None, *, stays_at_end: bool = False
+    ) -> Iterator[Row]:
+        """Write the loop over the rows, whose body is what the caller writes; ``names``: columns to load (all).
 
-        ``continue`` must not be used in it; `stop` ends the kernel at the present row.
+        The loop begins at the kernel's cursor ``s[0]``; behind the loop the cursor is 0 again, or with ``stays_at_end``
+        the number of rows, so that the kernel may stop again behind the loop and skips it when it resumes; it then sets
+        ``s[0]`` to 0 itself. The number of the row is ``e``. A kernel has one such loop. The body must not contain
+        ``continue``; it may end the kernel with `stop`.
         """
-        k.put("e = s[0]", f"rows = {k.cells(self.batch, 0)}[0]")
+        wanted = [field.name for field in self.fields if names is None or field.name in names]
+        rows = " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches)
+        k.put("e = s[0]", f"rows = {rows}")
         with k.block("while e < rows:"):
-            weight = k.assign("w", f"{k.cells(self.batch, 1)}[e]")
-            with self.row(k, weight, "e") as bound:
-                yield bound
+            with self.row(k, wanted, "e") as row:
+                # A value that is loaded when it is first used would be missing behind a condition of the caller.
+                yield Row({name: row.values[name] for name in wanted}, row.weight)
             k.put("e += 1")
-        k.put("s[0] = 0")
-
-    def stop(self, k: KernelSource, status: int) -> None:
-        """Lines that end the kernel at the present row, of which nothing has been taken in yet."""
-        k.put("s[0] = e", f"return -1 if bad else {status}")
-
-    def key_place(self, name: str) -> int | None:
-        """The place of the batch's column whose cells are the words of this key; None: there is no such column."""
-        del name
-        return None
+        k.put("s[0] = e" if stays_at_end else "s[0] = 0")
 
     @abstractmethod
     @contextmanager
-    def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
-        """Write the lines that bind the row with a number (an identifier); what follows may be skipped for the row."""
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
+        """Write the lines that bind some columns of the row with a number (an identifier).
+
+        What the caller writes next belongs to the row: it may be skipped because of a condition. Values may be loaded
+        only when they are looked up, which the caller does before it opens a block of its own.
+        """
+
+    def field(self, name: str) -> Field:
+        """The field of a name."""
+        return next(field for field in self.fields if field.name == name)
+
+    def stored(self, names: Sequence[str]) -> ColumnBatch | None:
+        """A batch with these columns of all rows; None: only a kernel could fill one."""
+        del names
+        return None
 
 
-class MapFeed(Feed):
-    """Rows of the map's relation; condition, keys and sums are computed in the kernel."""
-
-    def __init__(self, map_: Map, relation: Relation, batch: ColumnBatch, strings: Strings) -> None:
-        self._map = map_
-        self.filters = map_.where is not None
-        self.batch = batch
-        self.keys = key_fields(map_, relation, strings)
-        self.sums = tuple(total.name for total in map_.sums)
-
-    def key_place(self, name: str) -> int | None:
-        key = next(key for key in self._map.keys if key.name == name)
-        column = next((field for field in self.batch.fields if key.expr == Col(field.name)), None)
-        return None if column is None or column.type != key.type else self.batch.word_place(column)
-
-    @contextmanager
-    def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
-        columns = _Columns(k, self.batch, number)
-        emitter = k.emitter
-        if self._map.where is None:
-            yield self._bind(k, emitter, columns, weight, number)
-            return
-        with k.block(f"if {emitter.truth(self._map.where, columns)}:"):
-            yield self._bind(k, emitter, columns, weight, number)
-
-    def _bind(self, k: KernelSource, emitter: Emitter, columns: Mapping[str, Value], weight: str, number: str) -> Bound:
-        keys = {
-            field.name: emitter.cast(emitter.value(key.expr, columns), key.type)
-            for key, field in zip(self._map.keys, self.keys, strict=True)
-        }
-        sums = {}
-        for total in self._map.sums:
-            value = emitter.value(total.expr, columns)
-            if value.type is None:
-                sums[total.name] = Value("wide(0)", "int128", None, 1)
-                continue
-            if value.type == "bool":
-                value = emitter.cast(value, "int64")
-            x, flag = k.name("x"), k.name("f")
-            if value.bits <= 62 + 1:
-                k.put(f"{x} = {value.wide_text} * wide({weight})")
-            else:
-                k.put(f"{x}, {flag} = weighted({value.wide_text}, {weight})", f"bad |= {flag}")
-            if value.null is not None:
-                x = k.assign("x", f"wide(0) if {value.null} else {x}")
-            sums[total.name] = Value(x, "int128", None, 126)
-        return Bound(number, keys, weight, sums)
+def stop(k: KernelSource, status: int) -> None:
+    """Write the lines that end the kernel at the present row of `Rows.open`, of which nothing was applied yet."""
+    k.put("s[0] = e", f"return -1 if bad else {status}")
 
 
-class _Columns(dict[str, Value]):
-    """A batch's columns by name, read when they are first asked for."""
+class LoadedColumns(dict[str, Value]):
+    """Columns of a row of a batch by name, each loaded when it is first looked up."""
 
     def __init__(self, k: KernelSource, batch: ColumnBatch, number: str) -> None:
         super().__init__()
@@ -371,40 +342,113 @@ class _Columns(dict[str, Value]):
         self._fields = {field.name: field for field in batch.fields}
 
     def __missing__(self, name: str) -> Value:
-        if name not in self._fields:
-            raise KeyError(name)
         self[name] = value = self._batch.load_column(self._k, self._fields[name], self._number)
         return value
 
 
-class PayloadFeed(Feed):
-    """Rows that were added up by key: keys, weight and sums as they are."""
+class Feed(Rows):
+    """The deltas of one map: its keys, then its weighted sums of 128 bits."""
 
-    def __init__(self, map_: Map, relation: Relation, strings: Strings) -> None:
-        self.keys = key_fields(map_, relation, strings)
-        self.sums = tuple(total.name for total in map_.sums)
-        self._sums = tuple(Field(f"sum {name}", "int128") for name in self.sums)
-        self.batch = ColumnBatch([*self.keys, *self._sums])
+    def __init__(self, keys: Sequence[Field], sums: Sequence[str], batch: ColumnBatch) -> None:
+        self.keys = tuple(keys)
+        """The map's keys."""
+        self.sums = tuple(sums)
+        """Names of its sums."""
+        self.sum_fields = _sum_fields(sums)
+        """Its sums as columns, which have other names than all keys."""
+        self.fields = (*self.keys, *self.sum_fields)
+        self.batch = batch
+        """The rows that wait."""
+        self.batches = (batch,)
+
+    @abstractmethod
+    def key_place(self, name: str) -> int | None:
+        """The place of the batch's column whose cells are the words of this key; None: there is no such column."""
+
+    def sums_of(self, row: Row) -> list[Value]:
+        """The sums of a row in their order."""
+        return [row.values[field.name] for field in self.sum_fields]
+
+    def wanted(self, columns: Collection[str], prefix: str) -> list[str]:
+        """The names of those columns that a plan calls so, with a prefix."""
+        names = zip(self.fields, (*(key.name for key in self.keys), *self.sums), strict=True)
+        return [field.name for field, name in names if prefix + name in columns]
+
+    def named(self, row: Row, prefix: str = "") -> dict[str, Value]:
+        """The columns of a row by the names that the plan has for them, and the weight."""
+        names = dict(zip((field.name for field in self.sum_fields), self.sums, strict=True))
+        values = {prefix + names.get(name, name): value for name, value in row.values.items()}
+        return {**values, f"{prefix}weight": Value(row.weight, "int64")}
+
+
+def _sum_fields(sums: Sequence[str]) -> tuple[Field, ...]:
+    return tuple(Field(f"sum {name}", "int128") for name in sums)  # no name of a plan has spaces
+
+
+class MapFeed(Feed):
+    """Rows of the map's relation; condition, keys and sums are computed in the kernel."""
+
+    def __init__(self, map_: Map, relation: Relation, batch: ColumnBatch, strings: Strings) -> None:
+        super().__init__(key_fields(map_, relation, strings), [total.name for total in map_.sums], batch)
+        self._map = map_
+        self.filters = map_.where is not None
+
+    def key_place(self, name: str) -> int | None:
+        key = next(key for key in self._map.keys if key.name == name)
+        column = next((field for field in self.batch.fields if key.expr == Col(field.name)), None)
+        return None if column is None or column.type != key.type else self.batch.word_place(column)
+
+    @contextmanager
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
+        weight, columns = k.assign("w", f"{k.cells(self.batch, 1)}[{number}]"), LoadedColumns(k, self.batch, number)
+        where = self._map.where
+        with nullcontext() if where is None else k.block(f"if {k.emitter.truth(where, columns)}:"):
+            values = {}
+            for key, field in zip(self._map.keys, self.keys, strict=True):
+                if field.name in names:
+                    values[field.name] = k.emitter.cast(k.emitter.value(key.expr, columns), key.type)
+            for total, field in zip(self._map.sums, self.sum_fields, strict=True):
+                if field.name in names:
+                    values[field.name] = _weighted(k, k.emitter.value(total.expr, columns), weight)
+            yield Row(values, weight)
+
+
+def _weighted(k: KernelSource, value: Value, weight: str) -> Value:
+    """Lines that multiply a value, 0 where it is NULL, by a weight."""
+    if value.type is None:
+        return Value("wide(0)", "int128", None, 1)
+    if value.type == "bool":
+        value = k.emitter.cast(value, "int64")
+    x, flag = k.name("x"), k.name("f")
+    if value.bits <= 62 + 1:
+        k.put(f"{x} = {value.wide_text} * wide({weight})")
+    else:
+        k.put(f"{x}, {flag} = weighted({value.wide_text}, {weight})", f"bad |= {flag}")
+    if value.null is not None:
+        x = k.assign("x", f"wide(0) if {value.null} else {x}")
+    return Value(x, "int128", None, 126)
+
+
+class ColumnFeed(Feed):
+    """Rows that were added up by key: keys, weight and sums are columns of a batch of its own."""
+
+    def __init__(self, keys: Sequence[Field], sums: Sequence[str], room: int = 64) -> None:
+        super().__init__(keys, sums, ColumnBatch([*keys, *_sum_fields(sums)], room))
 
     def key_place(self, name: str) -> int | None:
         return self.batch.word_place(next(field for field in self.keys if field.name == name))
 
     @contextmanager
-    def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
-        keys = {field.name: self.batch.load_column(k, field, number) for field in self.keys}
-        sums = {
-            name: self.batch.load_column(k, field, number) for name, field in zip(self.sums, self._sums, strict=True)
-        }
-        yield Bound(number, keys, weight, sums)
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
+        weight = k.assign("w", f"{k.cells(self.batch, 1)}[{number}]")
+        yield Row(LoadedColumns(k, self.batch, number), weight)
 
     def fill(self, tables: Sequence[pa.Table], strings: Strings) -> None:
         """Make these payloads together the rows that wait."""
         parts: list[list[Words]] = []
         for table in tables:
             columns = [_int64(table.column("weight"))]
-            for field in self.keys:
-                columns += words_of_column(field, table.column(field.name), strings)
-            for name, field in zip(self.sums, self._sums, strict=True):
+            for name, field in zip((*(key.name for key in self.keys), *self.sums), self.fields, strict=True):
                 columns += words_of_column(field, table.column(name), strings)
             parts.append(columns)
         weight, *columns = parts[0] if len(parts) == 1 else [np.concatenate(each) for each in zip(*parts, strict=True)]

@@ -25,7 +25,7 @@ from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.composed import EVENTS_SOURCE, RUN_SOURCE, EventLoop, KernelOf, NodeSequence
 from runtime.views.emission.values import Field
 from runtime.views.errors import reason_of
-from runtime.views.feeds import ColumnBatch, Feed, MapFeed, PayloadFeed
+from runtime.views.feeds import ColumnBatch, ColumnFeed, Feed, MapFeed, key_fields
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.show import Shape, Show, output_fields, settle_node
 from runtime.views.nodes.totals import Totals, totals_node
@@ -121,7 +121,8 @@ class GraphBuilder:
             map_ = self.program.maps[part.map]
             relation = self._known[map_.relation]
             if self._from_payloads:
-                self.feeds[part] = PayloadFeed(map_, relation, self.strings)
+                keys = key_fields(map_, relation, self.strings)
+                self.feeds[part] = ColumnFeed(keys, [total.name for total in map_.sums])
             else:
                 if relation.name not in self.relations:
                     fields = [Field(c.name, c.type, c.nullable) for c in relation.columns]

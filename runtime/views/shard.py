@@ -26,7 +26,7 @@ from runtime.state import Run
 from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
-from runtime.views.feeds import PayloadFeed
+from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.kernels import Kernels, await_kernels
 from runtime.views.nodes.recompute import Recompute
@@ -271,7 +271,7 @@ class ShardState:
         errors: dict[str, str] = {}
         for part, tables in by_part.items():
             feed = self._graph.feeds.get(part)
-            if isinstance(feed, PayloadFeed):
+            if isinstance(feed, ColumnFeed):
                 try:
                     feed.fill(tables, self._strings)
                 except Exception as error:  # noqa: BLE001 (see reason_of)

@@ -39,7 +39,7 @@ from runtime.plan import (
     UnionNode,
     View,
 )
-from runtime.views.feeds import PayloadFeed
+from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
 from runtime.views.placement import Part
@@ -131,7 +131,7 @@ class GraphLab:
             part = Part(number, True)
             if rows and part in self.graph.feeds:
                 table, feed = self._table(number, rows), self.graph.feeds[part]
-                if isinstance(feed, PayloadFeed):
+                if isinstance(feed, ColumnFeed):
                     feed.fill([table], self.strings)
                 else:
                     feed.batch.fill_arrow(table, self.strings)

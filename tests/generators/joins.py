@@ -21,7 +21,7 @@ from runtime.native.cache import KernelCache
 from runtime.native.structures import Structure
 from runtime.plan import Joined, View
 from runtime.state import ARROW_TYPES
-from runtime.views.feeds import PayloadFeed
+from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import join, range_sweep
 from runtime.views.placement import Part
@@ -149,7 +149,7 @@ class JoinLab:
         assert self._sums is not None
         for part in self.program.maps:
             feed = self.graph.feeds.get(Part(part.id, True))
-            if part.relation != relation or not isinstance(feed, PayloadFeed):
+            if part.relation != relation or not isinstance(feed, ColumnFeed):
                 continue
             added = self._sums._preaggregated(part, rows)
             keys = [

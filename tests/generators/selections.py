@@ -17,7 +17,7 @@ from runtime.native.cache import KernelCache
 from runtime.native.structures import Structure
 from runtime.plan import Selected, View
 from runtime.state import ARROW_TYPES
-from runtime.views.feeds import PayloadFeed
+from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import threshold
 from runtime.views.placement import Part
@@ -123,7 +123,7 @@ class SelectionLab:
         assert self._sums is not None
         for part in self.program.maps:
             feed = self.graph.feeds.get(Part(part.id, True))
-            if part.relation != relation or not isinstance(feed, PayloadFeed):
+            if part.relation != relation or not isinstance(feed, ColumnFeed):
                 continue
             added = self._sums._preaggregated(part, rows)
             keys = [

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from runtime.native.plain import bits_of
 from runtime.plan import Call, Col, ColumnType, Expr, Lit
 from runtime.views.emission.values import Value
-from runtime.views.emission.writer import Writer
 from runtime.views.errors import ViewError
 
-__all__ = ["Constants", "Emitter"]
+if TYPE_CHECKING:
+    from runtime.views.emission.kernel import KernelSource
+
+__all__ = ["Emitter"]
 
 _LIMIT: Final = 126
 _COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -25,26 +28,11 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zo
 _MICROSECONDS: Final = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
 
 
-class Constants(Protocol):
-    """What of a program's strings a kernel reads from arrays: see `runtime.views.strings`."""
-
-    def number(self, text: str) -> str:
-        """Source for the number of a string."""
-
-    def ranks(self) -> str:
-        """Source for the array of each string's rank."""
-
-    def matches(self, pattern: str) -> str:
-        """Source for the array that says of each string whether it is LIKE a pattern."""
-
-
 class Emitter:
     """Writes expressions over bound values."""
 
-    def __init__(self, w: Writer, constants: Constants) -> None:
-        self._w = w
-        self._constants = constants
-        self._known: dict[tuple[Expr, int], Value] = {}
+    def __init__(self, kernel: KernelSource) -> None:
+        self._w = kernel
 
     def value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
         """The value of an expression."""
@@ -105,14 +93,14 @@ class Emitter:
             text = str(value) if value > -(2**63) else "(-9223372036854775807 - 1)"
             return Value(text if value >= 0 else f"({text})", "int64", None, max(1, abs(value).bit_length()))
         if isinstance(value, float):
-            return Value(f"float_of({_bits(value)})", "float64")
-        return Value(self._constants.number(str(value)), "string")
+            return Value(f"float_of({bits_of(value)})", "float64")
+        return Value(self._w.number(str(value)), "string")
 
     def _like(self, expr: Call, bound: Mapping[str, Value]) -> Value:
         text, pattern = self.value(expr.args[0], bound), expr.args[1]
         if not isinstance(pattern, Lit) or not isinstance(pattern.value, str) or text.type is None:
             return Value("False", "bool", "True")
-        name = self._w.assign("m", f"{self._constants.matches(pattern.value)}[{text.text}] != 0")
+        name = self._w.assign("m", f"{self._w.matches(pattern.value)}[{text.text}] != 0")
         return Value(name, "bool", text.null)
 
     # --- integers and floats
@@ -216,7 +204,7 @@ class Emitter:
         if left.type == "int128" or right.type == "int128":
             text = f"{left.wide_text} {symbol} {right.wide_text}"
         elif left.type == "string" and expr.op not in ("eq", "ne"):
-            ranks = self._constants.ranks()
+            ranks = self._w.ranks()
             text = f"{ranks}[{left.text}] {symbol} {ranks}[{right.text}]"
         else:
             text = f"{left.text} {symbol} {right.text}"
@@ -314,7 +302,7 @@ class Emitter:
         for value in values[1:]:
             result, flag = w.name("c"), w.name("n")
             if value.type == "string":
-                ranks = self._constants.ranks()
+                ranks = self._w.ranks()
                 better = f"{ranks}[{value.text}] {symbol} {ranks}[{best.text}]"
             else:
                 better = f"{value.text} {symbol} {best.text}"
@@ -358,12 +346,6 @@ class Emitter:
 def _constant(value: Value) -> int | None:
     text = value.text.strip("()")
     return int(text) if value.type == "int64" and text.lstrip("-").isdigit() else None
-
-
-def _bits(value: float) -> int:
-    from runtime.native.plain import bits_of
-
-    return bits_of(value)
 
 
 def _moment(op: str, text: object) -> Value:

@@ -3,15 +3,21 @@
 Whatever the body of a kernel uses of a structure is declared at its head, so that a kernel that is called again after
 room was made sees the arrays as they are then. Place 0 of the kernel's own table is an array of numbers of its own
 (``s``), the first of which is its cursor: 0, or where it goes on.
+
+A program comes over the wire as data, and stays data: identifiers are made up here, and of a program's constants only
+numbers and truth values are written out. Strings reach a kernel as interned numbers, in an array of constants. So no
+text of a program ever becomes text of the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
 
 from runtime.native.structures import Structure
 from runtime.views.emission.expressions import Emitter
-from runtime.views.emission.writer import Writer
 from runtime.views.strings import Strings
 
 __all__ = ["KernelSource"]
@@ -19,45 +25,95 @@ __all__ = ["KernelSource"]
 Room = Callable[[], None]
 """Makes room where a kernel has stopped for want of it."""
 
+_HEADER = '''"""Generated: {title}."""
 
-class KernelSource(Writer):
+from runtime.native.library.arithmetic import (
+    civil, clock, day_of, float_quotient, product, quotient, remainder, square_root, weighted,
+)
+from runtime.native.plain import (
+    array, bits_of, copy_words, fits, float_of, jit, load_wide, mix, mul_wide, narrow, outside, prefetch, root,
+    store_wide, table, wide, wide_float,
+)
+'''
+
+
+class KernelSource:
     """Writes one kernel: ``step(address) -> status``. Status 0: done; above 0: a `need`'s number; below: failed."""
 
     def __init__(self, title: str, strings: Strings, *, numbers: int = 4) -> None:
-        """``numbers``: how many numbers of its own the kernel has, its cursor among them."""
-        super().__init__(title)
+        """``title``: what the kernel does, in a few words that this package chooses; ``numbers``: how many numbers of
+        its own it has, its cursor among them."""
         self.numbers = numbers
         self.links: list[Structure] = []
         """What its table holds from place 1 on."""
         self.rooms: list[Room] = []
         """What to call for status 1, 2, …"""
+        self.emitter = Emitter(self)
+        """Emits expressions into this kernel."""
+        self._title = title
+        self._imports: set[str] = set()
+        self._lines: list[str] = []
+        self._depth = self._count = 0
         self._strings = strings
         self._tables: dict[int, str] = {}
         self._declared: dict[tuple[int, int], str] = {}
         self._fixed: dict[str, str] = {}
-        self._constants: dict[str, str] = {}
         self._texts: list[str] = []
         self._constant_cells: Structure | None = None
         self._head: int | None = None
-        self._emitter: Emitter | None = None
 
-    @property
-    def emitter(self) -> Emitter:
-        """Emits expressions into this kernel."""
-        if self._emitter is None:
-            self._emitter = Emitter(self, self)
-        return self._emitter
+    # --- lines
+
+    def use(self, module: str, *names: str) -> None:
+        """Import names from a module of `runtime.native.library`."""
+        self._imports.update(f"from runtime.native.library.{module} import {name}" for name in names)
+
+    def name(self, prefix: str) -> str:
+        """An identifier that is not used yet."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def put(self, *lines: str) -> None:
+        """Lines at the present depth; a line may hold several, indented against each other."""
+        for line in lines:
+            for part in line.split("\n"):
+                self._lines.append("    " * self._depth + part if part.strip() else "")
+
+    def assign(self, prefix: str, text: str) -> str:
+        """A line that gives something a name of its own."""
+        name = self.name(prefix)
+        self.put(f"{name} = {text}")
+        return name
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """Lines under a header such as ``if a:``; with none of their own they are ``pass``."""
+        self.put(header)
+        self._depth += 1
+        begin = len(self._lines)
+        yield
+        if len(self._lines) == begin:
+            self.put("pass")
+        self._depth -= 1
+
+    def text(self) -> str:
+        """The source."""
+        return _HEADER.format(title=self._title) + "\n".join([*sorted(self._imports), *self._lines]) + "\n"
+
+    # --- functions, and the structures that they use
 
     def begin(self, name: str = "step", arguments: str = "address") -> None:
-        """The head of a function. Declarations are its own: another function declares what it uses again."""
+        """The head of a function, in which no number has passed its limit yet (``bad``).
+
+        Declarations are its own: another function declares what it uses again.
+        """
         self._depth = 0
         self.put("", "", "@jit", f"def {name}({arguments}):")
         self._depth = 1
         self.put("p = root(address)" if arguments == "address" else "", "s = array(p, 0)")
         self._head = len(self._lines)
-        self._declared = {}
-        self._tables = {}
-        self._fixed = {}
+        self._declared, self._tables, self._fixed = {}, {}, {}
+        self.put("bad = False")
 
     def _declare(self, line: str) -> None:
         assert self._head is not None
@@ -101,7 +157,7 @@ class KernelSource(Writer):
         self.rooms.append(room)
         return len(self.rooms)
 
-    # --- constants, see `expressions.Constants`
+    # --- constants
 
     def number(self, text: str) -> str:
         """Source for the number of a string."""
@@ -121,8 +177,6 @@ class KernelSource(Writer):
 
     def resolve(self) -> None:
         """Write the numbers of the constants into their array; again after the strings were numbered anew."""
-        import numpy as np
-
         if self._constant_cells is not None:
             numbers = [self._strings.number(text) for text in self._texts]
             self._constant_cells.put(0, np.array(numbers, np.int64))

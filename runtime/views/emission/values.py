@@ -18,13 +18,26 @@ A nullable field has one more word, before the others: 1 where it is NULL; then 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from runtime.plan import ColumnType
-from runtime.views.emission.writer import Writer
 
-__all__ = ["Field", "Value", "load_field", "store_field", "words_of"]
+if TYPE_CHECKING:
+    from runtime.views.emission.kernel import KernelSource
+
+__all__ = [
+    "Field",
+    "Value",
+    "load_field",
+    "load_fields",
+    "may_be_direct",
+    "places_of",
+    "store_field",
+    "string_places",
+    "words_of",
+]
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -77,20 +90,20 @@ class Value(msgspec.Struct, frozen=True):
         return f"bits_of({self.text})" if self.type == "float64" else self.text
 
 
-def load_field(w: Writer, field: Field, cells: str, place: str, prefix: str = "v") -> Value:
+def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
     """Lines that read a field's words from cells at a place."""
     null = None
     if field.nullable:
         null = w.assign("n", f"{cells}[{place}]")
         place = f"{place} + 1"
     if field.type == "int128":
-        return Value(w.assign(prefix, f"load_wide({cells}, {place})"), "int128", null, 126, True)
+        return Value(w.assign("v", f"load_wide({cells}, {place})"), "int128", null, 126, True)
     text = f"{cells}[{place}]"
     text = f"float_of({text})" if field.type == "float64" else text
-    return Value(w.assign(prefix, text), field.type, null, is_word=True)
+    return Value(w.assign("v", text), field.type, null, is_word=True)
 
 
-def store_field(w: Writer, field: Field, value: Value, cells: str, place: str) -> None:
+def store_field(w: KernelSource, field: Field, value: Value, cells: str, place: str) -> None:
     """Lines that write a value, which is of the field's type, to cells at a place."""
     if field.nullable:
         null = value.null
@@ -110,7 +123,7 @@ def store_field(w: Writer, field: Field, value: Value, cells: str, place: str) -
     _store(w, field, value, cells, place)
 
 
-def _store(w: Writer, field: Field, value: Value, cells: str, place: str) -> None:
+def _store(w: KernelSource, field: Field, value: Value, cells: str, place: str) -> None:
     if field.type == "int128":
         w.put(f"store_wide({cells}, {place}, {value.wide_text})")
     elif field.type == "float64":
@@ -126,3 +139,25 @@ def places_of(fields: Sequence[Field]) -> list[int]:
         places.append(place)
         place += field.words
     return places
+
+
+def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: str) -> list[Value]:
+    """Lines that read the fields with which a record begins, from cells at a place."""
+    return [
+        load_field(w, field, cells, f"{record} + {place}")
+        for field, place in zip(fields, places_of(fields), strict=True)
+    ]
+
+
+def string_places(fields: Sequence[Field]) -> tuple[tuple[int, int], ...]:
+    """Where strings stand in a record of these fields, see `Structure.string_places`."""
+    return tuple(
+        (place + field.nullable, place if field.nullable else -1)
+        for field, place in zip(fields, places_of(fields), strict=True)
+        if field.type == "string"
+    )
+
+
+def may_be_direct(keys: Sequence[Field]) -> bool:
+    """Whether a key may be the index of its table: one word, an integer that may be dense."""
+    return len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")

@@ -23,16 +23,15 @@ from functools import partial
 from typing import Final
 
 from runtime.native.library import hashing
-from runtime.native.structures import HashTable
 from runtime.plan import Aggregate, GroupNode
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
-from runtime.views.emission.values import Field, Value, load_field, places_of, words_of
+from runtime.views.emission.values import Field, Value, load_field, load_fields, may_be_direct, words_of
 from runtime.views.errors import ViewError
-from runtime.views.nodes.flow import BEGUN, BatchRows, FlowContext, FlowNode, FlowRow, FlowRows, append, reserve, stop
-from runtime.views.nodes.join_rows import string_places
-from runtime.views.nodes.totals import put_key, put_slot, put_touch
-from runtime.views.sorted_table import SortedTable
+from runtime.views.feeds import Row, Rows
+from runtime.views.nodes.flow import BEGUN, BatchRows, FlowContext, open_touched
+from runtime.views.nodes.sorted_table import SortedTable
+from runtime.views.nodes.totals import RecordTable, put_locate, put_touch
 
 __all__ = ["GroupTable", "lower"]
 
@@ -42,16 +41,14 @@ _ROWS: Final = 0
 """Place of the number of rows among the value words of a group."""
 
 
-class GroupTable(HashTable):
+class GroupTable(RecordTable):
     """Groups with what their aggregates need."""
 
     def __init__(self, keys: Sequence[Field], words: int, extremes: Sequence[tuple[int, Field]]) -> None:
         """``words``: value words; ``extremes``: (place among them, field) of a least or greatest value."""
-        is_direct = len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")
-        super().__init__(words_of(keys), words, is_result=True, is_direct=is_direct)
-        self.keys = tuple(keys)
+        super().__init__(keys, words, is_result=True, is_direct=may_be_direct(keys))
         strings = [self.key_words + place for place, field in extremes if field.type == "string"]
-        self.string_places = (*string_places(keys), *((place, -1) for place in strings))
+        self.string_places = (*self.string_places, *((place, -1) for place in strings))
 
 
 class _Measure:
@@ -79,7 +76,7 @@ class _Measure:
         """Where the least value stands, 0 if there is none."""
         self.max = self._take(field.value_words) if "max" in kinds else -1
         """Where the greatest value stands, 0 if there is none."""
-        self.values: HashTable | None = None
+        self.values: RecordTable | None = None
         """Group key and value → count, where distinct values are asked for."""
 
     def _take(self, words: int) -> int:
@@ -108,7 +105,7 @@ class _Measure:
 class _Group:
     """A group operator: its structures, and the lines of its kernel."""
 
-    def __init__(self, node: GroupNode, rows: FlowRows, ctx: FlowContext) -> None:
+    def __init__(self, node: GroupNode, rows: Rows, ctx: FlowContext) -> None:
         self._node = node
         self._rows = rows
         self._zero = ctx.builder.program.mode == "dbtoaster"
@@ -128,15 +125,13 @@ class _Group:
         self.batch = ctx.batch(fields)
         """The changes of its rows."""
 
-    def _new_values(self, measure: _Measure, ctx: FlowContext) -> HashTable:
+    def _new_values(self, measure: _Measure, ctx: FlowContext) -> RecordTable:
         """An empty table of values."""
         keys = (*self._keys, measure.field)
         if measure.extremes:
             order = OrderKey(measure.field, words_of(self._keys))
             return SortedTable(keys, 1, [order], ctx.strings, group=self._groups)
-        table = HashTable(words_of(keys), 1)
-        table.string_places = string_places(keys)
-        return table
+        return RecordTable(keys, 1)
 
     def _null_place(self, aggregate: Aggregate) -> int | None:
         """Where a number stands that is positive unless the aggregate is NULL, or nothing is summed up; None: never."""
@@ -151,10 +146,9 @@ class _Group:
 
     def put(self, k: KernelSource) -> None:
         """Write the kernel."""
-        k.use("hashing", "locate", "settle", "touch")
+        k.use("hashing", "touch")
         self._put_row_function(k)
         k.begin()
-        k.put("bad = False")
         for measure in self._measures.values():
             if isinstance(measure.values, SortedTable):
                 measure.values.put_refresh(k)
@@ -165,18 +159,14 @@ class _Group:
             with k.block(f"if s[{BEGUN}] == 0:"):
                 k.put(f"touch({k.table(self._groups)}, 0)")
         self._put_changes(k)
-        k.put("s[0] = 0", f"settle({k.table(self._groups)})")
         if not self._keys:
             k.put(f"s[{BEGUN}] = 1")
         k.put("return -1 if bad else 0")
 
-    def _put_row(self, k: KernelSource, row: FlowRow) -> None:
+    def _put_row(self, k: KernelSource, row: Row) -> None:
         groups = self._groups
-        t, cells = k.table(groups), k.cells(groups, hashing.CELLS)
-        slot, keys = "0", [row.values[key.name] for key in self._keys]
-        if self._keys:
-            slot = put_slot(k, groups, self._keys, keys, f"locate({t})")
-            self._put_stop(k, f"{slot} < 0", groups)
+        cells, keys = k.cells(groups, hashing.CELLS), [row.values[key.name] for key in self._keys]
+        slot = put_locate(k, groups, keys)
         records = {
             name: self._put_locate(k, measure, keys, row.values[name])
             for name, measure in self._measures.items()
@@ -197,24 +187,16 @@ class _Group:
                 if measure.values is not None:
                     self._put_value(k, measure, value, row.weight, (slot, group, records[name]))
 
-    def _put_stop(self, k: KernelSource, test: str, table: HashTable) -> None:
-        status = k.need(table.make_room)
-        with k.block(f"if {test}:"):
-            stop(k, status)
-
     def _put_locate(self, k: KernelSource, measure: _Measure, keys: Sequence[Value], value: Value) -> str:
         """Write the lines that find the record of a value, with room for all that may follow; return its slot."""
         values = measure.values
         assert values is not None
         name = k.assign("value", "-1")
         with k.block("if True:" if value.null is None else f"if not {value.null}:"):
-            put_key(k, values, (*self._keys, measure.field), (*keys, value))
-            k.put(f"{name} = locate({k.table(values)})")
-            test = f"{name} < 0"
             if isinstance(values, SortedTable):
-                k.use("sorted_rows", "has_row_room")
-                test += f" or not has_row_room({k.table(values.rows)}, {name})"
-            self._put_stop(k, test, values)
+                k.put(f"{name} = {values.put_locate(k, (*keys, value))}")
+            else:
+                k.put(f"{name} = {put_locate(k, values, (*keys, value))}")
         return name
 
     def _put_sum(self, k: KernelSource, place: str, value: Value, weight: str) -> None:
@@ -266,16 +248,12 @@ class _Group:
         whether a number is too large for its column.
         """
         k.begin("put", "p, keys, place, cells, at, weight")
-        k.put("bad = False")
-        values = [
-            load_field(k, key, "keys", f"place + {place}")
-            for key, place in zip(self._keys, places_of(self._keys), strict=True)
-        ]
+        values = load_fields(k, self._keys, "keys", "place")
         values += [
             k.emitter.cast(self._value(k, aggregate, "cells", "at"), aggregate.type)
             for aggregate in self._node.aggregates
         ]
-        append(k, self.batch, values, "weight")
+        self.batch.put_append(k, values, "weight")
         k.put("return bad")
 
     def _value(self, k: KernelSource, aggregate: Aggregate, cells: str, at: str) -> Value:
@@ -298,16 +276,9 @@ class _Group:
     def _put_changes(self, k: KernelSource) -> None:
         """Write the loop over the groups that were touched."""
         groups = self._groups
-        cells, old, touched = (k.cells(groups, place) for place in (hashing.CELLS, hashing.OLD, hashing.TOUCHED))
-        count = k.assign("count", f"{k.cells(groups, hashing.META)}[{hashing.CHANGED}]")
-        reserve(k, self.batch, f"2 * {count}")
-        k.put("i = 0")
-        with k.block(f"while i < {count}:"):
-            k.put(
-                f"place = {touched}[i] * {groups.stride}",
-                f"at = place + {groups.key_words}",
-                f"before = i * {groups.value_words}",
-            )
+        cells, old = k.cells(groups, hashing.CELLS), k.cells(groups, hashing.OLD)
+        with open_touched(k, groups, self.batch, 2) as place:
+            k.put(f"at = {place} + {groups.key_words}", f"before = i * {groups.value_words}")
             if self._keys:
                 k.put(f"was, now = {old}[before + {_ROWS}] > 0, {cells}[at + {_ROWS}] > 0")
             else:
@@ -316,10 +287,9 @@ class _Group:
             with k.block("if was and now:"):
                 self._put_difference(k, old, cells)
             with k.block("if differs and was:"):
-                k.put(f"bad |= put(p, {cells}, place, {old}, before, -1)")
+                k.put(f"bad |= put(p, {cells}, {place}, {old}, before, -1)")
             with k.block("if differs and now:"):
-                k.put(f"bad |= put(p, {cells}, place, {cells}, at, 1)")
-            k.put("i += 1")
+                k.put(f"bad |= put(p, {cells}, {place}, {cells}, at, 1)")
 
     def _put_difference(self, k: KernelSource, old: str, cells: str) -> None:
         """Write the lines that compare what a group showed with what it shows."""
@@ -343,10 +313,10 @@ class _Group:
         k.put("differs = " + (" or ".join(tests) or "False"))
 
 
-def lower(node: GroupNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower(node: GroupNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Put a group operator into the graph."""
     group = _Group(node, inputs[0], ctx)
     k = ctx.kernel("emits the rows of groups that changed")
     group.put(k)
-    ctx.add(FlowNode(k, [ctx.view.name], inputs[0], runs_first=not node.keys))
+    ctx.add(k, inputs[0], runs_first=not node.keys)
     return BatchRows(group.batch, is_distinct=True)

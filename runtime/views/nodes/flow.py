@@ -1,14 +1,14 @@
 """Interface between the operators of a flow: changes of rows, how a kernel reads them, and how it writes them.
 
 ```
-scan, select, union      no kernel: they are `FlowRows` that the kernels of their consumers compute
-joins                    one kernel per input (`FlowNode`), both of which append to one batch of changes
+scan, select, union      no kernel: they are `Rows` that the kernels of their consumers compute
+joins                    one kernel per input, both of which append to one batch of changes
 sets, group, top         one kernel, which appends to a batch of changes
 the view's rows          one kernel that adds up equal rows, where the last operator does not do so
 ```
 
-`runtime.views.nodes.flow_body` lowers the records of a flow in order; the function of each record gets the `FlowRows`
-of its inputs and returns its own. The changes of a step may repeat rows and may cancel: only their sum counts. Rows are
+`runtime.views.nodes.flow_body` lowers the records of a flow in order; the function of each record gets the `Rows` of
+its inputs and returns its own. The changes of a step may repeat rows and may cancel: only their sum counts. Rows are
 read with weights of any sign, because a deletion may arrive before the insertion that it undoes.
 
 The kernel of an operator is written like this:
@@ -17,117 +17,41 @@ The kernel of an operator is written like this:
 batch = ctx.batch(fields)
 k = ctx.kernel("selects distinct rows")
 k.begin()
-k.put("bad = False")
 with rows.open(k) as row:                  # row.values: name → Value; row.weight: an identifier
     reserve(k, batch, "2")                 # before anything of the row is applied
     ...
-    append(k, batch, values, weight)
+    batch.put_append(k, values, weight)
 k.put("return -1 if bad else 0")
-ctx.add(FlowNode(k, [ctx.view.name], rows))
+ctx.add(k, rows)
 return BatchRows(batch)
 ```
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
 
-from runtime.native.structures import Structure
+from runtime.native.library import hashing
+from runtime.native.structures import HashTable, Structure
 from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value
-from runtime.views.feeds import ColumnBatch, Feed
+from runtime.views.emission.values import Field
+from runtime.views.feeds import ColumnBatch, LoadedColumns, Row, Rows, stop
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.show import BEGUN
 from runtime.views.strings import Strings
 
-__all__ = [
-    "BEGUN",
-    "BatchRows",
-    "FeedRows",
-    "FlowBatch",
-    "FlowContext",
-    "FlowNode",
-    "FlowRow",
-    "FlowRows",
-    "append",
-    "reserve",
-    "stop",
-]
+__all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "reserve"]
 
 S = TypeVar("S", bound=Structure)
 
 _ROWS: Final = 64
 """Rows that a new batch has room for."""
-
-
-class FlowRow(msgspec.Struct, frozen=True):
-    """Source for one row of `FlowRows`."""
-
-    values: dict[str, Value]
-    """The requested columns by name, each in its field's type."""
-    weight: str
-    """An identifier, int64; of any sign."""
-
-
-class FlowRows(ABC):
-    """Changes of rows in one step, as the kernel of a consumer reads them."""
-
-    fields: tuple[Field, ...]
-    """Columns; their names do not repeat."""
-    is_distinct: bool = False
-    """Whether no two rows of a step are equal in all columns, and no weight is 0."""
-    batches: tuple[ColumnBatch, ...]
-    """Where the rows come from."""
-
-    @contextmanager
-    def open(
-        self, k: KernelSource, names: Collection[str] | None = None, *, stays_at_end: bool = False
-    ) -> Iterator[FlowRow]:
-        """Write the loop over the rows, whose body is what the caller writes; ``names``: columns to load (all).
-
-        The loop begins at the kernel's cursor ``s[0]``; behind the loop the cursor is 0 again, or with ``stays_at_end``
-        the number of rows, so that the kernel may stop again behind the loop and skips it when it resumes; it then sets
-        ``s[0]`` to 0 itself. The number of the row is ``e``. A kernel has one such loop. The body must not contain
-        ``continue``; it may end the kernel with `stop`.
-        """
-        wanted = [field.name for field in self.fields if names is None or field.name in names]
-        rows = " + ".join(f"{k.cells(batch, 0)}[{batch.ROWS}]" for batch in self.batches)
-        k.put("e = s[0]", f"rows = {rows}")
-        with k.block("while e < rows:"):
-            with self.row(k, wanted, "e") as row:
-                # A value that is loaded when it is first used would be missing behind a condition of the caller.
-                yield FlowRow({name: row.values[name] for name in wanted}, row.weight)
-            k.put("e += 1")
-        k.put("s[0] = e" if stays_at_end else "s[0] = 0")
-
-    @abstractmethod
-    @contextmanager
-    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
-        """Write the lines that bind some columns of the row with a number (an identifier).
-
-        What the caller writes next belongs to the row: it may be skipped because of a condition. Values may be loaded
-        only when they are looked up, which the caller does before it opens a block of its own.
-        """
-
-    def field(self, name: str) -> Field:
-        """The field of a name."""
-        return next(field for field in self.fields if field.name == name)
-
-    @property
-    def filters(self) -> bool:
-        """Whether `row` may skip rows."""
-        return False
-
-    def stored(self, names: Sequence[str]) -> ColumnBatch | None:
-        """A batch with these columns of all rows; None: only a kernel could fill one."""
-        return None
 
 
 class FlowBatch(ColumnBatch):
@@ -156,7 +80,7 @@ class FlowBatch(ColumnBatch):
         return batch
 
 
-class BatchRows(FlowRows):
+class BatchRows(Rows):
     """Rows that a kernel has appended to a batch."""
 
     def __init__(self, batch: FlowBatch, *, is_distinct: bool = False) -> None:
@@ -166,61 +90,12 @@ class BatchRows(FlowRows):
         self.batches = (batch,)
 
     @contextmanager
-    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
         weight = k.assign("w", f"{k.cells(self.batch, 1)}[{number}]")
-        yield FlowRow(_LoadedValues(k, self.batch, number), weight)
+        yield Row(LoadedColumns(k, self.batch, number), weight)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:
         return self.batch.projection(names)
-
-
-class _LoadedValues(dict[str, Value]):
-    """Columns of a row of a batch by name, each loaded when it is first looked up."""
-
-    def __init__(self, k: KernelSource, batch: ColumnBatch, number: str) -> None:
-        super().__init__()
-        self._k, self._batch, self._number = k, batch, number
-
-    def __missing__(self, name: str) -> Value:
-        field = next((field for field in self._batch.fields if field.name == name), None)
-        if field is None:
-            raise KeyError(name)
-        self[name] = value = self._batch.load_column(self._k, field, self._number)
-        return value
-
-
-class FeedRows(FlowRows):
-    """Rows of a map: its keys as columns."""
-
-    def __init__(self, feed: Feed) -> None:
-        self.fields = feed.keys
-        self._feed = feed
-        self.batches = (feed.batch,)
-
-    @property
-    def filters(self) -> bool:
-        return self._feed.filters
-
-    @contextmanager
-    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
-        weight = k.assign("w", f"{k.cells(self._feed.batch, 1)}[{number}]")
-        with self._feed.row(k, weight, number) as bound:
-            yield FlowRow({name: bound.keys[name] for name in names}, weight)
-
-
-class FlowNode(Node):
-    """A kernel that reads `FlowRows`; it is not called while there are none."""
-
-    def __init__(
-        self, source: KernelSource, views: Collection[str], *inputs: FlowRows, runs_first: bool = False
-    ) -> None:
-        """``runs_first``: the kernel has to run in the first step even without rows; it then runs in every step.
-
-        Such a kernel finds out whether it has run by its number `BEGUN`, which it sets to 1.
-        """
-        super().__init__(source, views)
-        if not runs_first:
-            self.inputs = tuple(batch for rows in inputs for batch in rows.batches)
 
 
 class FlowContext(msgspec.Struct, frozen=True):
@@ -256,14 +131,14 @@ class FlowContext(msgspec.Struct, frozen=True):
         """A kernel under construction."""
         return KernelSource(title, self.strings, numbers=numbers)
 
-    def add(self, node: Node) -> None:
-        """Let a node run in each step, after those that were added before it."""
-        self.builder.ends.append(node)
+    def add(self, k: KernelSource, rows: Rows, *, runs_first: bool = False) -> None:
+        """Let a kernel that reads rows run in each step that has some, after those that were added before it.
 
-
-def stop(k: KernelSource, status: int) -> None:
-    """Write the lines that end the kernel at the present row of `FlowRows.open`, of which nothing was applied yet."""
-    k.put("s[0] = e", f"return -1 if bad else {status}")
+        ``runs_first``: it has to run in the first step even without rows; it then runs in every step, and finds out
+        whether it has run by its number `BEGUN`, which it sets to 1.
+        """
+        inputs = () if runs_first else rows.batches
+        self.builder.ends.append(Node(k, [self.view.name], inputs))
 
 
 def reserve(k: KernelSource, batch: ColumnBatch, count: str = "1", *, saves: Sequence[str] = ()) -> None:
@@ -271,17 +146,26 @@ def reserve(k: KernelSource, batch: ColumnBatch, count: str = "1", *, saves: Seq
 
     ``saves``: lines that store further cursors, in ``s[2]`` and behind it, before the kernel stops.
     """
-    status = k.need(lambda: batch.grow(2 * batch.room + 2))
-    meta = k.cells(batch, 0)
-    with k.block(f"if {meta}[{batch.ROWS}] + {count} > {meta}[{batch.ROOM}]:"):
+
+    def stops(status: int) -> None:
         k.put(*saves)
         stop(k, status)
 
+    batch.put_room(k, count, stops)
 
-def append(k: KernelSource, batch: ColumnBatch, values: Sequence[Value], weight: str) -> None:
-    """Write the lines that append a row to a batch with room for it; the values are of the types of its fields."""
-    meta = k.cells(batch, 0)
-    number = k.assign("o", f"{meta}[{batch.ROWS}]")
-    for field, value in zip(batch.fields, values, strict=True):
-        batch.store(k, field, value, number)
-    k.put(f"{k.cells(batch, 1)}[{number}] = {weight}", f"{meta}[{batch.ROWS}] = {number} + 1")
+
+@contextmanager
+def open_touched(k: KernelSource, table: HashTable, batch: ColumnBatch, rows: int = 1) -> Iterator[str]:
+    """Write the loop over the records of a result that the step has touched, and end the step for the table.
+
+    Gives the place of a record in the table's cells; its number among those touched is ``i``. Before the loop there is
+    room in a batch for so many ``rows`` of each; until then the kernel may stop, see `Rows.open`.
+    """
+    k.use("hashing", "settle")
+    count = k.assign("count", f"{k.cells(table, hashing.META)}[{hashing.CHANGED}]")
+    reserve(k, batch, f"{rows} * {count}")
+    k.put("i = 0")
+    with k.block(f"while i < {count}:"):
+        yield k.assign("c", f"{k.cells(table, hashing.TOUCHED)}[i] * {table.stride}")
+        k.put("i += 1")
+    k.put("s[0] = 0", f"settle({k.table(table)})")

@@ -25,14 +25,14 @@ from runtime.plan import (
     View,
 )
 from runtime.views.errors import ViewError
-from runtime.views.feeds import ColumnBatch
+from runtime.views.feeds import ColumnBatch, Rows
 from runtime.views.graph import GraphBuilder, ViewOutput
 from runtime.views.nodes import aggregate, inner_join, select, semi_join, sets, top
-from runtime.views.nodes.flow import FlowContext, FlowNode, FlowRows, append, reserve
+from runtime.views.nodes.flow import FlowContext, reserve
 
 __all__ = ["OPERATORS", "lower"]
 
-_Lower = Callable[[Any, list[FlowRows], FlowContext], FlowRows]
+_Lower = Callable[[Any, list[Rows], FlowContext], Rows]
 
 OPERATORS: Final[dict[type, _Lower]] = {
     ScanNode: select.lower_scan,
@@ -50,14 +50,14 @@ OPERATORS: Final[dict[type, _Lower]] = {
 
 def lower(view: View, body: Flow, builder: GraphBuilder) -> None:
     """Put a view that is a flow into the graph."""
-    done: list[FlowRows] = []
+    done: list[Rows] = []
     for number, node in enumerate(body.nodes):
         context = FlowContext(builder, view, number)
         done.append(OPERATORS[type(node)](node, [done[place] for place in node.reads()], context))
     _show(view, done[-1], FlowContext(builder, view, len(done)))
 
 
-def _show(view: View, rows: FlowRows, ctx: FlowContext) -> None:
+def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
     """Make rows, of which equal ones are added up, the view's."""
     if len(rows.fields) != len(view.columns):
         raise ViewError(f"expected {len(view.columns)} columns of view {view.name}, was {len(rows.fields)}")
@@ -72,15 +72,14 @@ def _show(view: View, rows: FlowRows, ctx: FlowContext) -> None:
     ctx.builder.outputs[view.name] = ViewOutput(view, [batch], True)
 
 
-def _copied(rows: FlowRows, ctx: FlowContext) -> ColumnBatch:
+def _copied(rows: Rows, ctx: FlowContext) -> ColumnBatch:
     """Put what copies rows to a batch into the graph."""
     batch = ColumnBatch(rows.fields)
     k = ctx.kernel("copies rows to a view")
     k.begin()
-    k.put("bad = False")
     with rows.open(k) as row:
         reserve(k, batch)
-        append(k, batch, [row.values[field.name] for field in rows.fields], row.weight)
+        batch.put_append(k, [row.values[field.name] for field in rows.fields], row.weight)
     k.put("return -1 if bad else 0")
-    ctx.add(FlowNode(k, [ctx.view.name], rows))
+    ctx.add(k, rows)
     return batch

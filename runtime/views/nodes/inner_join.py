@@ -16,14 +16,14 @@ from collections.abc import Sequence
 
 from runtime.plan import JoinNode
 from runtime.views.emission.values import Value
-from runtime.views.feeds import ColumnBatch
-from runtime.views.nodes.flow import BatchRows, FlowContext, FlowNode, FlowRows, append, reserve
+from runtime.views.feeds import ColumnBatch, Rows
+from runtime.views.nodes.flow import BatchRows, FlowContext, reserve
 from runtime.views.nodes.join_rows import JoinRows, JoinSide, join_keys
 
 __all__ = ["lower"]
 
 
-def lower(node: JoinNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower(node: JoinNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Put an inner join into the graph."""
     keys = join_keys(inputs[0], inputs[1], node.on)
     left = JoinSide(ctx, inputs[0], [pair[0] for pair in node.on], keys)
@@ -46,7 +46,6 @@ def _add_kernel(
     (mine, my_rows), (other, other_rows) = own, opposite
     k = ctx.kernel("joins the changes of an input with the rows of another one")
     k.begin()
-    k.put("bad = False")
     with mine.rows.open(k) as row:
         key = mine.key_of(k, row)
         with mine.matching(k, key):
@@ -58,8 +57,8 @@ def _add_kernel(
                 theirs = other.load_column(k, key, cells, place)
                 weight = k.assign("x", f"wide({row.weight}) * wide({cells}[{place} + {other_rows.records.key_words}])")
                 k.put(f"bad |= not fits({weight})")
-                append(k, batch, [*ours, *theirs] if is_left else [*theirs, *ours], f"narrow({weight})")
+                batch.put_append(k, [*ours, *theirs] if is_left else [*theirs, *ours], f"narrow({weight})")
             k.put("s[2] = 0")
             my_rows.put_add(k, slot, row.weight)
     k.put("return -1 if bad else 0")
-    ctx.add(FlowNode(k, [ctx.view.name], mine.rows))
+    ctx.add(k, mine.rows)

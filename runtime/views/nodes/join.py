@@ -20,24 +20,24 @@ State: the result, `Totals`; for each look-up of an auxiliary map an index over 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from runtime.plan import Call, Col, Expr, Joined, Lit, Lookup, Occurrence, Statement, Term, View
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
-from runtime.views.feeds import Bound, ColumnBatch, Feed
+from runtime.views.feeds import ColumnFeed, Feed
 from runtime.views.graph import GraphBuilder, Runnable
 from runtime.views.nodes.lookups import Scope, columns_of_statement, kind_of, total_of
-from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import order_of
 from runtime.views.nodes.range_pass import can_pass, pass_node
 from runtime.views.nodes.range_sweep import RangeSweep, Sweep, sweep_plan
 from runtime.views.nodes.show import Shape
-from runtime.views.nodes.totals import Totals, put_add, put_slot, put_touch
+from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 
-__all__ = ["AuxiliaryFeed", "lower"]
+__all__ = ["lower"]
 
 _ROWS = 64
 """Room for rows that a batch begins with."""
@@ -49,39 +49,6 @@ def lower(view: View, body: Joined, builder: GraphBuilder) -> None:
     """Put a join into the graph."""
     if not lower_square(view, body, builder):
         _Lowering(view, body, builder).lower()
-
-
-class AuxiliaryFeed(Feed):
-    """Deltas of an auxiliary map that the statements of one occurrence have made."""
-
-    def __init__(self, keys: Sequence[Field], sums: Sequence[str]) -> None:
-        self.keys = tuple(keys)
-        self.sums = tuple(sums)
-        self._fields = tuple(Field(f"sum {name}", "int128") for name in sums)
-        self.batch = ColumnBatch([*self.keys, *self._fields], _ROWS)
-
-    @contextmanager
-    def row(self, k: KernelSource, weight: str, number: str) -> Iterator[Bound]:
-        """Write the lines that bind the row with a number."""
-        keys = {field.name: self.batch.load_column(k, field, number) for field in self.keys}
-        sums = {
-            name: self.batch.load_column(k, field, number) for name, field in zip(self.sums, self._fields, strict=True)
-        }
-        yield Bound(number, keys, weight, sums)
-
-    def put_append(
-        self, k: KernelSource, keys: Sequence[Value], weight: str, sums: Sequence[Value], stop: Callable[[int], None]
-    ) -> None:
-        """Lines that append a row; ``stop`` puts those that end the kernel where there is no room."""
-        batch = self.batch
-        status = k.need(lambda: batch.grow(2 * batch.room + 2))
-        meta = k.cells(batch, 0)
-        row = k.assign("n", f"{meta}[{batch.ROWS}]")
-        with k.block(f"if {row} == {meta}[{batch.ROOM}]:"):
-            stop(status)
-        for field, value in zip((*self.keys, *self._fields), (*keys, *sums), strict=True):
-            batch.store(k, field, value, row)
-        k.put(f"{k.cells(batch, 1)}[{row}] = {weight}", f"{meta}[{batch.ROWS}] = {row} + 1")
 
 
 class _Lowering:
@@ -157,9 +124,9 @@ class _Lowering:
                 if statement.occurrence != occurrence.alias:
                     continue
                 if number == len(body.auxiliaries) - 1:
-                    target: Totals | AuxiliaryFeed = result
+                    target: Totals | ColumnFeed = result
                 else:
-                    target = AuxiliaryFeed(self._fields(number), auxiliary.sums)
+                    target = ColumnFeed(self._fields(number), auxiliary.sums, _ROWS)
                     builder.transient.append(target.batch)
                     updates += [make(target) for make in self._updates.get(number, {}).values()]
                 nodes.append(self._node(statement, feed, sources[id(statement)], target))
@@ -204,7 +171,7 @@ class _Lowering:
         number, auxiliary = lookup.source, self._body.auxiliaries[lookup.source]
         name = f"view/{self._view.name}/{auxiliary.name}/{kind.spec(lookup)}"
         if name not in self._structures:
-            empty = AuxiliaryFeed(self._fields(number), auxiliary.sums)
+            empty = ColumnFeed(self._fields(number), auxiliary.sums)
             structure = self._builder.structure(name, lambda: kind.made(empty, lookup))
             self._structures[name] = structure
             self._updates.setdefault(number, {})[name] = lambda feed: kind.node(
@@ -226,20 +193,17 @@ class _Lowering:
             del batches[1]
         return Sweep(plan, sources[id(second)][0], sources[id(first)][0], result, batches)
 
-    def _node(
-        self, statement: Statement, feed: Feed, sources: Sequence[Any], target: Totals | AuxiliaryFeed
-    ) -> FeedNode:
+    def _node(self, statement: Statement, feed: Feed, sources: Sequence[Any], target: Totals | ColumnFeed) -> Node:
         k = KernelSource("multiplies rows with what they look up", self._builder.strings)
         for lookup, source in zip(statement.lookups, sources, strict=True):
             kind_of(lookup).put_functions(k, source)
         k.begin()
-        k.put("bad = False")
         if self._sweep is not None:
             self._sweep.put_test(k, is_first=statement is self._body.auxiliaries[0].statements[0])
         code = _StatementCode(k, statement, feed)
         code.put(sources, target)
         k.put("return -1 if bad else 0")
-        return FeedNode(k, [self._view.name], feed.batch)
+        return Node(k, [self._view.name], feed.batches)
 
 
 class _StatementCode:
@@ -249,16 +213,17 @@ class _StatementCode:
         self._k, self._statement, self._feed = k, statement, feed
         self._repeats = any(kind_of(lookup).repeats for lookup in statement.lookups)
 
-    def put(self, sources: Sequence[Any], target: Totals | AuxiliaryFeed) -> None:
+    def put(self, sources: Sequence[Any], target: Totals | ColumnFeed) -> None:
         """The loop over the feed."""
         k, statement = self._k, self._statement
         if self._repeats:
             k.put(f"skipped = s[{_SKIPPED}]")
-        with self._feed.rows(k) as row:
+        columns = columns_of_statement(statement)
+        with self._feed.open(k, self._feed.wanted(columns, f"{statement.occurrence}.")) as row:
             if self._repeats:
                 k.put("matches = 0")
             with ExitStack() as blocks:
-                scope = Scope(k, row.named(f"{statement.occurrence}."), columns_of_statement(statement), blocks)
+                scope = Scope(k, self._feed.named(row, f"{statement.occurrence}."), columns, blocks)
                 for lookup, source in zip(statement.lookups, sources, strict=True):
                     kind_of(lookup).put(scope, lookup, source)
                 if statement.where is not None:
@@ -269,7 +234,7 @@ class _StatementCode:
         if self._repeats:
             k.put(f"s[{_SKIPPED}] = 0")
 
-    def _put_match(self, scope: Scope, target: Totals | AuxiliaryFeed) -> None:
+    def _put_match(self, scope: Scope, target: Totals | ColumnFeed) -> None:
         """The lines for a row and what it has found."""
         k, statement = self._k, self._statement
         if self._repeats:
@@ -280,10 +245,13 @@ class _StatementCode:
         weight, sums = k.assign("w", weight), [_named(k, value) for value in sums]
         scope.open(f"if {' or '.join([f'{weight} != 0', *(f'{value.text} != wide(0)' for value in sums)])}:")
         keys = [scope.value(name) for name in statement.keys]
-        if isinstance(target, AuxiliaryFeed):
-            target.put_append(k, keys, weight, sums, self._stop)
+        if isinstance(target, ColumnFeed):
+            target.batch.put_room(k, "1", self._stop)
+            target.batch.put_append(k, [*keys, *sums], weight)
         else:
-            put_add(k, target, _put_to_result(k, target, keys, self._stop), weight, sums)
+            slot = put_locate(k, target, keys, self._stop)
+            put_touch(k, target, slot)
+            put_add(k, target, slot, weight, sums)
 
     def _stop(self, status: int) -> None:
         """Lines that end the kernel at the present match, of which nothing has been taken in yet."""
@@ -293,18 +261,6 @@ class _StatementCode:
         if self._repeats:
             k.put(f"s[{_SKIPPED}] = matches - 1")
         k.put("s[0] = e", f"return {status}")
-
-
-def _put_to_result(k: KernelSource, result: Totals, keys: Sequence[Value], stop: Callable[[int], None]) -> str:
-    """Lines that find the record of a key of the result, which is about to change; gives its slot."""
-    slot = "0"
-    if result.keys:
-        k.use("hashing", "locate")
-        slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
-        with k.block(f"if {slot} < 0:"):
-            stop(k.need(result.make_room))
-    put_touch(k, result, slot)
-    return slot
 
 
 def _named(k: KernelSource, value: Value) -> Value:

@@ -13,37 +13,29 @@ from typing import Final
 from runtime.native.library import hashing
 from runtime.native.members import Members
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, load_field, places_of, words_of
-from runtime.views.nodes.flow import FlowContext, FlowRow, FlowRows, stop
+from runtime.views.emission.values import Field, Value, load_fields, may_be_direct, string_places, words_of
+from runtime.views.feeds import Row, Rows, stop
+from runtime.views.nodes.flow import FlowContext
 from runtime.views.nodes.select import wider
 from runtime.views.nodes.totals import put_key
 
-__all__ = ["JoinRows", "JoinSide", "join_keys", "string_places"]
+__all__ = ["JoinRows", "JoinSide", "join_keys"]
 
 _PADDING: Final = Field("padding", "int64")
 """The record of a row without columns."""
 
 
-def join_keys(left: FlowRows, right: FlowRows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
+def join_keys(left: Rows, right: Rows, on: Sequence[tuple[str, str]]) -> tuple[Field, ...]:
     """The key of a join: columns in types that both sides have, none of which is NULL."""
     return tuple(
         Field(f"k{place}", wider(left.field(mine), right.field(theirs)).type) for place, (mine, theirs) in enumerate(on)
     )
 
 
-def string_places(fields: Sequence[Field]) -> tuple[tuple[int, int], ...]:
-    """Where strings stand in a record of these fields, see `Structure.string_places`."""
-    return tuple(
-        (place + field.nullable, place if field.nullable else -1)
-        for field, place in zip(fields, places_of(fields), strict=True)
-        if field.type == "string"
-    )
-
-
 class JoinSide:
     """One input of a join: its changes, and the records of its rows."""
 
-    def __init__(self, ctx: FlowContext, rows: FlowRows, on: Sequence[str], keys: Sequence[Field]) -> None:
+    def __init__(self, ctx: FlowContext, rows: Rows, on: Sequence[str], keys: Sequence[Field]) -> None:
         """``on``: the column that each key is compared with."""
         self._ctx = ctx
         self.rows = rows
@@ -58,7 +50,7 @@ class JoinSide:
         """The side's records, a structure with a name."""
         return self._ctx.structure(name, lambda: JoinRows(self))
 
-    def key_of(self, k: KernelSource, row: FlowRow) -> list[Value]:
+    def key_of(self, k: KernelSource, row: Row) -> list[Value]:
         """The key of a row, perhaps NULL."""
         return [k.emitter.cast(row.values[name], key.type) for name, key in zip(self.on, self.keys, strict=True)]
 
@@ -71,12 +63,8 @@ class JoinSide:
 
     def load_column(self, k: KernelSource, key: Sequence[Value], cells: str, place: str) -> list[Value]:
         """Write the lines that read a record with a known key; gives the columns of the row."""
-        begin = words_of(self.keys)
-        values = {
-            field.name: load_field(k, field, cells, f"{place} + {begin + offset}")
-            for field, offset in zip(self.rest, places_of(self.rest), strict=True)
-        }
-        return self.columns(k, key, values)
+        values = load_fields(k, self.rest, cells, f"{place} + {words_of(self.keys)}")
+        return self.columns(k, key, {field.name: value for field, value in zip(self.rest, values, strict=True)})
 
     def columns(self, k: KernelSource, key: Sequence[Value], rest: Mapping[str, Value]) -> list[Value]:
         """The columns of a row, by its key and its other columns."""
@@ -93,11 +81,10 @@ class JoinRows(Members):
 
     def __init__(self, side: JoinSide) -> None:
         self._keys, self._rest, self._record = side.keys, side.rest, side.record
-        is_direct = len(side.keys) == 1 and side.keys[0].type in ("int64", "string", "date", "bool")
-        super().__init__(words_of(side.keys), words_of(side.record), 1, is_direct=is_direct)
+        super().__init__(words_of(side.keys), words_of(side.record), 1, is_direct=may_be_direct(side.keys))
         self.string_places = string_places(self._record)
 
-    def put_locate(self, k: KernelSource, key: Sequence[Value], row: FlowRow) -> str:
+    def put_locate(self, k: KernelSource, key: Sequence[Value], row: Row) -> str:
         """Write the lines that take the record of a row, whose key is not NULL; gives its slot."""
         k.use("members", "locate_member")
         values = [*key, *(row.values[field.name] for field in self._rest)] or [Value("0", "int64")]

@@ -15,10 +15,10 @@ import msgspec
 from runtime.native.members import Members
 from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, places_of, words_of
-from runtime.views.feeds import Feed
+from runtime.views.emission.values import Field, may_be_direct, string_places, words_of
+from runtime.views.feeds import Feed, stop
 from runtime.views.graph import GraphBuilder
-from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.nodes.node import Node
 from runtime.views.nodes.totals import put_add, put_key
 from runtime.views.strings import Strings
 
@@ -35,13 +35,9 @@ class MemberIndex(Members):
         """What a look-up finds."""
         self.keys = (*self.given, *self.rest)
         self.sums = tuple(sums)
-        is_direct = len(given) == 1 and given[0].type in ("int64", "string", "date", "bool")
+        is_direct = may_be_direct(self.given)
         super().__init__(words_of(self.given), words_of(self.keys), 1 + 2 * len(sums), is_direct=is_direct)
-        self.string_places = tuple(
-            (place + field.nullable, place if field.nullable else -1)
-            for field, place in zip(self.keys, places_of(self.keys), strict=True)
-            if field.type == "string"
-        )
+        self.string_places = string_places(self.keys)
 
 
 def members_of(feed: Feed, on: Collection[str]) -> MemberIndex:
@@ -55,21 +51,20 @@ def members_node(feed: Feed, index: MemberIndex, strings: Strings, views: Collec
     k = KernelSource("keeps records by some of their keys", strings)
     k.use("members", "drop_member_if_zero", "locate_member")
     k.begin()
-    k.put("bad = False")
     t = k.table(index)
     status = k.need(index.make_room)
-    with feed.rows(k) as row:
-        values = [row.keys[field.name] for field in index.keys]
+    with feed.open(k) as row:
+        values = [row.values[field.name] for field in index.keys]
         nulls = [value.null for value in values[: len(index.given)] if value.null is not None]
         with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
             put_key(k, index.records, index.keys, values)
             slot = k.assign("slot", f"locate_member({t})")
             with k.block(f"if {slot} < 0:"):
-                feed.stop(k, status)
-            put_add(k, index.records, slot, row.weight, [row.sums[name] for name in index.sums])
+                stop(k, status)
+            put_add(k, index.records, slot, row.weight, feed.sums_of(row))
             k.put(f"drop_member_if_zero({t}, {slot})")
     k.put("return -1 if bad else 0")
-    return FeedNode(k, views, feed.batch)
+    return Node(k, views, feed.batches)
 
 
 def member_index(builder: GraphBuilder, view: View, number: int, on: Collection[str]) -> MemberIndex:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from runtime.native.tiers import plain_kernel
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.errors import ViewOverflowError
 
-__all__ = ["FeedNode", "Node"]
+__all__ = ["Node"]
 
 _FAILED: Final = -1
 
@@ -20,8 +20,8 @@ _FAILED: Final = -1
 class Node:
     """One kernel of a graph, in its present tier."""
 
-    def __init__(self, source: KernelSource, views: Collection[str]) -> None:
-        """``views``: those that fail with the node."""
+    def __init__(self, source: KernelSource, views: Collection[str], inputs: Iterable[Batch] = ()) -> None:
+        """``views``: those that fail with the node; ``inputs``: it has nothing to do while none of these has rows."""
         source.resolve()
         self._source = source
         self.views = frozenset(views)
@@ -40,7 +40,7 @@ class Node:
         """Whether it runs compiled."""
         self.address = self._table.address
         """The table that its compiled kernel is called with."""
-        self.inputs: tuple[Batch, ...] = ()
+        self.inputs = tuple(dict.fromkeys(inputs))
         """It has nothing to do while none of these has rows; empty: it runs in every step."""
 
     @property
@@ -83,11 +83,3 @@ class Node:
         raise ViewOverflowError(
             "expected integers of at most 126 bits, and of 64 in columns of that size, was a larger one"
         )
-
-
-class FeedNode(Node):
-    """A node that has nothing to do while no rows wait in its batch."""
-
-    def __init__(self, source: KernelSource, views: Collection[str], batch: Batch) -> None:
-        super().__init__(source, views)
-        self.inputs = (batch,)

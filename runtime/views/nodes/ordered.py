@@ -18,11 +18,11 @@ from runtime.native.library import dense, entries
 from runtime.native.ordered import OrderedIndex
 from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, places_of, words_of
+from runtime.views.emission.values import Field, Value, string_places, words_of
 from runtime.views.errors import ViewError
-from runtime.views.feeds import Feed
+from runtime.views.feeds import Feed, stop
 from runtime.views.graph import GraphBuilder
-from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.nodes.node import Node
 from runtime.views.nodes.totals import put_slot
 from runtime.views.strings import Strings
 
@@ -42,9 +42,7 @@ class MapOrder(OrderedIndex):
         self.sum_names = tuple(sums)
         """Names of the sums of an entry."""
         super().__init__(words_of(self.keys), len(self.sum_names))
-        self.string_places = tuple(
-            (place, -1) for field, place in zip(self.keys, places_of(self.keys), strict=True) if field.type == "string"
-        )
+        self.string_places = string_places(self.keys)
 
 
 def order_of(feed: Feed, on: Collection[str], ordered: str) -> MapOrder:
@@ -115,7 +113,6 @@ def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collectio
     k.use("dense", "note_added")
     k.begin()
     t, meta = k.table(index), k.cells(index, entries.META)
-    k.put("bad = False")
     with k.block("if s[0] == 0:"):
         k.put(f"begin({t}, {k.cells(feed.batch, 0)}[0])")
     k.put(
@@ -123,21 +120,22 @@ def ordered_node(feed: Feed, index: MapOrder, strings: Strings, views: Collectio
         f"keeps_blocks = {meta}[{entries.IS_LAZY}] < {dense.LAZY_BLOCKS}",
     )
     status = k.need(index.make_room)
-    with feed.rows(k) as row:
-        key = row.keys[index.ordered]
-        values = [row.keys[field.name] for field in index.keys]
+    wanted = [*(field.name for field in index.keys), index.ordered, *(field.name for field in feed.sum_fields)]
+    with feed.open(k, wanted) as row:
+        key = row.values[index.ordered]
+        values = [row.values[field.name] for field in index.keys]
         nulls = [value.null for value in (*values, key) if value.null is not None]
         with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
             group = put_group(k, index, values, f"locate_group({t})")
             with k.block(f"if {group} < 0:"):
-                feed.stop(k, status)
-            sums = [row.sums[name] for name in index.sum_names]
+                stop(k, status)
+            sums = feed.sums_of(row)
             with _added_to_cell(k, index, group, key.text, (row.weight, sums)):
                 put_entry(k, index, row.weight, sums)
                 with k.block(f"if add({t}, {group}, {key.text}, {index.sums}) < 0:"):
-                    feed.stop(k, status)
+                    stop(k, status)
     k.put(f"finish({t})", f"return -1 if bad or {meta}[{entries.BAD}] else 0")
-    return FeedNode(k, views, feed.batch)
+    return Node(k, views, feed.batches)
 
 
 def ordered_index(builder: GraphBuilder, view: View, number: int, on: Collection[str], ordered: str) -> MapOrder:

@@ -27,13 +27,13 @@ from runtime.native.deltas import Deltas
 from runtime.native.library import deltas, entries, hashing
 from runtime.plan import Col, Expr, Range, Statement
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Value, load_field, places_of
-from runtime.views.feeds import Bound, Feed
+from runtime.views.emission.values import Value, load_fields
+from runtime.views.feeds import Feed, Row
 from runtime.views.nodes.lookups import Scope, columns_of_statement, total_of
-from runtime.views.nodes.node import FeedNode
+from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import MapOrder, put_group
 from runtime.views.nodes.range_sweep import Sweep
-from runtime.views.nodes.totals import put_add, put_slot, put_touch
+from runtime.views.nodes.totals import put_add, put_locate, put_touch
 from runtime.views.strings import Strings
 
 __all__ = ["can_pass", "pass_node"]
@@ -58,11 +58,11 @@ def can_pass(statements: Sequence[Statement]) -> bool:
 
 def pass_node(
     feed: Feed, statements: Sequence[Statement], sweep: Sweep, strings: Strings, views: Collection[str]
-) -> FeedNode:
+) -> Node:
     """The node that keeps the index and, unless the step is swept, the result."""
     k = KernelSource("joins rows with others of their map", strings)
     _PassCode(k, feed, statements, sweep).put()
-    return FeedNode(k, views, feed.batch)
+    return Node(k, views, feed.batches)
 
 
 class _PassCode:
@@ -80,7 +80,7 @@ class _PassCode:
         k.use("ordered", "begin", "finish", "locate_group")
         k.begin()
         t, cursor = k.table(index), f"{k.cells(self._deltas, deltas.NUMBERS)}[{deltas.CURSOR}]"
-        k.put("bad = False", f"start, rows = s[0], {k.cells(feed.batch, 0)}[{feed.batch.ROWS}]")
+        k.put(f"start, rows = s[0], {k.cells(feed.batch, 0)}[{feed.batch.ROWS}]")
         with k.block(f"if s[{_CHOSEN}] == 0:"):
             self._sweep.put_choice(k)
             k.put(f"s[{_CHOSEN}] = 1", f"s[{_RESULT}] = 0", f"{cursor} = 0")
@@ -119,8 +119,9 @@ class _PassCode:
         )
         k.put("n, e = 0, start")
         with k.block("while e < last:"):
-            with feed.row(k, "0", "e") as row:
-                values = [row.keys[name] for name in (*(field.name for field in index.keys), index.ordered)]
+            names = [*(field.name for field in index.keys), index.ordered]
+            with feed.row(k, names, "e") as row:
+                values = [row.values[name] for name in names]
                 nulls = [value.null for value in values if value.null is not None]
                 with k.block(f"if not ({' or '.join(nulls)}):" if nulls else "if True:"):
                     *values, key = (replace(value, null=None) for value in values)
@@ -147,11 +148,10 @@ class _PassCode:
             k.put("count = wide(0)")
             with k.block(f"while j < {numbers}[{deltas.LENGTH}] and ({words}[i] ^ {words}[j]) >> shift == 0:"):
                 k.put(f"e = start + ({words}[j] & mask)")
-                weight = k.assign("w", f"{k.cells(feed.batch, 1)}[e]")
-                with feed.row(k, weight, "e") as row:
-                    k.put(f"count = count + wide({weight})")
-                    for name, total in zip(index.sum_names, sums, strict=True):
-                        k.put(f"{total} = {total} + {row.sums[name].wide_text}", f"bad |= outside({total})")
+                with feed.row(k, [field.name for field in feed.sum_fields], "e") as row:
+                    k.put(f"count = count + wide({row.weight})")
+                    for value, total in zip(feed.sums_of(row), sums, strict=True):
+                        k.put(f"{total} = {total} + {value.wide_text}", f"bad |= outside({total})")
                 k.put("j += 1")
             with k.block(f"if {' or '.join(f'{total} != wide(0)' for total in ('count', *sums))}:"):
                 k.put(f"e = {words}[i] & mask")
@@ -175,36 +175,35 @@ class _PassCode:
             self._put_record()
             weight = k.assign("w", f"{values}[i * {width}]")
             sums = {
-                name: Value(k.assign("x", f"load_wide({values}, i * {width} + {1 + 2 * number})"), "int128", None, 126)
-                for number, name in enumerate(index.sum_names)
+                field.name: Value(
+                    k.assign("x", f"load_wide({values}, i * {width} + {1 + 2 * number})"), "int128", None, 126
+                )
+                for number, field in enumerate(self._feed.sum_fields)
             }
-            self._put_result(Bound("i", {}, weight, sums), k.cells(self._deltas, deltas.FOUND))
+            self._put_result(Row(sums, weight), k.cells(self._deltas, deltas.FOUND))
             k.put("i += 1")
 
     def _put_record(self) -> None:
         """Lines that make ``record`` the slot of the result's record, which is about to change."""
         k, result, index = self._k, self._result, self._index
         if result.keys:
-            k.use("hashing", "locate")
             cells, place = k.cells(index.groups, hashing.CELLS), k.assign("c", f"group * {index.groups.stride}")
-            values = {
-                field.name: load_field(k, field, cells, f"{place} + {offset}")
-                for field, offset in zip(index.keys, places_of(index.keys), strict=True)
-            }
-            keys = [values[name] for name in self._sweep.plan.keys]
-            slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
-            with k.block(f"if {slot} < 0:"):
+            values = load_fields(k, index.keys, cells, place)
+            named = {field.name: value for field, value in zip(index.keys, values, strict=True)}
+
+            def stops(status: int) -> None:
                 k.put(f"s[{_RESULT}] = i + 1")
-                self._put_stop(k.need(result.make_room))
-            k.put(f"record = {slot}")
+                self._put_stop(status)
+
+            k.put(f"record = {put_locate(k, result, [named[name] for name in self._sweep.plan.keys], stops)}")
         put_touch(k, result, "record")
 
-    def _put_result(self, row: Bound, found: str) -> None:
+    def _put_result(self, row: Row, found: str) -> None:
         """Lines that add what both statements make of a row to the result's record."""
         k, emitter = self._k, self._k.emitter
         weights, sums = [], []
         for number, statement in enumerate(self._statements):
-            values = row.named(f"{statement.occurrence}.")
+            values = self._feed.named(row, f"{statement.occurrence}.")
             values |= self._looked_up(statement, found, row if number else None)
             scope = Scope(k, values, (), ExitStack())
             weights.append(total_of(scope, (statement.weight,)))
@@ -213,7 +212,7 @@ class _PassCode:
         both = [emitter.cast(emitter.arithmetic("add", *pair), "int128") for pair in zip(*sums, strict=True)]
         put_add(k, self._result, "record", weight, both)
 
-    def _looked_up(self, statement: Statement, found: str, added: Bound | None) -> dict[str, Value]:
+    def _looked_up(self, statement: Statement, found: str, added: Row | None) -> dict[str, Value]:
         """What a statement's look-up binds; ``added``: the row, if the index has it by now."""
         (lookup,) = statement.lookups
         used = columns_of_statement(statement)
@@ -221,7 +220,7 @@ class _PassCode:
         for column in ("weight", *self._index.sum_names):
             name = f"{lookup.name}.{column}"
             if name in used:
-                own = None if added is None else added.named()[column]
+                own = None if added is None else self._feed.named(added)[column]
                 values[name] = _Column(self._k, self._index, column, found, own).value(lookup.ranges)
         return values
 

@@ -27,11 +27,11 @@ from runtime.native.structures import Structure
 from runtime.native.sweep import Entries
 from runtime.plan import Col, Expr, Joined, Lit, Range, Statement, Term
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Value, load_field, places_of
+from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import ColumnBatch
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import MapOrder, put_group
-from runtime.views.nodes.totals import Totals, put_slot, put_touch
+from runtime.views.nodes.totals import Totals, put_locate, put_touch
 from runtime.views.strings import Strings
 
 __all__ = ["RangeSweep", "Sweep", "SweepPlan", "sweep_plan"]
@@ -207,8 +207,7 @@ class RangeSweep(Node):
         for is_wide in (False, True):
             _GroupCode(k, sweep, *sides, is_wide=is_wide).put()
         _put_groups(k, sweep, *sides)
-        super().__init__(k, views)
-        self.inputs = tuple(sweep.batches)
+        super().__init__(k, views, sweep.batches)
 
 
 def _used(plan: SweepPlan, index: MapOrder, place: int) -> tuple[str, ...]:
@@ -224,11 +223,10 @@ def _place(index: MapOrder, column: str) -> int:
 def _put_groups(k: KernelSource, sweep: Sweep, own: _Side, other: _Side) -> None:
     """The kernel: all groups of the result become 0, then each group of the first index is made anew."""
     k.use("entries", "is_in_use")
-    k.use("hashing", "is_zero", "locate")
+    k.use("hashing", "is_zero")
     k.use("ordered", "group_of", "total")
     k.use("sweep", "collect")
     k.begin()
-    k.put("bad = False")
     with k.block(f"if {sweep.chosen(k)} == 0:"):
         k.put("return 0")
     with k.block("if s[0] == 0:"):
@@ -259,10 +257,8 @@ def _put_other_group(k: KernelSource, plan: SweepPlan, own: _Side, other: _Side)
     """Lines that make ``h`` the other index's group that a group meets; gives the key of the result."""
     groups = own.index.groups
     place = k.assign("c", f"g * {groups.stride}")
-    values = {
-        field.name: load_field(k, field, k.cells(groups, hashing.CELLS), f"{place} + {offset}")
-        for field, offset in zip(own.index.keys, places_of(own.index.keys), strict=True)
-    }
+    loaded = load_fields(k, own.index.keys, k.cells(groups, hashing.CELLS), place)
+    values = {field.name: value for field, value in zip(own.index.keys, loaded, strict=True)}
     same = dict(plan.pairs)
     matched = [values[same[field.name]] for field in other.index.keys]
     k.put(f"h = {put_group(k, other.index, matched, f'group_of({k.table(other.index)})')}")
@@ -278,11 +274,8 @@ def _put_group_call(k: KernelSource, sweep: Sweep, own: _Side, other: _Side, key
         k.put(f"{name} = collect({k.table(side.index)}, {group}, {k.table(side.entries)})")
         with k.block(f"if {name} < 0:"):
             _put_stop(k, k.need(side.entries.make_room))
-    slot, result = "0", sweep.result
-    if result.keys:
-        slot = put_slot(k, result, result.keys, keys, f"locate({k.table(result)})")
-        with k.block(f"if {slot} < 0:"):
-            _put_stop(k, k.need(result.make_room))
+    result = sweep.result
+    slot = put_locate(k, result, keys, lambda status: _put_stop(k, status))
     put_touch(k, result, slot)
     with k.block(f"if {_narrow_test(k, sweep.plan, own, other)}:"):
         k.put(f"sweep_64(p, g, h, n, m, {slot})")
@@ -341,7 +334,6 @@ class _GroupCode:
         """
         k = self._k
         k.begin("sweep_128" if self._is_wide else "sweep_64", "p, g, h, n, m, slot")
-        k.put("bad = False")
         self._put_place("own", self._own, "g")
         self._put_place("other", self._other, "h")
         bounds = self._bounds()

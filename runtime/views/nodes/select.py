@@ -17,8 +17,8 @@ from runtime.plan import Call, Col, Column, ColumnType, Expr, ScanNode, SelectNo
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.errors import ViewError
-from runtime.views.feeds import ColumnBatch
-from runtime.views.nodes.flow import FeedRows, FlowContext, FlowRow, FlowRows
+from runtime.views.feeds import ColumnBatch, Row, Rows
+from runtime.views.nodes.flow import FlowContext
 from runtime.views.strings import Strings
 
 __all__ = ["SelectedRows", "UnionRows", "lower_scan", "lower_select", "lower_union", "wider"]
@@ -27,12 +27,12 @@ _ZERO: Final = {"int128": "wide(0)", "float64": "0.0"}
 """Source of 0 in types other than words."""
 
 
-class SelectedRows(FlowRows):
+class SelectedRows(Rows):
     """Rows of an input for which a condition is true, with computed columns."""
 
     def __init__(
         self,
-        rows: FlowRows,
+        rows: Rows,
         where: Expr | None,
         columns: Sequence[Column],
         outputs: Sequence[Expr],
@@ -45,13 +45,10 @@ class SelectedRows(FlowRows):
         self.batches = rows.batches
         passed = {expr.name for expr in outputs if isinstance(expr, Col)}
         self.is_distinct = rows.is_distinct and passed.issuperset(field.name for field in rows.fields)
-
-    @property
-    def filters(self) -> bool:
-        return self._where is not None or self._input.filters
+        self.filters = where is not None or rows.filters
 
     @contextmanager
-    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
         exprs = [self._outputs[name] for name in names]
         used = {name for expr in [self._where, *exprs] if expr is not None for name in _columns_of(expr)}
         needed = [field.name for field in self._input.fields if field.name in used]
@@ -62,7 +59,7 @@ class SelectedRows(FlowRows):
                 values = {}
                 for name, expr in zip(names, exprs, strict=True):
                     values[name] = emitter.cast(emitter.value(expr, row.values), self.field(name).type)
-                yield FlowRow(values, row.weight)
+                yield Row(values, row.weight)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:
         sources = []
@@ -98,23 +95,20 @@ def _columns_of(expr: Expr) -> Iterator[str]:
             yield from _columns_of(argument)
 
 
-class UnionRows(FlowRows):
+class UnionRows(Rows):
     """Rows of several inputs, one after the other; columns match by position and have the names of the first input."""
 
-    def __init__(self, inputs: Sequence[FlowRows]) -> None:
+    def __init__(self, inputs: Sequence[Rows]) -> None:
         self._inputs = tuple(inputs)
         fields = inputs[0].fields
         for other in inputs[1:]:
             fields = tuple(wider(mine, theirs) for mine, theirs in zip(fields, other.fields, strict=True))
         self.fields = fields
         self.batches = tuple(batch for rows in inputs for batch in rows.batches)
-
-    @property
-    def filters(self) -> bool:
-        return any(rows.filters for rows in self._inputs)
+        self.filters = any(rows.filters for rows in inputs)
 
     @contextmanager
-    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[FlowRow]:
+    def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
         places = [place for place, field in enumerate(self.fields) if field.name in names]
         merged = _Merged(places, [_variable(k, self.fields[place]) for place in places], k.name("w"))
         if self.filters:
@@ -129,7 +123,7 @@ class UnionRows(FlowRows):
             _put_input(k, self._inputs[-1], merged, number)
         with nullcontext() if merged.is_there is None else k.block(f"if {merged.is_there}:"):
             values = {self.fields[place].name: value for place, value in zip(places, merged.values, strict=True)}
-            yield FlowRow(values, merged.weight)
+            yield Row(values, merged.weight)
 
 
 class _Merged(msgspec.Struct):
@@ -150,7 +144,7 @@ def _variable(k: KernelSource, field: Field) -> Value:
     return Value(k.name("v"), field.type, k.name("n") if field.nullable else None, bits, is_word=True)
 
 
-def _put_input(k: KernelSource, rows: FlowRows, merged: _Merged, number: str) -> None:
+def _put_input(k: KernelSource, rows: Rows, merged: _Merged, number: str) -> None:
     """Write the lines that copy the row with a number to the variables."""
     names = [rows.fields[place].name for place in merged.places]
     with rows.row(k, names, number) as row:
@@ -183,16 +177,16 @@ def wider(left: Field, right: Field) -> Field:
     return Field(left.name, left.type if len(types) == 1 else "int128", left.nullable or right.nullable)
 
 
-def lower_scan(node: ScanNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower_scan(node: ScanNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Return the rows of a map."""
-    return FeedRows(ctx.builder.feed(ctx.builder.part_of(ctx.view, node.map)))
+    return ctx.builder.feed(ctx.builder.part_of(ctx.view, node.map))
 
 
-def lower_select(node: SelectNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower_select(node: SelectNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Return selected rows of the input."""
     return SelectedRows(inputs[0], node.where, node.columns, node.outputs, ctx.strings)
 
 
-def lower_union(node: UnionNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower_union(node: UnionNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Return the rows of all inputs."""
     return inputs[0] if len(inputs) == 1 else UnionRows(inputs)

@@ -18,16 +18,16 @@ from collections.abc import Sequence
 
 from runtime.native.library import hashing
 from runtime.plan import SemiNode
-from runtime.views.emission.values import Value, load_field, places_of
-from runtime.views.feeds import ColumnBatch
-from runtime.views.nodes.flow import BatchRows, FlowContext, FlowNode, FlowRows, append, reserve, stop
+from runtime.views.emission.values import Value, load_fields
+from runtime.views.feeds import ColumnBatch, Rows
+from runtime.views.nodes.flow import BatchRows, FlowContext, reserve
 from runtime.views.nodes.join_rows import JoinSide, join_keys
-from runtime.views.nodes.totals import Totals, put_key
+from runtime.views.nodes.totals import Totals, put_key, put_locate
 
 __all__ = ["lower"]
 
 
-def lower(node: SemiNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower(node: SemiNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Put a semi or anti join into the graph."""
     keys = join_keys(inputs[0], inputs[1], node.on)
     left = JoinSide(ctx, inputs[0], [pair[0] for pair in node.on], keys)
@@ -45,18 +45,13 @@ def _add_right_kernel(
     """Add the kernel that counts keys of the right input, and emits the left rows of those that come or go."""
     k = ctx.kernel("emits rows whose key comes or goes on the right")
     left_rows = left.held("left")
-    k.use("hashing", "locate", "settle", "touch")
+    k.use("hashing", "settle", "touch")
     k.begin()
     t, cells = k.table(right_keys), k.cells(right_keys, hashing.CELLS)
-    status = k.need(right_keys.make_room)
-    k.put("bad = False")
     with right.rows.open(k, right.on, stays_at_end=True) as row:
         key = right.key_of(k, row)
         with right.matching(k, key):
-            put_key(k, right_keys, right.keys, key)
-            slot = k.assign("slot", f"locate({t})")
-            with k.block(f"if {slot} < 0:"):
-                stop(k, status)
+            slot = put_locate(k, right_keys, key)
             k.put(f"touch({t}, {slot})")
             k.put(f"{cells}[{slot} * {right_keys.stride} + {right_keys.key_words}] += {row.weight}")
     touched, old = k.cells(right_keys, hashing.TOUCHED), k.cells(right_keys, hashing.OLD)
@@ -66,18 +61,15 @@ def _add_right_kernel(
         now, was = f"{cells}[{place} + {right_keys.key_words}] > 0", f"{old}[i] > 0"
         with k.block(f"if ({now}) != ({was}):"):
             sign = k.assign("x", f"{-1 if is_anti else 1} if {now} else {1 if is_anti else -1}")
-            held = [
-                load_field(k, field, cells, f"{place} + {offset}")
-                for field, offset in zip(right.keys, places_of(right.keys), strict=True)
-            ]
+            held = load_fields(k, right.keys, cells, place)
             with left_rows.put_matches(k, held, cursor=3) as (left_cells, at, member):
                 reserve(k, batch, saves=["s[2] = i", f"s[3] = {member} + 1"])
                 weight = f"{left_cells}[{at} + {left_rows.records.key_words}] * {sign}"
-                append(k, batch, left.load_column(k, held, left_cells, at), weight)
+                batch.put_append(k, left.load_column(k, held, left_cells, at), weight)
             k.put("s[3] = 0")
         k.put("i += 1")
     k.put("s[0] = 0", "s[2] = 0", f"settle({t})", "return -1 if bad else 0")
-    ctx.add(FlowNode(k, [ctx.view.name], right.rows))
+    ctx.add(k, right.rows)
 
 
 def _add_left_kernel(
@@ -89,7 +81,6 @@ def _add_left_kernel(
     k.use("hashing", "find")
     k.begin()
     cells = k.cells(right_keys, hashing.CELLS)
-    k.put("bad = False")
     with left.rows.open(k) as row:
         reserve(k, batch)
         key = left.key_of(k, row)
@@ -102,6 +93,6 @@ def _add_left_kernel(
             there = f"{slot} >= 0 and {cells}[{slot} * {right_keys.stride} + {right_keys.key_words}] > 0"
             k.put(f"{passes} = not ({there})" if is_anti else f"{passes} = {there}")
         with k.block(f"if {passes}:"):
-            append(k, batch, [row.values[field.name] for field in left.rows.fields], row.weight)
+            batch.put_append(k, [row.values[field.name] for field in left.rows.fields], row.weight)
     k.put("return -1 if bad else 0")
-    ctx.add(FlowNode(k, [ctx.view.name], left.rows))
+    ctx.add(k, left.rows)

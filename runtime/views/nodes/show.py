@@ -17,7 +17,7 @@ import msgspec
 from runtime.native.library import hashing
 from runtime.plan import Col, Column, Expr
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, load_field, places_of
+from runtime.views.emission.values import Field, Value, load_fields
 from runtime.views.feeds import ColumnBatch
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.totals import Totals
@@ -74,7 +74,7 @@ class Show(Node):
 def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch) -> None:
     """``put(p, keys, place, values, at, n)``: the row of a group to the batch; 0: it has none, 1: it has, 2: failed."""
     k.begin("put", "p, keys, place, values, at, n")
-    k.put("bad = False", "weight = values[at]")
+    k.put("weight = values[at]")
     with k.block("if weight <= 0:"):
         if shape.empty is None:
             k.put("return 0")
@@ -86,9 +86,8 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
             for field, value in zip(out.fields, constants, strict=True):
                 out.store(k, field, value, "n")
             k.put("return 1")
-    bound = {"weight": Value("weight", "int64")}
-    for key, place in zip(table.keys, places_of(table.keys), strict=True):
-        bound[key.name] = load_field(k, key, "keys", f"place + {place}")
+    keys = load_fields(k, table.keys, "keys", "place")
+    bound = {"weight": Value("weight", "int64"), **{key.name: v for key, v in zip(table.keys, keys, strict=True)}}
     for number, name in enumerate(table.sums):
         bound[name] = Value(k.assign("x", f"load_wide(values, at + {1 + 2 * number})"), "int128", None, 126)
     if shape.having is not None:
@@ -107,7 +106,6 @@ def _put_loop(k: KernelSource, table: Totals, shape: Shape, out: ColumnBatch, *,
     out_meta, weights = k.cells(out, 0), k.cells(out, 1)
     status = k.need(lambda: out.grow(2 * out.room + 2))
     k.put(
-        "bad = False",
         f"n, room, begun = {out_meta}[{out.ROWS}], {out_meta}[{out.ROOM}], s[{BEGUN}]",
         f"count = {meta}[{hashing.CHANGED}] if begun else {meta}[{hashing.USED}]",
         "i = s[0]",

@@ -157,8 +157,7 @@ class Threshold(Node):
 
     def __init__(self, source: KernelSource, view: str, feeds: Sequence[Feed]) -> None:
         """``feeds``: of the maps that it reads."""
-        super().__init__(source, [view])
-        self.inputs = tuple(dict.fromkeys(feed.batch for feed in feeds))
+        super().__init__(source, [view], [feed.batch for feed in feeds])
 
     def resolve(self) -> None:
         """Strings were numbered anew; groups may have been, too."""
@@ -391,7 +390,6 @@ class _Lowering:
         k = self._k
         k.begin()
         changed = {number: f"{k.cells(self._feed(number).batch, 0)}[0]" for number in self._maps_read()}
-        k.put("bad = False")
         sums = k.cells(self._sums, 0)
         for plan in self._plans:
             if plan.index is not None:

@@ -25,11 +25,10 @@ from runtime.native.structures import Structure
 from runtime.plan import TopNode
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
-from runtime.views.emission.values import Field, load_field, places_of
-from runtime.views.feeds import ColumnBatch
-from runtime.views.nodes.flow import BatchRows, FlowContext, FlowNode, FlowRows, append, reserve, stop
-from runtime.views.nodes.totals import put_key
-from runtime.views.sorted_table import SortedTable
+from runtime.views.emission.values import Field, load_fields, places_of
+from runtime.views.feeds import ColumnBatch, Rows
+from runtime.views.nodes.flow import BatchRows, FlowContext, open_touched
+from runtime.views.nodes.sorted_table import SortedTable
 from runtime.views.strings import Strings
 
 __all__ = ["WindowTable", "lower"]
@@ -79,7 +78,7 @@ class WindowTable(SortedTable):
         assert (np.diff(np.clip(end - offset, 0, limit), prepend=0) == shown).all()
 
 
-def lower(node: TopNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRows:
+def lower(node: TopNode, inputs: Sequence[Rows], ctx: FlowContext) -> Rows:
     """Put an ORDER BY with a limit or an offset into the graph."""
     rows = inputs[0]
     if node.limit is None and node.offset == 0:
@@ -93,41 +92,24 @@ def lower(node: TopNode, inputs: Sequence[FlowRows], ctx: FlowContext) -> FlowRo
     batch = ctx.batch(fields)
     k = ctx.kernel("emits the change of a window of sorted rows")
     _put_kernel(k, rows, table, batch)
-    ctx.add(FlowNode(k, [ctx.view.name], rows))
+    ctx.add(k, rows)
     return BatchRows(batch, is_distinct=True)
 
 
-def _put_kernel(k: KernelSource, rows: FlowRows, table: WindowTable, batch: ColumnBatch) -> None:
-    k.use("hashing", "locate", "settle")
-    k.use("sorted_rows", "has_row_room")
+def _put_kernel(k: KernelSource, rows: Rows, table: WindowTable, batch: ColumnBatch) -> None:
     k.use("window", "weigh_row")
     k.begin()
-    k.put("bad = False")
     table.put_refresh(k)
-    t, cells = k.table(table), k.cells(table, hashing.CELLS)
-    status = k.need(table.make_room)
+    cells, old = k.cells(table, hashing.CELLS), k.cells(table, hashing.OLD)
     with rows.open(k, stays_at_end=True) as row:
-        put_key(k, table, table.keys, [row.values[field.name] for field in table.keys])
-        slot = k.assign("slot", f"locate({t})")
-        with k.block(f"if {slot} < 0 or not has_row_room({k.table(table.rows)}, {slot}):"):
-            stop(k, status)
+        slot = table.put_locate(k, [row.values[field.name] for field in table.keys])
         count = k.assign("n", f"{cells}[{slot} * {table.stride} + {table.key_words}]")
         with k.block(f"if {count} <= 0 and {count} + {row.weight} > 0:"):
             table.put_order(k, slot)
         k.put(f"weigh_row({k.table(table.window)}, {slot}, {row.weight})")
-    old, touched = k.cells(table, hashing.OLD), k.cells(table, hashing.TOUCHED)
-    count = k.assign("count", f"{k.cells(table, hashing.META)}[{hashing.CHANGED}]")
-    reserve(k, batch, count)
-    k.put("i = 0")
-    with k.block(f"while i < {count}:"):
-        place = k.assign("c", f"{touched}[i] * {table.stride}")
+    with open_touched(k, table, batch) as place:
         now = f"{cells}[{place} + {table.key_words + window.WINDOW}]"
         change = k.assign("x", f"{now} - {old}[3 * i + {window.WINDOW}]")
         with k.block(f"if {change} != 0:"):
-            values = [
-                load_field(k, field, cells, f"{place} + {offset}")
-                for field, offset in zip(table.keys, places_of(table.keys), strict=True)
-            ]
-            append(k, batch, values, change)
-        k.put("i += 1")
-    k.put("s[0] = 0", f"settle({t})", "return -1 if bad else 0")
+            batch.put_append(k, load_fields(k, table.keys, cells, place), change)
+    k.put("return -1 if bad else 0")

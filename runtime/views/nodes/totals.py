@@ -9,36 +9,40 @@ State: `HashTable`; a record is the key's words, the weight, and two words a sum
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from runtime.native.library import hashing
 from runtime.native.structures import HashTable
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, places_of, store_field, words_of
-from runtime.views.feeds import Feed
-from runtime.views.nodes.node import FeedNode, Node
+from runtime.views.emission.values import Field, Value, may_be_direct, store_field, string_places, words_of
+from runtime.views.feeds import Feed, stop
+from runtime.views.nodes.node import Node
 from runtime.views.strings import Strings
 
-__all__ = ["Totals", "put_add", "put_key", "put_slot", "put_touch", "totals_node"]
+__all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
 
 _PREFETCHED_ROWS: Final = 8
 """How many rows ahead a cell of an index is fetched."""
 
 
-class Totals(HashTable):
+class RecordTable(HashTable):
+    """Table whose key is fields."""
+
+    def __init__(
+        self, keys: Sequence[Field], value_words: int, *, is_result: bool = False, is_direct: bool = False
+    ) -> None:
+        super().__init__(words_of(keys), value_words, is_result=is_result, is_direct=is_direct)
+        self.keys = tuple(keys)
+        self.string_places = string_places(keys)
+
+
+class Totals(RecordTable):
     """Keys → weight and sums."""
 
     def __init__(self, keys: Sequence[Field], sums: Sequence[str], *, is_result: bool = False) -> None:
-        self.keys = tuple(keys)
+        super().__init__(keys, 1 + 2 * len(sums), is_result=is_result, is_direct=may_be_direct(keys))
         self.sums = tuple(sums)
-        is_direct = len(keys) == 1 and not keys[0].nullable and keys[0].type in ("int64", "string", "date", "bool")
-        super().__init__(words_of(keys), 1 + 2 * len(sums), is_result=is_result, is_direct=is_direct)
-        self.string_places = tuple(
-            (place + field.nullable, place if field.nullable else -1)
-            for field, place in zip(keys, places_of(keys), strict=True)
-            if field.type == "string"
-        )
 
 
 def put_key(k: KernelSource, table: HashTable, keys: Sequence[Field], values: Sequence[Value]) -> None:
@@ -88,6 +92,26 @@ def _put_hashed_slot(
     return slot
 
 
+def put_locate(
+    k: KernelSource, table: RecordTable, values: Sequence[Value], stops: Callable[[int], None] | None = None
+) -> str:
+    """Lines that find or add the record of a key; gives its slot.
+
+    ``stops`` writes what ends the kernel where there is no room (`feeds.stop`).
+    """
+    if not table.keys:
+        return "0"
+    k.use("hashing", "locate")
+    slot = put_slot(k, table, table.keys, values, f"locate({k.table(table)})")
+    status = k.need(table.make_room)
+    with k.block(f"if {slot} < 0:"):
+        if stops is None:
+            stop(k, status)
+        else:
+            stops(status)
+    return slot
+
+
 def put_touch(k: KernelSource, table: HashTable, slot: str) -> None:
     """Lines that remember what a record was before the step, if it has not changed in it yet."""
     k.use("hashing", "touch")
@@ -109,29 +133,25 @@ def put_add(k: KernelSource, table: HashTable, slot: str, weight: str, sums: Seq
 def totals_node(feed: Feed, table: Totals, on: Sequence[str], strings: Strings, views: Collection[str]) -> Node:
     """The node that adds a feed's rows to a table whose keys are some of the feed's (``on``, in the table's order)."""
     k = KernelSource("adds rows up by key", strings)
-    k.use("hashing", "locate", "touch", "drop_if_zero")
+    k.use("hashing", "touch", "drop_if_zero")
     k.begin()
-    k.put("bad = False")
     if not table.keys:
         _put_single(k, feed, table)
     else:
-        status = k.need(table.make_room)
-        with feed.rows(k) as row:
+        with feed.open(k, [*on, *(field.name for field in feed.sum_fields)]) as row:
             _put_prefetch(k, feed, table, on)
-            values = [row.keys[name] for name in on]
+            values = [row.values[name] for name in on]
             known = [value.null for value, field in zip(values, table.keys, strict=True)
                      if value.null is not None and not field.nullable]  # fmt: skip
             with k.block(f"if not ({' or '.join(known)}):" if known else "if True:"):
-                slot = put_slot(k, table, table.keys, values, f"locate({k.table(table)})")
-                with k.block(f"if {slot} < 0:"):
-                    feed.stop(k, status)
+                slot = put_locate(k, table, values)
                 if table.is_result:
                     put_touch(k, table, slot)
-                put_add(k, table, slot, row.weight, [row.sums[name] for name in table.sums])
+                put_add(k, table, slot, row.weight, feed.sums_of(row))
                 if not table.is_result:
                     _put_drop(k, table, slot)
     k.put("return -1 if bad else 0")
-    return FeedNode(k, views, feed.batch)
+    return Node(k, views, feed.batches)
 
 
 def _put_prefetch(k: KernelSource, feed: Feed, table: HashTable, on: Sequence[str]) -> None:
@@ -157,10 +177,10 @@ def _put_single(k: KernelSource, feed: Feed, table: Totals) -> None:
     """A table without keys is added up in local variables."""
     names = [k.assign("total", "wide(0)") for _ in table.sums]
     k.put("count = 0")
-    with feed.rows(k) as row:
+    with feed.open(k, [field.name for field in feed.sum_fields]) as row:
         k.put(f"count += {row.weight}")
-        for name, total in zip(names, table.sums, strict=True):
-            k.put(f"{name} = {name} + {row.sums[total].wide_text}", f"bad |= outside({name})")
+        for name, value in zip(names, feed.sums_of(row), strict=True):
+            k.put(f"{name} = {name} + {value.wide_text}", f"bad |= outside({name})")
     with k.block("if rows > 0:"):
         if table.is_result:
             k.put(f"touch({k.table(table)}, 0)")

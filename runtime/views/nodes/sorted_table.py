@@ -14,7 +14,9 @@ from runtime.native.sorted_rows import SortedRows
 from runtime.native.structures import HashTable
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
-from runtime.views.emission.values import Field, places_of, words_of
+from runtime.views.emission.values import Field, Value
+from runtime.views.feeds import stop
+from runtime.views.nodes.totals import RecordTable, put_key
 from runtime.views.strings import Strings
 
 __all__ = ["SortedTable"]
@@ -24,7 +26,7 @@ Words = npt.NDArray[np.int64]
 _STALE: Final = -1
 
 
-class SortedTable(HashTable):
+class SortedTable(RecordTable):
     """Records whose first value word is a count; those with a positive count stand in `rows`.
 
     The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
@@ -44,15 +46,9 @@ class SortedTable(HashTable):
         is_result: bool = False,
     ) -> None:
         """``group``: the first key words of a record are a key of this table, whose slot is the first order word."""
-        super().__init__(words_of(keys), value_words, is_result=is_result)
-        self.keys = tuple(keys)
+        super().__init__(keys, value_words, is_result=is_result)
         self.order = tuple(order)
         """What the records are ordered by, behind the group."""
-        self.string_places = tuple(
-            (place + field.nullable, place if field.nullable else -1)
-            for field, place in zip(keys, places_of(keys), strict=True)
-            if field.type == "string"
-        )
         self._group = group
         self._strings = strings
         self._ranks = strings.ranks() if any(key.field.type == "string" for key in order) else None
@@ -109,6 +105,16 @@ class SortedTable(HashTable):
         status = k.need(self.refresh)
         with k.block(f"if {k.cells(self.rows, kernel.META)}[{kernel.GENERATION}] != {generation}:"):
             k.put(f"return {status}")
+
+    def put_locate(self, k: KernelSource, values: Sequence[Value]) -> str:
+        """Write the lines that find or add a record, with room in the order; gives its slot."""
+        k.use("hashing", "locate")
+        k.use("sorted_rows", "has_row_room")
+        put_key(k, self, self.keys, values)
+        slot, status = k.assign("slot", f"locate({k.table(self)})"), k.need(self.make_room)
+        with k.block(f"if {slot} < 0 or not has_row_room({k.table(self.rows)}, {slot}):"):
+            stop(k, status)
+        return slot
 
     def put_order(self, k: KernelSource, slot: str, group: str | None = None) -> None:
         """Write the lines that write the order words of a record; ``group``: the slot of its group."""
