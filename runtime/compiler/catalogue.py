@@ -13,7 +13,7 @@ import msgspec
 from runtime.compiler.compile import compile_program
 from runtime.compiler.errors import SqlError
 from runtime.compiler.script import NamedSelect
-from runtime.plan import Body, Call, Expr, Lane, Lit, Map, Program, Relation, View
+from runtime.plan import Body, Lane, Map, Program, Relation, View, columns_read
 
 __all__ = ["columns_of", "extend_program", "lane_program", "map_identity", "maps_of", "only_view", "without_view"]
 
@@ -73,8 +73,9 @@ def maps_of(body: Body) -> frozenset[int]:
 
 def columns_of(map_: Map) -> set[str]:
     """The columns of its relation that a map reads."""
-    exprs = [key.expr for key in map_.keys] + [total.expr for total in map_.sums]
-    return set().union(*(_columns(expr) for expr in [*exprs, *([map_.where] if map_.where is not None else [])]))
+    exprs = [*(key.expr for key in map_.keys), *(total.expr for total in map_.sums)]
+    exprs += [] if map_.where is None else [map_.where]
+    return {name for expr in exprs for name in columns_read(expr)}
 
 
 def map_identity(map_: Map) -> bytes:
@@ -107,9 +108,3 @@ def _program(program: Program, relations: Iterable[Relation], maps: Sequence[Map
     read = {map_.relation for map_ in maps}
     used = tuple(relation for relation in known.values() if relation.name in read)
     return _replace(program, relations=used, maps=tuple(maps), views=views)
-
-
-def _columns(expr: Expr) -> set[str]:
-    if isinstance(expr, Call):
-        return set().union(*(_columns(arg) for arg in expr.args))
-    return set() if isinstance(expr, Lit) else {expr.name}

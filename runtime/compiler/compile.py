@@ -11,7 +11,6 @@ import duckdb
 import msgspec
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
 from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
@@ -20,6 +19,7 @@ from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import Candidate
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from runtime.compiler.operands import NotIncremental
 from runtime.plan import Col, Expr, Lit
 
-__all__ = ["Constant", "evaluate_constant"]
+__all__ = ["Constant", "empty_row", "evaluate_constant"]
 
 Constant = int | float | str | bool | None
 
@@ -41,6 +41,16 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
     if len(present) < len(values):
         return None
     return _operate(op, *values)
+
+
+def empty_row(
+    outputs: Iterable[Expr], having: Expr | None, sums: Iterable[str], *, zero: bool
+) -> tuple[Constant, ...] | None:
+    """The row of an only group without rows, unless HAVING leaves it out; ``zero``: sums of nothing are 0, not NULL."""
+    row: dict[str, Constant] = {"weight": 0, **dict.fromkeys(sums, 0 if zero else None)}
+    if having is not None and evaluate_constant(having, row) is not True:
+        return None
+    return tuple(evaluate_constant(output, row) for output in outputs)
 
 
 def _truths(values: list[Any]) -> list[bool]:

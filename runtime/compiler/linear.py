@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
-from runtime.compiler.constants import Constant, evaluate_constant
-from runtime.compiler.lower import lower
+from runtime.compiler.constants import empty_row
+from runtime.compiler.lower import lower, lower_key
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name, key_of
-from runtime.compiler.operands import Lowered, NotIncremental, at_type, call, no_null
-from runtime.compiler.sums import accumulate, is_accumulated
-from runtime.compiler.types import INT, Type, common_type
-from runtime.plan import Branch, Col, Expr, Key, Linear, Lit, Relation, Sum
+from runtime.compiler.operands import Candidate, Lowered, NotIncremental, as_condition, at_type
+from runtime.compiler.shapes import group_keys, unique
+from runtime.compiler.sums import Sums, accumulate, is_accumulated
+from runtime.compiler.types import Type, common_type
+from runtime.plan import Branch, Col, Expr, Key, Linear, Relation, Sum
 
 __all__ = ["linear_view"]
 
@@ -38,7 +37,7 @@ class _Arm:
         for known in self.sums:
             if known.expr == expr:
                 return Col(known.name)
-        self.sums.append(Sum(f"sum_{len(self.sums) + 1}", expr))
+        self.sums.append(Sum(unique(f"sum_{len(self.sums) + 1}", [key.name for key in self.keys]), expr))
         return Col(self.sums[-1].name)
 
 
@@ -55,18 +54,11 @@ def linear_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet
     branches = []
     for arm, outputs in ready:
         number = maps.add(arm.relation.name, all_of(arm.where), arm.keys, arm.sums)
-        empty = _empty_row(arm, outputs, zero=zero) if arm.has_empty_row else None
+        sums = [known.name for known in arm.sums]
+        empty = empty_row(outputs, arm.having, sums, zero=zero) if arm.has_empty_row else None
         branches.append(Branch(number, outputs, arm.bag, empty, arm.having))
     body = Linear(tuple(branches))
     return Candidate(body, tuple(types), "linear", _reason(body))
-
-
-def _empty_row(arm: _Arm, outputs: Sequence[Expr], *, zero: bool) -> tuple[Constant, ...] | None:
-    """The row while no row is in the only group, unless HAVING leaves it out."""
-    row: dict[str, Constant] = {"weight": 0, **{known.name: 0 if zero else None for known in arm.sums}}
-    if arm.having is not None and evaluate_constant(arm.having, row) is not True:
-        return None
-    return tuple(evaluate_constant(output, row) for output in outputs)
 
 
 def _reason(body: Linear) -> str:
@@ -98,13 +90,13 @@ def _arm(select: exp.Select, relations: Mapping[str, Relation], *, zero: bool) -
     arm = _Arm(_relation(select, relations))
     where = select.args.get("where")
     if where is not None:
-        arm.where.append(_condition(lower(where.this, lambda node: _column(node, arm.relation))))
+        arm.where.append(as_condition(lower(where.this, lambda node: _column(node, arm.relation))))
     group = select.args.get("group")
     having = select.args.get("having")
     if group is None and having is None and not any(part.find(exp.AggFunc) for part in select.expressions):
         _project(select, arm)
     else:
-        _aggregate(select, [] if group is None else _group(select, group), arm, zero=zero)
+        _aggregate(select, group_keys(select), arm, zero=zero)
         arm.has_empty_row = group is None
     return arm
 
@@ -119,12 +111,6 @@ def _relation(select: exp.Select, relations: Mapping[str, Relation]) -> Relation
     if joins:
         raise NotIncremental(f"joins {'two' if len(tables) == 2 else len(tables)} relations")
     return relations[start.this.name.lower()]
-
-
-def _condition(value: Lowered) -> Expr:
-    if value.type.kind not in ("bool", "null"):
-        raise NotIncremental("a condition that is no condition")
-    return value.expr
 
 
 def _column(node: exp.Expr, relation: Relation) -> Lowered | None:
@@ -152,23 +138,16 @@ def _project(select: exp.Select, arm: _Arm) -> None:
     arm.keys = list(column_keys(arm.relation, used))
 
 
-def _group(select: exp.Select, group: exp.Group) -> list[exp.Expr]:
-    if group.args.get("all"):
-        return [part.unalias() for part in select.expressions if part.find(exp.AggFunc) is None]
-    return list(group.expressions)
-
-
 def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero: bool) -> None:
     known: dict[str, Lowered] = {}
     for node in group:
-        value = lower(node, lambda inner: _column(inner, arm.relation))
-        if value.type.kind in ("null", "other"):
-            raise NotIncremental("GROUP BY a constant NULL")
+        value = lower_key(node, lambda inner: _column(inner, arm.relation))
         plain = key_name(value.expr.name) if isinstance(value.expr, Col) else f"key_{len(arm.keys) + 1}"
-        key = key_of(plain, value.type, value.expr)
-        if key not in arm.keys:
+        key = next((key for key in arm.keys if key == key_of(key.name, value.type, value.expr)), None)
+        if key is None:
+            key = key_of(unique(plain, [key.name for key in arm.keys]), value.type, value.expr)
             arm.keys.append(key)
-        known[node.unnest().sql()] = Lowered(Col(plain), value.type)
+        known[node.unnest().sql()] = Lowered(Col(key.name), value.type)
 
     def leaf(node: exp.Expr) -> Lowered | None:
         key = known.get(node.unnest().sql())
@@ -183,39 +162,15 @@ def _aggregate(select: exp.Select, group: Sequence[exp.Expr], arm: _Arm, *, zero
     into = _Sums(arm, may_be_empty=not group, zero=zero)
     arm.outputs = [lower(part.unalias(), leaf) for part in select.expressions]
     having = select.args.get("having")
-    arm.having = None if having is None else _condition(lower(having.this, leaf))
+    arm.having = None if having is None else as_condition(lower(having.this, leaf))
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Keeps aggregates as sums of an arm's map; what is no sum has no place there."""
+class _Sums(Sums):
+    """Sums of an arm's map."""
 
-    arm: _Arm
-    may_be_empty: bool
-    zero: bool
+    def __init__(self, arm: _Arm, *, may_be_empty: bool, zero: bool) -> None:
+        super().__init__(may_be_empty=may_be_empty, zero=zero)
+        self._arm = arm
 
-    def rows(self) -> Lowered:
-        return Lowered(Col("weight"), INT)
-
-    def count(self, value: Lowered) -> Lowered:
-        present = call("case", call("is_null", value.expr), Lit(0), Lit(1))
-        return no_null(Lowered(self.arm.sum_of(present), INT.with_null(self.may_be_empty)), 0)
-
-    def total(self, value: Lowered) -> Lowered:
-        kind = Type("int", value.type.scale, True, not self.zero)
-        if not value.type.nullable:
-            return Lowered(self.arm.sum_of(value.expr), kind.with_null(self.may_be_empty and not self.zero))
-        total = self.arm.sum_of(call("coalesce", value.expr, Lit(0)))
-        if self.zero:
-            return Lowered(total, kind)
-        some = call("gt", self.count(value).expr, Lit(0))
-        return Lowered(call("case", some, total, Lit(None)), kind)
-
-    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
-        raise NotIncremental("MIN/MAX is not a sum")
-
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
-
-    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
-        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
+    def sum_of(self, expr: Expr | None) -> Expr:
+        return Col("weight") if expr is None else self._arm.sum_of(expr)

@@ -13,6 +13,7 @@ from runtime.compiler.operands import (
     NotIncremental,
     alike,
     arithmetic,
+    as_condition,
     at_type,
     call,
     compare,
@@ -23,7 +24,7 @@ from runtime.compiler.scope import Scope, Source
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 from runtime.plan import Col, Lit
 
-__all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "push_down"]
+__all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "lower_key", "push_down"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -47,6 +48,14 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
         if folded is None:
             raise
         return folded
+
+
+def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
+    """A key of GROUP BY."""
+    value = lower(node, leaf)
+    if value.type.kind in ("null", "other"):
+        raise NotIncremental("GROUP BY a constant NULL")
+    return value
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
@@ -128,9 +137,7 @@ def _neg(node: exp.Neg, leaf: Leaf) -> Lowered:
 
 def _not(node: exp.Not, leaf: Leaf) -> Lowered:
     inner = lower(node.this, leaf)
-    if inner.type.kind not in ("bool", "null"):
-        raise NotIncremental("a condition that is no condition")
-    return Lowered(call("not", inner.expr), BOOL.with_null(inner.type.nullable))
+    return Lowered(call("not", as_condition(inner)), BOOL.with_null(inner.type.nullable))
 
 
 def _logic(node: exp.And | exp.Or, leaf: Leaf) -> Lowered:
@@ -203,12 +210,10 @@ def _if(node: exp.If, leaf: Leaf) -> Lowered:
 
 
 def _choice(tests: list[exp.Expr], values: list[exp.Expr], default: exp.Expr | None, leaf: Leaf) -> Lowered:
-    conditions = [lower(test, leaf) for test in tests]
-    if any(condition.type.kind not in ("bool", "null") for condition in conditions):
-        raise NotIncremental("a condition that is no condition")
+    conditions = [as_condition(lower(test, leaf)) for test in tests]
     last = Lowered(Lit(None), NULL) if default is None else lower(default, leaf)
     target, parts = alike([*(lower(value, leaf) for value in values), last])
-    pairs = [part for test, value in zip(conditions, parts, strict=False) for part in (test.expr, value)]
+    pairs = [part for test, value in zip(conditions, parts, strict=False) for part in (test, value)]
     return Lowered(call("case", *pairs, parts[-1]), target)
 
 

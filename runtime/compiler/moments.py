@@ -8,6 +8,7 @@ from datetime import date, datetime
 import duckdb
 from sqlglot import exp
 
+from runtime.compiler.describe import database
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.types import BOOL, INT, STRING, Type
 from runtime.plan import Lit
@@ -50,7 +51,7 @@ def constant(node: exp.Expr) -> Lowered | None:
     if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
         return None
     try:
-        with duckdb.connect() as connection:
+        with database().cursor() as connection:
             row = connection.execute(f"SELECT {node.sql('duckdb')}").fetchone()
     except duckdb.Error:
         return None

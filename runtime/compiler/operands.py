@@ -8,14 +8,16 @@ from datetime import datetime
 from typing import Any
 
 from runtime.compiler.types import BOOL, FLOAT, Type, common_type
-from runtime.plan import Call, Col, Expr, Lit
+from runtime.plan import Call, Expr, Lit, ViewBody, ViewClass
 
 __all__ = [
+    "Candidate",
     "Lowered",
     "NotIncremental",
     "aligned",
     "alike",
     "arithmetic",
+    "as_condition",
     "at_type",
     "call",
     "choose",
@@ -23,12 +25,25 @@ __all__ = [
     "logic",
     "no_null",
     "quotient",
-    "renamed",
 ]
 
 
 class NotIncremental(Exception):  # a finding, not a failure
     """Why something has no place in a class of views, in words for `explain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a class of views makes of a query: a view but for its name."""
+
+    body: ViewBody
+    """How it is kept."""
+    types: tuple[Type, ...]
+    """Of its columns."""
+    view_class: ViewClass
+    """Its class."""
+    reason: str
+    """Why it is in this class, for `explain`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,13 @@ def compare(op: str, left: Lowered, right: Lowered) -> Lowered:
     return Lowered(call(op, one.expr, other.expr), BOOL.with_null(one.type.nullable or other.type.nullable))
 
 
+def as_condition(value: Lowered) -> Expr:
+    """The expression, which is a condition."""
+    if value.type.kind not in ("bool", "null"):
+        raise NotIncremental("a condition that is no condition")
+    return value.expr
+
+
 def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
     """Two values as they are compared: of one type and scale."""
     target = meeting(left, right)
@@ -105,9 +127,8 @@ def aligned(left: Lowered, right: Lowered) -> tuple[Lowered, Lowered]:
 
 def logic(op: str, left: Lowered, right: Lowered) -> Lowered:
     """AND or OR."""
-    if {left.type.kind, right.type.kind} - {"bool", "null"}:
-        raise NotIncremental("a condition that is no condition")
-    return Lowered(call(op, left.expr, right.expr), BOOL.with_null(left.type.nullable or right.type.nullable))
+    kind = BOOL.with_null(left.type.nullable or right.type.nullable)
+    return Lowered(call(op, as_condition(left), as_condition(right)), kind)
 
 
 def arithmetic(op: str, left: Lowered, right: Lowered) -> Lowered:
@@ -160,12 +181,3 @@ def no_null(value: Lowered, default: int | float | str | bool) -> Lowered:
     if not value.type.nullable:
         return value
     return Lowered(call("coalesce", value.expr, Lit(default)), value.type.with_null(False))
-
-
-def renamed(expr: Expr, names: dict[str, Expr]) -> Expr:
-    """The expression with its columns replaced."""
-    if isinstance(expr, Col):
-        return names.get(expr.name, expr)
-    if isinstance(expr, Call):
-        return Call(expr.op, tuple(renamed(arg, names) for arg in expr.args))
-    return expr

@@ -10,7 +10,7 @@ from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.lower import push_down
 from runtime.compiler.parse import Query
 from runtime.compiler.scope import Reference, Scope, Source
-from runtime.compiler.shapes import Output, break_ties, coerced, is_aggregate, unique
+from runtime.compiler.shapes import Output, break_ties, coerced, group_keys, is_aggregate, unique
 from runtime.compiler.types import BOOL, Type, common_type
 from runtime.plan import Relation
 
@@ -167,13 +167,9 @@ class QueryRewriter:
 
     def _group(self, node: exp.Select) -> list[exp.Expr]:
         group = node.args.get("group")
-        if group is None:
-            return []
-        if any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
+        if group is not None and any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
             raise self._query.error("ROLLUP, CUBE and GROUPING SETS are not supported", group)
-        if group.args.get("all"):
-            return [part.unalias() for part in node.expressions if not is_aggregate(part)]
-        return list(group.expressions)
+        return group_keys(node)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
         value = self.expressions.rewrite(node, scope)

@@ -14,13 +14,9 @@ from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
 from runtime.compiler.scope import Reference
 from runtime.compiler.shapes import Output
 from runtime.compiler.types import Type
-from runtime.plan import Expr, Input, Map, Reevaluated, Relation
+from runtime.plan import Column, Expr, Input, Map, Reevaluated, Relation
 
 __all__ = ["final_query", "reevaluated_view", "verify"]
-
-_DUCKDB = {"int64": "BIGINT", "int128": "HUGEINT", "float64": "DOUBLE", "string": "VARCHAR", "bool": "BOOLEAN",
-           "date": "DATE", "timestamp": "TIMESTAMP"}  # fmt: skip
-_RESULT = {**_DUCKDB, "int128": "DECIMAL(38,0)"}
 
 
 @dataclass(slots=True)
@@ -86,19 +82,27 @@ def final_query(output: Output, names: Sequence[str]) -> exp.Select:
     parts = []
     for inner, name, kind in zip(output.names, names, output.types, strict=True):
         column = exp.column(inner, table="result", quoted=True)
-        parts.append(exp.alias_(cast(column, _RESULT[kind.column(name).type]), name, quoted=True))
+        parts.append(exp.alias_(cast(column, _result_type(kind)), name, quoted=True))
     select = exp.Select(expressions=parts)
     alias = exp.TableAlias(this=exp.to_identifier("result", quoted=True))
     select.set("from_", exp.From(this=exp.Subquery(this=output.sql, alias=alias)))
     return select
 
 
+def _result_type(kind: Type) -> str:
+    """DuckDB's name of what travels; an untyped NULL is an integer."""
+    return "DECIMAL(38,0)" if kind.wide else Type.of(kind.column("")).duckdb
+
+
 def verify(
     body: Reevaluated, types: Sequence[Type], names: Sequence[str], maps: Sequence[Map], describer: Describer
 ) -> None:
     """Runs the query over empty tables; raises `RuntimeError` if DuckDB sees other columns than were inferred."""
-    tables = {part.table: [(key.name, _DUCKDB[key.type]) for key in maps[part.map].keys] for part in body.inputs}
-    expected = [(name, _RESULT[kind.column(name).type]) for name, kind in zip(names, types, strict=True)]
+    tables = {
+        part.table: [(key.name, Type.of(Column(key.name, key.type)).duckdb) for key in maps[part.map].keys]
+        for part in body.inputs
+    }
+    expected = [(name, _result_type(kind)) for name, kind in zip(names, types, strict=True)]
     try:
         found = describer.columns_over(body.query, tables)
     except duckdb.Error as error:

@@ -10,7 +10,7 @@ from runtime.compiler.fixedpoint import Value, as_type
 from runtime.compiler.scope import Scope
 from runtime.compiler.types import Type
 
-__all__ = ["Output", "break_ties", "coerced", "is_aggregate", "unique"]
+__all__ = ["Output", "break_ties", "coerced", "group_keys", "is_aggregate", "unique"]
 
 _NEEDS_TOTAL_ORDER = (exp.RowNumber, exp.Ntile, exp.Lead, exp.Lag, exp.FirstValue, exp.LastValue, exp.NthValue)
 
@@ -44,6 +44,16 @@ def is_aggregate(node: exp.Expr) -> bool:
         if not windowed and found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
             return True
     return False
+
+
+def group_keys(select: exp.Select) -> list[exp.Expr]:
+    """The keys of GROUP BY; of GROUP BY ALL the columns that are no aggregates."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return [part.unalias() for part in select.expressions if not is_aggregate(part)]
+    return list(group.expressions)
 
 
 def coerced(output: Output, targets: list[Type]) -> exp.Query:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Literal, Protocol
 
 from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
-from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
+from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, no_null, quotient
 from runtime.compiler.types import INT, NULL, Type
-from runtime.plan import Lit
+from runtime.plan import Expr, Lit
 
-__all__ = ["Accumulator", "Extreme", "accumulate", "is_accumulated"]
+__all__ = ["Accumulator", "Extreme", "Sums", "accumulate", "is_accumulated"]
 
 _VARIANCES: dict[type[exp.Expr], tuple[bool, bool]] = {  # (root, of the whole population)
     exp.Stddev: (True, False),
@@ -49,6 +50,49 @@ class Accumulator(Protocol):
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
+
+
+class Sums(ABC):
+    """Accumulator that keeps aggregates as sums over the rows of a map; what is no sum has no place there."""
+
+    def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
+        """``zero``: SUM of nothing is 0."""
+        self.may_be_empty, self._zero = may_be_empty, zero
+
+    @abstractmethod
+    def sum_of(self, expr: Expr | None) -> Expr:
+        """The map's sum of this expression, which is never NULL; None: the number of rows."""
+
+    def value_sum(self, value: Lowered) -> Expr:
+        """The sum of a value, which counts as 0 where it is NULL."""
+        return self.sum_of(call("coalesce", value.expr, Lit(0)) if value.type.nullable else value.expr)
+
+    def presence_sum(self, value: Lowered) -> Expr:
+        """The number of rows in which a value is not NULL."""
+        return self.sum_of(call("case", call("is_null", value.expr), Lit(0), Lit(1)))
+
+    def rows(self) -> Lowered:
+        return Lowered(self.sum_of(None), INT)
+
+    def count(self, value: Lowered) -> Lowered:
+        return no_null(Lowered(self.presence_sum(value), INT.with_null(self.may_be_empty)), 0)
+
+    def total(self, value: Lowered) -> Lowered:
+        kind, total = Type("int", value.type.scale, True, not self._zero), self.value_sum(value)
+        if not value.type.nullable:
+            return Lowered(total, kind.with_null(self.may_be_empty and not self._zero))
+        if self._zero:
+            return Lowered(total, kind)
+        return Lowered(call("case", call("gt", self.count(value).expr, Lit(0)), total, Lit(None)), kind)
+
+    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
+        raise NotIncremental("MIN/MAX is not a sum")
+
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
+
+    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
+        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
 
 
 def is_accumulated(node: exp.Expr) -> bool:

@@ -12,7 +12,20 @@ A program is data, never code; whatever hosts it loads it from the epoch log. Th
 project.
 """
 
-from runtime.plan.algebra import Call, Col, Column, ColumnType, Expr, Key, Lit, Map, Relation, Sum
+from runtime.plan.algebra import (
+    Call,
+    Col,
+    Column,
+    ColumnType,
+    Expr,
+    Key,
+    Lit,
+    Map,
+    Relation,
+    Sum,
+    columns_read,
+    renamed,
+)
 from runtime.plan.body import Body
 from runtime.plan.flow import (
     Aggregate,
@@ -43,7 +56,7 @@ from runtime.plan.program import (
 )
 from runtime.plan.reevaluated import Input, Reevaluated
 from runtime.plan.selected import Factor, Nested, Selected
-from runtime.plan.term import Term
+from runtime.plan.term import Term, sum_of_terms
 
 __all__ = [
     "FORMAT_VERSION",
@@ -90,6 +103,9 @@ __all__ = [
     "View",
     "ViewBody",
     "ViewClass",
+    "columns_read",
     "decode_program",
     "encode_program",
+    "renamed",
+    "sum_of_terms",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -17,6 +18,8 @@ __all__ = [
     "Map",
     "Relation",
     "Sum",
+    "columns_read",
+    "renamed",
 ]
 
 ColumnType = Literal["int64", "int128", "float64", "string", "bool", "date", "timestamp"]
@@ -85,6 +88,24 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
 
 Expr = Col | Lit | Call
+
+
+def columns_read(expr: Expr) -> Iterator[str]:
+    """The columns that an expression reads, each as often as it does."""
+    if isinstance(expr, Col):
+        yield expr.name
+    elif isinstance(expr, Call):
+        for arg in expr.args:
+            yield from columns_read(arg)
+
+
+def renamed(expr: Expr, names: Mapping[str, Expr]) -> Expr:
+    """The expression with columns replaced; those that are not named stay."""
+    if isinstance(expr, Col):
+        return names.get(expr.name, expr)
+    if isinstance(expr, Call):
+        return Call(expr.op, tuple(renamed(arg, names) for arg in expr.args))
+    return expr
 
 
 class Key(msgspec.Struct, frozen=True):

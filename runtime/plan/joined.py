@@ -10,7 +10,7 @@ import msgspec
 from runtime.plan.algebra import Column, ColumnType, Expr, Map
 from runtime.plan.body import Body
 from runtime.plan.notation import expression, output_lines
-from runtime.plan.term import Term, product_text, terms_text
+from runtime.plan.term import Term, sum_of_terms
 
 __all__ = ["Auxiliary", "Joined", "Lookup", "Occurrence", "Range", "Statement"]
 
@@ -177,9 +177,10 @@ def _occurrence(alias: str, part: Map) -> str:
 def _statement(auxiliary: Auxiliary, statement: Statement) -> list[str]:
     target = f"{auxiliary.name}[{', '.join(statement.keys)}]"
     lines = [
-        f"{target}.{name} += {terms_text(parts)}" for name, parts in zip(auxiliary.sums, statement.sums, strict=True)
+        f"{target}.{name} += {expression(sum_of_terms(parts))}"
+        for name, parts in zip(auxiliary.sums, statement.sums, strict=True)
     ]
-    lines.append(f"{target}.weight += {product_text(statement.weight)}")
+    lines.append(f"{target}.weight += {expression(sum_of_terms([statement.weight]))}")
     for place, lookup in enumerate(statement.lookups):
         lines.append(f"  {'and  ' if place else 'where'} {_lookup(lookup)}")
     if statement.where is not None:

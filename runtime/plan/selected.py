@@ -7,10 +7,10 @@ from typing import Literal, Self
 
 import msgspec
 
-from runtime.plan.algebra import Call, Column, Expr, Lit, Map
+from runtime.plan.algebra import Col, Column, Expr, Map, columns_read, renamed
 from runtime.plan.body import Body
 from runtime.plan.notation import expression, output_lines
-from runtime.plan.term import Term, terms_text
+from runtime.plan.term import Term, sum_of_terms
 
 __all__ = ["Factor", "Nested", "Selected"]
 
@@ -77,20 +77,17 @@ class Selected(Body, frozen=True, tag="selected"):
     def renumbered(self, number: Callable[[int], int]) -> Self:
         """Conditions name scalars by the number of their map."""
         replace = msgspec.structs.replace
-        names = {f"m{old}": f"m{number(old)}" for old in self.scalars}
-
-        def renamed(expr: Expr) -> Expr:
-            if isinstance(expr, Call):
-                return replace(expr, args=tuple(renamed(arg) for arg in expr.args))
-            if isinstance(expr, Lit):
-                return expr
-            prefix, dot, rest = expr.name.partition(".")
-            return replace(expr, name=names[prefix] + dot + rest) if dot and prefix in names else expr
-
+        prefixes = {f"m{old}": f"m{number(old)}" for old in self.scalars}
+        read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
+        names: dict[str, Expr] = {}
+        for name in read:
+            prefix, dot, rest = name.partition(".")
+            if dot and prefix in prefixes:
+                names[name] = Col(f"{prefixes[prefix]}.{rest}")
         factors = []
         for factor in self.factors:
             nested = tuple(replace(each, map=number(each.map)) for each in factor.nested)
-            conditions = tuple(map(renamed, factor.conditions))
+            conditions = tuple(renamed(condition, names) for condition in factor.conditions)
             factors.append(replace(factor, map=number(factor.map), nested=nested, conditions=conditions))
         return replace(self, factors=tuple(factors), scalars=tuple(map(number, self.scalars)))
 
@@ -107,7 +104,7 @@ class Selected(Body, frozen=True, tag="selected"):
             lines += _factor(maps, factor)
         each = f" for each {', '.join(self.keys)}" if self.keys else ""
         lines.append(f"sums over the product{each}:")
-        lines += [f"  {name} = {terms_text(parts)}" for name, parts in self.sums]
+        lines += [f"  {name} = {expression(sum_of_terms(parts))}" for name, parts in self.sums]
         return [*lines, "each group gives:", *output_lines(columns, self.outputs, self.having, self.empty)]
 
 

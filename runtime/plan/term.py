@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Term", "product_text", "terms_text"]
+from runtime.plan.algebra import Call, Col, Expr, Lit
+
+__all__ = ["Term", "sum_of_terms"]
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -18,16 +20,18 @@ class Term(msgspec.Struct, frozen=True):
     """Bound columns: ``alias.sum``, ``alias.weight``, or a numeric ``alias.key``."""
 
 
-def product_text(term: Term) -> str:
-    """``factor × Π columns``."""
-    parts = [*([] if abs(term.factor) == 1 and term.columns else [str(abs(term.factor))]), *term.columns]
-    return ("-" if term.factor < 0 else "") + " * ".join(parts)
+def sum_of_terms(terms: Sequence[Term]) -> Expr:
+    """Products, added up, as an expression over the bound columns."""
+    total: Expr | None = None
+    for term in terms:
+        is_less = total is not None and term.factor < 0
+        product = _product(-term.factor if is_less else term.factor, term.columns)
+        total = product if total is None else Call("sub" if is_less else "add", (total, product))
+    return Lit(0) if total is None else total
 
 
-def terms_text(sum_of: Sequence[Term]) -> str:
-    """Products, added up."""
-    text = ""
-    for term in sum_of:
-        part = product_text(term)
-        text += part if not text else f" - {part[1:]}" if part.startswith("-") else f" + {part}"
-    return text or "0"
+def _product(factor: int, columns: Sequence[str]) -> Expr:
+    if factor == -1 and columns:
+        return Call("neg", (_product(1, columns),))
+    factors: list[Expr] = [*map(Col, columns), *([] if factor == 1 and columns else [Lit(factor)])]
+    return factors[0] if len(factors) == 1 else Call("mul", tuple(factors))

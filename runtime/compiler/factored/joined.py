@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
 from runtime.compiler.factored.basemaps import BaseMaps, Draft
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.recursion import Recursion
 from runtime.compiler.factored.tables import Tables
-from runtime.compiler.factored.totals import Totals, group_keys
+from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import Candidate
 from runtime.compiler.shapes import unique
 from runtime.plan import Col, Joined, Key, Occurrence
 
@@ -31,7 +31,7 @@ def joined_view(select: exp.Select, tables: Tables, maps: MapSet, *, zero: bool)
     keys: dict[str, Lowered] = {}
     slots: list[int] = []
     names: list[str] = []
-    for sql, value in group_keys(select, tables):
+    for sql, value in keys_of(select, tables):
         if len(owners(value.expr)) != 1:
             raise NotIncremental("GROUP BY something that is not of one relation")
         (owner,) = owners(value.expr)

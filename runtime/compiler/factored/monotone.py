@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from runtime.compiler.factored.polynomial import columns
-from runtime.plan import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit, columns_read
 
 __all__ = ["is_monotone"]
 
@@ -20,7 +19,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
     keys. A product of one moving column with fixed ones goes one way, whatever their sign; a sum of several moving
     terms only if it is known that they go the same way.
     """
-    if not columns(condition) & directions.keys():
+    if directions.keys().isdisjoint(columns_read(condition)):
         return True
     if not isinstance(condition, Call) or condition.op not in _COMPARISONS:
         return False
@@ -45,7 +44,7 @@ def is_monotone(condition: Expr, directions: Mapping[str, int]) -> bool:
 
 def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
     """1 or -1 if the expression never turns along the key, 0 if it stays; None where that is not known."""
-    if not columns(expr) & directions.keys():
+    if directions.keys().isdisjoint(columns_read(expr)):
         return 0
     if isinstance(expr, Col):
         return directions[expr.name]
@@ -64,7 +63,7 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> dict[_Product, int] | N
     """The expression multiplied out; None where what moves is under other operations than +, - and *."""
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return {(): expr.value}
-    if not columns(expr) & directions.keys():
+    if directions.keys().isdisjoint(columns_read(expr)):
         return {(repr(expr),): 1}
     if isinstance(expr, Col):
         return {(expr.name,): 1}

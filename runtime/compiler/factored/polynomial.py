@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from runtime.compiler.lower import NotIncremental
-from runtime.plan import Call, Col, Expr, Lit
+from runtime.plan import Call, Col, Expr, Lit, columns_read, renamed
 
 __all__ = [
     "Monomial",
     "Product",
     "bounded",
     "column_of",
-    "columns",
     "factor_of",
     "linear",
     "local",
@@ -44,23 +43,14 @@ def column_of(table: str, column: str) -> Col:
     return Col(f"{table}.{column}")
 
 
-def columns(expr: Expr) -> set[str]:
-    """The names of all columns that an expression reads."""
-    if isinstance(expr, Call):
-        return {name for arg in expr.args for name in columns(arg)}
-    return {expr.name} if isinstance(expr, Col) else set()
-
-
 def owners(expr: Expr) -> set[str]:
     """The relations that an expression reads."""
-    return {name.partition(".")[0] for name in columns(expr)}
+    return {name.partition(".")[0] for name in columns_read(expr)}
 
 
 def local(expr: Expr) -> Expr:
     """An expression over one of several relations as one over its columns."""
-    if isinstance(expr, Call):
-        return Call(expr.op, tuple(local(arg) for arg in expr.args))
-    return Col(expr.name.partition(".")[2]) if isinstance(expr, Col) else expr
+    return renamed(expr, {name: Col(name.partition(".")[2]) for name in columns_read(expr)})
 
 
 def bounded(value: int) -> int:

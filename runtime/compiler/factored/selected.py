@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
 from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
 from runtime.compiler.factored.monotone import is_monotone
-from runtime.compiler.factored.polynomial import Monomial, column_of, columns, local, owners
+from runtime.compiler.factored.polynomial import Monomial, column_of, local, owners
 from runtime.compiler.factored.subqueries import Correlated, Subqueries, shifted
 from runtime.compiler.factored.tables import Tables
-from runtime.compiler.factored.totals import Totals, group_keys
+from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import MapSet
-from runtime.compiler.operands import renamed
-from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term
+from runtime.compiler.operands import Candidate, as_condition
+from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term, columns_read, renamed
 
 __all__ = ["selected_view"]
 
@@ -51,7 +50,7 @@ def selected_view(
         factor.key = factor.key or Lit(0)
         factor.conditions += free
     keys: dict[str, Lowered] = {}
-    for sql, value in group_keys(select, tables):
+    for sql, value in keys_of(select, tables):
         if value.type.nullable:  # an ordered index holds no group whose key is NULL
             raise NotIncremental("GROUP BY of what may be NULL, with a condition on aggregates")
         keys[sql] = Lowered(_group(value, factors), value.type)
@@ -85,16 +84,14 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
     def leaf(inner: exp.Expr) -> Lowered | None:
         return subqueries.lower(inner) if isinstance(inner, exp.Query) else tables.column(inner)
 
-    value = lower(node, leaf)
-    if value.type.kind not in ("bool", "null"):
-        raise NotIncremental("a condition that is no condition")
-    nested = subqueries.nested_in(value.expr)
-    direct = [name for name in columns(value.expr) if not name.startswith("?")]
+    test = as_condition(lower(node, leaf))
+    nested = subqueries.nested_in(test)
+    direct = [name for name in columns_read(test) if not name.startswith("?")]
     names = {name.partition(".")[0] for name in direct} | {found.owner for found in nested}
     if len(names) > 1:
         raise NotIncremental("a condition on aggregates and on several relations")
     if not names:
-        return _conjuncts(value.expr)
+        return _conjuncts(test)
     factor = factors[names.pop()]
     keys = {found.key for found in nested} | {Col(name.partition(".")[2]) for name in direct}
     if factor.key is not None:
@@ -104,7 +101,7 @@ def _condition(node: exp.Expr, tables: Tables, subqueries: Subqueries, factors: 
     factor.key = keys.pop()
     if not tables.is_narrow(factor.name, factor.key) or tables.is_nullable(factor.name, factor.key):
         raise NotIncremental("a condition on a column that is no integer or may be NULL")
-    factor.conditions += _conjuncts(value.expr)
+    factor.conditions += _conjuncts(test)
     return []
 
 
@@ -169,8 +166,8 @@ def _factor(factor: _Restricted, correlated: list[Correlated], finals: dict[str,
             way = 1 if found.compare in ("lt", "le") else -1
             names = ["weight", *(total.name for total in found.draft.sums)]
             directions |= {column_of(found.name, name).name: way for name in names}
-    conditions = tuple(renamed(condition, final) for condition in factor.conditions)
-    monotone = all(is_monotone(condition, directions) for condition in conditions)
+    conditions = tuple(renamed(test, final) for test in factor.conditions)
+    monotone = all(is_monotone(test, directions) for test in conditions)
     return Factor(factor.name, _draft(factor).number, factor.ordered, tuple(nested), conditions, monotone)
 
 

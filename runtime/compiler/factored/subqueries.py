@@ -9,14 +9,13 @@ from typing import Literal
 from sqlglot import exp
 
 from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
-from runtime.compiler.factored.polynomial import bounded, columns, local, owners
+from runtime.compiler.factored.polynomial import bounded, local, owners
 from runtime.compiler.factored.ranges import Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
-from runtime.compiler.operands import call, no_null
-from runtime.compiler.sums import accumulate, is_accumulated
-from runtime.compiler.types import INT, Type
-from runtime.plan import Call, Col, Expr, Lit, Relation
+from runtime.compiler.operands import as_condition
+from runtime.compiler.sums import Sums, accumulate, is_accumulated
+from runtime.plan import Call, Col, Expr, Lit, Relation, columns_read
 
 __all__ = ["Correlated", "Subqueries", "shifted"]
 
@@ -69,7 +68,7 @@ class Subqueries:
 
     def nested_in(self, expr: Expr) -> list[Correlated]:
         """The nested aggregates that a condition reads."""
-        return [self._sources[name] for name in sorted(columns(expr) & self._sources.keys())]
+        return [self._sources[name] for name in sorted(self._sources.keys() & set(columns_read(expr)))]
 
     def lower(self, node: exp.Expr) -> Lowered:
         """A subquery's value; equal ones are one."""
@@ -114,9 +113,7 @@ class Subqueries:
             value = lower(part, leaf)
             names = owners(value.expr)
             if names <= {_INNER}:
-                if value.type.kind not in ("bool", "null"):
-                    raise NotIncremental("a condition that is no condition")
-                wheres.append(local(value.expr))
+                wheres.append(local(as_condition(value)))
                 continue
             if type(part) not in _COMPARISONS or len(names) != 2 or _INNER not in names or compared is not None:
                 raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
@@ -180,46 +177,15 @@ class Subqueries:
         return lower(part, leaf)
 
 
-class _Sums:
-    """Keeps the aggregates of a subquery as sums of its map, as runtime.compiler.sums.Accumulator wants them."""
-
-    may_be_empty = True
+class _Sums(Sums):
+    """Sums of the map of a subquery."""
 
     def __init__(self, sum_of: Callable[[Expr | None], Col], *, zero: bool) -> None:
+        super().__init__(may_be_empty=True, zero=zero)
         self._sum_of = sum_of
-        self._zero = zero
 
-    def rows(self) -> Lowered:
-        """COUNT(*)."""
-        return Lowered(self._sum_of(None), INT)
-
-    def count(self, value: Lowered) -> Lowered:
-        """COUNT of what may be NULL."""
-        present = call("case", call("is_null", local(value.expr)), Lit(0), Lit(1))
-        return no_null(Lowered(self._sum_of(present), INT.with_null()), 0)
-
-    def total(self, value: Lowered) -> Lowered:
-        """SUM of integers."""
-        kind = Type("int", value.type.scale, True, not self._zero)
-        if not value.type.nullable:
-            return Lowered(self._sum_of(local(value.expr)), kind)
-        total = self._sum_of(call("coalesce", local(value.expr), Lit(0)))
-        if self._zero:
-            return Lowered(total, kind)
-        some = call("gt", self.count(value).expr, Lit(0))
-        return Lowered(call("case", some, total, Lit(None)), kind)
-
-    def extreme(self, kind: Literal["min", "max"], value: Lowered) -> Lowered:
-        """MIN and MAX have no place here."""
-        raise NotIncremental("MIN or MAX in a condition")
-
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        """Nor has DISTINCT."""
-        raise NotIncremental("DISTINCT in a condition")
-
-    def arg_extreme(self, kind: Literal["min", "max"], value: Lowered, by: Lowered) -> Lowered:
-        """Nor have these."""
-        raise NotIncremental("ARG_MIN or ARG_MAX in a condition")
+    def sum_of(self, expr: Expr | None) -> Expr:
+        return self._sum_of(None if expr is None else local(expr))
 
 
 def shifted(column: Col, shift: int) -> Expr:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from runtime.compiler.factored.polynomial import column_of, local, owners
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
-from runtime.compiler.operands import call
+from runtime.compiler.operands import as_condition, call
 from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 from runtime.plan import Call, Col, Expr, Lit, Relation
@@ -121,11 +121,9 @@ class Tables:
             if len(tables) > 1:
                 rest.append(part)
                 continue
-            condition = lower(part, self.column)
-            if condition.type.kind not in ("bool", "null"):
-                raise NotIncremental("a condition that is no condition")
-            (name,) = owners(condition.expr) or {next(iter(self.relations))}
-            self.wheres[name].append(local(condition.expr))
+            test = as_condition(lower(part, self.column))
+            (name,) = owners(test) or {next(iter(self.relations))}
+            self.wheres[name].append(local(test))
         return rest
 
 

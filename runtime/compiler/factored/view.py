@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
 from runtime.compiler.factored.joined import joined_view
 from runtime.compiler.factored.selected import selected_view
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import Candidate
 from runtime.plan import Relation
 
 __all__ = ["factored_view"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
-from runtime.compiler.operands import Lowered, renamed
+from runtime.compiler.operands import Lowered
 from runtime.compiler.types import INT, Type
 from runtime.plan import (
     Aggregate,
@@ -31,9 +31,11 @@ from runtime.plan import (
     SetNode,
     TopNode,
     UnionNode,
+    columns_read,
+    renamed,
 )
 
-__all__ = ["Graph", "Outputs", "Rows", "columns_of", "free_name"]
+__all__ = ["Graph", "Outputs", "Rows", "free_name"]
 
 Outputs = Sequence[tuple[str, Lowered]]
 SetKind = Literal["except", "except_all", "intersect", "intersect_all"]
@@ -72,15 +74,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
         number += 1
         candidate = f"{name}_{number}"
     return candidate
-
-
-def columns_of(expr: Expr) -> Iterator[str]:
-    """The columns that an expression reads, each as often as it does."""
-    if isinstance(expr, Col):
-        yield expr.name
-    elif isinstance(expr, Call):
-        for arg in expr.args:
-            yield from columns_of(arg)
 
 
 class Graph:
@@ -237,8 +230,9 @@ class Graph:
         """The flow whose last node gives these rows, its maps added."""
         needed = {rows.node}
         for number in range(rows.node, -1, -1):
-            if number in needed:
-                needed.update(_inputs(self._nodes[number]))
+            node = self._nodes[number]
+            if number in needed and not isinstance(node, _Scan):
+                needed.update(node.reads())
         order = [number for number in sorted(needed) if number != rows.node] + [rows.node]
         places = {number: place for place, number in enumerate(order)}
         nodes: list[Node] = []
@@ -254,17 +248,9 @@ class Graph:
 def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
     """Whether nothing that costs anything is computed twice if two projections become one."""
     uses = Counter(name for expr in (*(value.expr for _, value in outputs), *([where] if where else []))
-                   for name in columns_of(expr))  # fmt: skip
+                   for name in columns_read(expr))  # fmt: skip
     return all(not isinstance(expr, Call) or uses[column.name] <= 1
                for column, expr in zip(node.columns, node.outputs, strict=True))  # fmt: skip
-
-
-def _inputs(node: _Scan | Node) -> tuple[int, ...]:
-    if isinstance(node, (_Scan, ScanNode)):
-        return ()
-    if isinstance(node, (JoinNode, SemiNode, SetNode)):
-        return (node.left, node.right)
-    return node.inputs if isinstance(node, UnionNode) else (node.input,)
 
 
 def _moved(node: Node, places: Mapping[int, int]) -> Node:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from runtime.compiler.flow.graph import Rows, free_name
 from runtime.compiler.flow.outer import left_join, paired, semi_of
 from runtime.compiler.flow.reading import Link, Reading
-from runtime.compiler.lower import lower
+from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
@@ -73,9 +73,7 @@ def group(
     known: dict[str, Lowered] = {}
     outputs = [(name, reading.rows.column(name)) for _, name in reading.links]
     for node in keys:
-        value = lower(node, reading.leaf)
-        if value.type.kind in ("null", "other"):
-            raise NotIncremental("GROUP BY a constant NULL")
+        value = lower_key(node, reading.leaf)
         name = _place(outputs, value, "key")
         known[node.unnest().sql()] = Lowered(Col(name), value.type)
     names = list(dict.fromkeys(name for name, _ in outputs))

@@ -9,8 +9,8 @@ from typing import Protocol
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows
-from runtime.compiler.operands import Lowered, NotIncremental, renamed
-from runtime.plan import Col, Expr
+from runtime.compiler.operands import Lowered, NotIncremental
+from runtime.plan import Col, Expr, renamed
 
 __all__ = ["Names", "Outer", "free_columns", "outermost_queries", "own_tables"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.compiler.flow.graph import Graph, Rows, columns_of
+from runtime.compiler.flow.graph import Graph, Rows
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.types import BOOL
-from runtime.plan import Expr, Lit
+from runtime.plan import Expr, Lit, columns_read
 
 __all__ = ["full_join", "left_join", "paired", "residual_join", "semi_of"]
 
@@ -58,7 +58,7 @@ def residual_join(graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: 
     Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
     """
     matched = graph.filter(graph.join(left, right, on), conditions)
-    used = {name for condition in conditions for name in columns_of(condition)} | {name for pair in on for name in pair}
+    used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
     arms = [matched]
     for side in (left, right) if full else (left,):
         own = [value for name, value in side.all() if name in used]

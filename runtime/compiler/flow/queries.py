@@ -17,7 +17,7 @@ from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import key_name
 from runtime.compiler.operands import Lowered, NotIncremental, at_type
-from runtime.compiler.shapes import is_aggregate, unique
+from runtime.compiler.shapes import group_keys, unique
 from runtime.compiler.types import Type, common_type
 from runtime.plan import Col, Relation
 
@@ -101,7 +101,7 @@ class Queries:
         whole = needed is None or any(node.args.get(name) for name in ("distinct", "limit", "offset"))
         chosen = [(name, part.unalias()) for name, part in zip(taken, node.expressions, strict=True)
                   if whole or (needed is not None and name in needed)]  # fmt: skip
-        keys, is_grouped = _group_keys(node)
+        keys, is_grouped = group_keys(node), node.args.get("group") is not None
         having = node.args.get("having")
         order = _order_of(node)
         nodes = [part for _, part in chosen] + [having.this for having in [having] if having is not None]
@@ -228,17 +228,6 @@ def _refuse_clauses(node: exp.Select) -> None:
         raise NotIncremental("QUALIFY")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotIncremental("DISTINCT ON")
-
-
-def _group_keys(node: exp.Select) -> tuple[list[exp.Expr], bool]:
-    clause = node.args.get("group")
-    if clause is None:
-        return [], False
-    if any(clause.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
-        raise NotIncremental("ROLLUP, CUBE and GROUPING SETS")
-    if clause.args.get("all"):
-        return [part.unalias() for part in node.expressions if not is_aggregate(part)], True
-    return list(clause.expressions), True
 
 
 def _order_of(node: exp.Query) -> list[exp.Ordered]:

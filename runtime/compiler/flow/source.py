@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runtime.compiler.flow.graph import Graph, Rows, columns_of
+from runtime.compiler.flow.graph import Graph, Rows
 from runtime.compiler.flow.names import Names, free_columns
 from runtime.compiler.flow.outer import full_join, left_join, residual_join, semi_of
 from runtime.compiler.lower import lower
-from runtime.compiler.operands import Lowered, NotIncremental, aligned
-from runtime.plan import Expr
+from runtime.compiler.operands import Lowered, aligned, as_condition
+from runtime.plan import Expr, columns_read
 
 __all__ = ["Condition", "Part", "Sources"]
 
@@ -66,13 +66,11 @@ class Sources:
         """An expression over the sources."""
         return lower(node, lambda part: self.names.of(part) if isinstance(part, exp.Column) else None)
 
-    def truth(self, condition: Condition) -> Expr:
+    def truth(self, part: Condition) -> Expr:
         """A condition over the sources, which counts as applied."""
-        value = self.lowered(condition.node)
-        if value.type.kind not in ("bool", "null"):
-            raise NotIncremental("a condition that is no condition")
-        condition.done = True
-        return value.expr
+        found = as_condition(self.lowered(part.node))
+        part.done = True
+        return found
 
     # --- conditions
 
@@ -93,7 +91,7 @@ class Sources:
             for node in nodes
             for column in free_columns(node)
             if column.table in part.tables
-            for name in columns_of(self.names.of(column).expr)
+            for name in columns_read(self.names.of(column).expr)
         }
         part.rows = self.graph.keep(part.rows, read)
 
@@ -183,7 +181,7 @@ class Sources:
             rows = self.graph.semi(left.rows, right.rows, on, anti=anti)
         else:
             matched = self.graph.filter(self.graph.join(left.rows, right.rows, on), rest)
-            used = {name for condition in rest for name in columns_of(condition)} | {one for one, _ in on}
+            used = {name for condition in rest for name in columns_read(condition)} | {one for one, _ in on}
             own = [value for name, value in left.rows.all() if name in used]
             rows = semi_of(self.graph, left.rows, matched, own, own, anti=anti)
         return Part(rows, left.tables)

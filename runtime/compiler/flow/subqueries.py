@@ -15,9 +15,9 @@ from runtime.compiler.flow.names import outermost_queries
 from runtime.compiler.flow.outer import left_join
 from runtime.compiler.flow.reading import Link, Reading, read
 from runtime.compiler.lower import lower
-from runtime.compiler.operands import Lowered, NotIncremental, aligned, call, choose, renamed
+from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
-from runtime.plan import Aggregate, Col, Expr, Lit
+from runtime.plan import Aggregate, Col, Expr, Lit, renamed
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
@@ -52,11 +52,9 @@ class Subqueries:
             pass
         else:
             self.attach(around, [node], inner=_rejects_null(inner))
-            value = lower(node, around.leaf)
-            if value.type.kind not in ("bool", "null"):
-                raise NotIncremental("a condition that is no condition")
-            if value.expr != Lit(True):
-                around.rows = self._queries.graph.filter(around.rows, [value.expr])
+            test = as_condition(lower(node, around.leaf))
+            if test != Lit(True):
+                around.rows = self._queries.graph.filter(around.rows, [test])
 
     def attach(self, around: Around, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
         """Joins the subqueries of these expressions to the rows, so that `leaf` knows what they are.

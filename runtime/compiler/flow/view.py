@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from runtime.compiler.candidate import Candidate
 from runtime.compiler.flow.queries import Queries
 from runtime.compiler.maps import MapSet
+from runtime.compiler.operands import Candidate
 from runtime.plan import (
     DistinctNode,
     Flow,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from runtime.plan import Call, Col, Expr, Joined, Lit, Lookup, Occurrence, Statement, Term, View
+from runtime.plan import Col, Expr, Joined, Lookup, Occurrence, Statement, View, renamed, sum_of_terms
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import ColumnFeed, Feed
@@ -281,7 +281,8 @@ def lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
         return False
     (number,) = numbers
     (result,) = body.auxiliaries
-    keys = [key.name for key in builder.program.maps[number].keys]
+    map_ = builder.program.maps[number]
+    keys, sums = [key.name for key in map_.keys], [total.name for total in map_.sums]
     statement = result.statements[0]
     own = [f"{statement.occurrence}.{key}" for key in keys]
     if sorted(statement.keys) != sorted(own) or statement.where is not None:
@@ -290,35 +291,14 @@ def lower_square(view: View, body: Joined, builder: GraphBuilder) -> bool:
         is_whole = sorted(lookup.on) == sorted(zip(keys, own, strict=True))
         if lookup.auxiliary or lookup.binds or lookup.ranges or not is_whole:
             return False
-    known: dict[str, Expr] = {"weight": _squared(statement, (statement.weight,))}
-    known |= {name: _squared(statement, terms) for name, terms in zip(result.sums, statement.sums, strict=True)}
-    for (name, _), column in zip(result.keys, statement.keys, strict=True):
-        known[name] = Col(column.removeprefix(f"{statement.occurrence}."))
-    outputs = tuple(_replaced(expr, known) for expr in body.outputs)
-    having = None if body.having is None else _replaced(body.having, known)
+    # Every alias stands for the one record.
+    aliases = (statement.occurrence, *(lookup.name for lookup in statement.lookups))
+    local: dict[str, Expr] = {f"{alias}.{name}": Col(name) for alias in aliases for name in (*keys, "weight", *sums)}
+    terms = {"weight": (statement.weight,), **dict(zip(result.sums, statement.sums, strict=True))}
+    known = {name: renamed(sum_of_terms(parts), local) for name, parts in terms.items()}
+    known |= {name: local[column] for (name, _), column in zip(result.keys, statement.keys, strict=True)}
+    outputs = tuple(renamed(expr, known) for expr in body.outputs)
+    having = None if body.having is None else renamed(body.having, known)
     table = builder.totals(view, number, keys, is_result=True)
     builder.show(view, table, Shape(view.columns, outputs, having, body.empty))
     return True
-
-
-def _squared(statement: Statement, terms: Sequence[Term]) -> Expr:
-    """A sum of terms over the one record that every alias stands for."""
-    aliases = (statement.occurrence, *(lookup.name for lookup in statement.lookups))
-
-    def local(name: str) -> Expr:
-        alias = next(alias for alias in aliases if name.startswith(f"{alias}."))
-        return Col(name.removeprefix(f"{alias}."))
-
-    products: list[Expr] = []
-    for term in terms:
-        factors: list[Expr] = [*map(local, term.columns)]
-        if term.factor != 1 or not factors:
-            factors.append(Lit(term.factor))
-        products.append(factors[0] if len(factors) == 1 else Call("mul", tuple(factors)))
-    return products[0] if len(products) == 1 else Call("add", tuple(products))
-
-
-def _replaced(expr: Expr, known: dict[str, Expr]) -> Expr:
-    if isinstance(expr, Call):
-        return Call(expr.op, tuple(_replaced(arg, known) for arg in expr.args))
-    return known.get(expr.name, expr) if isinstance(expr, Col) else expr

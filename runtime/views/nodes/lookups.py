@@ -17,14 +17,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
 from itertools import chain
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from runtime.native.library import entries, hashing
-from runtime.plan import Call, Col, Expr, Lit, Lookup, Range, Statement, Term, View
+from runtime.plan import Expr, Lookup, Range, Statement, Term, View, columns_read, sum_of_terms
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value, load_field, places_of
 from runtime.views.errors import ViewError
@@ -300,24 +299,10 @@ def kind_of(lookup: Lookup) -> LookupKind:
 
 
 def total_of(scope: Scope, terms: Sequence[Term]) -> Value:
-    """A sum of terms."""
-    emitter = scope.k.emitter
-    total: Value | None = None
-    for term in terms:
-        is_negative = total is not None and term.factor < 0
-        value = _product(scope, msgspec.structs.replace(term, factor=-term.factor) if is_negative else term)
-        total = value if total is None else emitter.arithmetic("sub" if is_negative else "add", total, value)
-    assert total is not None
-    return total
-
-
-def _product(scope: Scope, term: Term) -> Value:
-    """``factor × Π columns``; the value of a NULL is 0."""
-    emitter = scope.k.emitter
-    values = [msgspec.structs.replace(scope.value(name), null=None) for name in term.columns]
-    if term.factor != 1 or not values:
-        values.append(emitter.value(Lit(term.factor), {}))
-    return reduce(lambda left, right: emitter.arithmetic("mul", left, right), values)
+    """A sum of terms; the value of a NULL is 0."""
+    names = {name for term in terms for name in term.columns}
+    bound = {name: msgspec.structs.replace(scope.value(name), null=None) for name in names}
+    return scope.k.emitter.value(sum_of_terms(terms), bound)
 
 
 def columns_of_statement(statement: Statement) -> set[str]:
@@ -328,11 +313,4 @@ def columns_of_statement(statement: Statement) -> set[str]:
     for lookup in statement.lookups:
         used |= {column for _, column in lookup.on}
         exprs += [bound for part in lookup.ranges for bound in (part.low, part.high)]
-    return used.union(*(_columns_of(expr) for expr in exprs if expr is not None))
-
-
-def _columns_of(expr: Expr) -> set[str]:
-    """The columns that an expression reads."""
-    if isinstance(expr, Col):
-        return {expr.name}
-    return set().union(*map(_columns_of, expr.args)) if isinstance(expr, Call) else set()
+    return used.union(*(columns_read(expr) for expr in exprs if expr is not None))

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from runtime.plan import Call, Col, Column, ColumnType, Expr, ScanNode, SelectNode, UnionNode
+from runtime.plan import Col, Column, ColumnType, Expr, ScanNode, SelectNode, UnionNode, columns_read
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.errors import ViewError
@@ -50,7 +50,7 @@ class SelectedRows(Rows):
     @contextmanager
     def row(self, k: KernelSource, names: Sequence[str], number: str) -> Iterator[Row]:
         exprs = [self._outputs[name] for name in names]
-        used = {name for expr in [self._where, *exprs] if expr is not None for name in _columns_of(expr)}
+        used = {name for expr in [self._where, *exprs] if expr is not None for name in columns_read(expr)}
         needed = [field.name for field in self._input.fields if field.name in used]
         emitter = k.emitter
         with self._input.row(k, needed, number) as row:
@@ -85,14 +85,6 @@ def _fields_of(
         value = trial.emitter.cast(trial.emitter.value(expr, bound), column.type)
         found.append(Field(column.name, column.type, value.null is not None))
     return tuple(found)
-
-
-def _columns_of(expr: Expr) -> Iterator[str]:
-    if isinstance(expr, Col):
-        yield expr.name
-    elif isinstance(expr, Call):
-        for argument in expr.args:
-            yield from _columns_of(argument)
 
 
 class UnionRows(Rows):

@@ -29,7 +29,7 @@ import numpy as np
 
 from runtime.native.library import entries, hashing
 from runtime.native.structures import HashTable, Structure
-from runtime.plan import Call, Col, Expr, Factor, Lit, Nested, Selected, Term, View
+from runtime.plan import Factor, Nested, Selected, Term, View, columns_read, sum_of_terms
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, Value
 from runtime.views.feeds import Feed
@@ -207,7 +207,7 @@ class _Lowering:
         nested = {
             each.name: ordered_index(self._builder, self._view, each.map, (), each.ordered) for each in factor.nested
         }
-        read = {name for condition in factor.conditions for name in _names(condition)}
+        read = {name for condition in factor.conditions for name in columns_read(condition)}
         exists = tuple(
             each
             for each in factor.nested
@@ -263,7 +263,7 @@ class _Lowering:
                 keyword = "elif"
             for condition in plan.factor.conditions:
                 with k.block(f"{keyword} number == {next(numbers)}:"):
-                    read = set(_names(condition))
+                    read = set(columns_read(condition))
                     bound = {f"{plan.factor.alias}.{plan.factor.ordered}": Value("key", "int64"), **self._scalars(read)}
                     for nested in plan.factor.nested:
                         bound |= self._bind(plan, nested, read)
@@ -379,7 +379,7 @@ class _Lowering:
 
     def _negative_tests(self, plan: _FactorPlan) -> list[str]:
         """Conditions that some entry of a nested index has a negative weight, or a negative sum that is read."""
-        read = {name for condition in plan.factor.conditions for name in _names(condition)}
+        read = {name for condition in plan.factor.conditions for name in columns_read(condition)}
         tests: dict[str, None] = {}
         for name, index in plan.nested.items():
             numbers = [0, *(place for place, each in enumerate(index.sum_names, 1) if f"{name}.{each}" in read)]
@@ -419,7 +419,7 @@ class _Lowering:
 
     def _read_by(self, plan: _FactorPlan) -> list[int]:
         """The maps on which the sums of a factor depend."""
-        read = {name for condition in plan.factor.conditions for name in _names(condition)}
+        read = {name for condition in plan.factor.conditions for name in columns_read(condition)}
         scalars = [number for number in self._body.scalars if any(name.startswith(f"m{number}.") for name in read)]
         return sorted({plan.factor.map, *(nested.map for nested in plan.factor.nested), *scalars})
 
@@ -485,12 +485,11 @@ class _Lowering:
         """Lines that set the record of one group of the result."""
         k, table, emitter = self._k, self._k.table(self.result), self._k.emitter
         record = k.cells(self._sums, _Sums.RECORD)
-        weight = emitter.value(_product(Term(1, tuple(plan.names[0] for plan in self._plans))), bound)
+        weight = emitter.value(sum_of_terms([Term(1, tuple(plan.names[0] for plan in self._plans))]), bound)
         k.put(f"{record}[0] = {emitter.cast(weight, 'int64').text}")
         for number, (_, terms) in enumerate(self._body.sums):
-            products = [_product(term) for term in terms]
-            total = Lit(0) if not terms else products[0] if len(terms) == 1 else Call("add", tuple(products))
-            k.put(f"store_wide({record}, {1 + 2 * number}, {emitter.value(total, bound).wide_text})")
+            total = emitter.value(sum_of_terms(terms), bound)
+            k.put(f"store_wide({record}, {1 + 2 * number}, {total.wide_text})")
         if not self.result.keys:
             k.put(f"assign({table}, 0, {record}, False)", "records = 1")
             return
@@ -504,20 +503,3 @@ class _Lowering:
 
 def _reader(plan: _FactorPlan, nested: Nested) -> str:
     return f"read{plan.place}_{[each.name for each in plan.factor.nested].index(nested.name)}"
-
-
-def _product(term: Term) -> Expr:
-    columns = tuple(Col(name) for name in term.columns)
-    product: Expr = Lit(1) if not columns else columns[0] if len(columns) == 1 else Call("mul", columns)
-    if term.factor == 1:
-        return product
-    return Call("neg", (product,)) if term.factor == -1 else Call("mul", (product, Lit(term.factor)))
-
-
-def _names(expr: Expr) -> Iterator[str]:
-    """The columns of an expression."""
-    if isinstance(expr, Col):
-        yield expr.name
-    elif isinstance(expr, Call):
-        for argument in expr.args:
-            yield from _names(argument)

@@ -137,6 +137,15 @@ def test_a_column_called_weight_does_not_clash() -> None:
     assert '"weight_" AS "weight"' in body.query
 
 
+def test_keys_and_sums_of_a_map_have_different_names() -> None:
+    """A column may be called as the compiler calls a sum or an expression that is a key."""
+    relation = Relation("r", tuple(Column(name, "int64") for name in ("sum_1", "key_1", "a")))
+    select = NamedSelect("v", "SELECT sum_1, SUM(a), a + 1, key_1 FROM r GROUP BY sum_1, a + 1, key_1")
+    (part,) = compile_program([select], [relation]).maps
+    names = [*(key.name for key in part.keys), *(total.name for total in part.sums)]
+    assert len(set(names)) == len(names) == 4
+
+
 def test_columns_are_named_as_duckdb_names_them() -> None:
     made = program("SELECT Symbol, SUM(volume), COUNT(*), price AS Price2, price AS price2 FROM bids GROUP BY ALL")
     names = [column.name for column in made.views[0].columns]

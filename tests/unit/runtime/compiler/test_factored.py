@@ -350,7 +350,7 @@ def test_which_conditions_are_monotone(condition: str, is_monotone: bool) -> Non
          "a range between a relation and a join of others"),
         ("SELECT SUM(r.a) FROM r, q, p WHERE r.a + q.a = p.d", "a condition on 3 relations at once"),
         ("SELECT SUM(r.a) FROM r WHERE r.a IN (SELECT a FROM q)", "a subquery"),
-        ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT MAX(d) FROM q)", "MIN or MAX in a condition"),
+        ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT MAX(d) FROM q)", "MIN/MAX is not a sum"),
         ("SELECT SUM(r.a) FROM r WHERE r.a > (SELECT SUM(d) FROM q WHERE q.a = r.b)",
          "a subquery that depends on its row by more than one <, <=, > or >="),
         ("SELECT SUM(r.a) FROM r WHERE r.a + r.b > (SELECT SUM(d) FROM q)",
