@@ -15,7 +15,19 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from runtime.native.plain import NAN_WORD, jit_inline
 
-__all__ = ["BOOL", "CELLS", "DOUBLE", "INT", "NOTHING", "PRIMITIVES", "WIDE", "Code", "Operand", "float_literal"]
+__all__ = [
+    "BOOL",
+    "CELLS",
+    "DOUBLE",
+    "INT",
+    "NOTHING",
+    "PRIMITIVES",
+    "WIDE",
+    "Code",
+    "Operand",
+    "element",
+    "float_literal",
+]
 
 BOOL: Final = "i1"
 INT: Final = "i64"
@@ -72,17 +84,18 @@ def _root(c: Code, address: Operand) -> Operand:
     return c.emit(CELLS, f"inttoptr {address.typed} to ptr")
 
 
-def _element(c: Code, cells: Operand, place: Operand) -> Operand:
+def element(c: Code, cells: Operand, place: Operand) -> Operand:
+    """Return the address of a cell."""
     return c.emit(CELLS, f"getelementptr i64, {cells.typed}, {place.typed}")
 
 
 def _array(c: Code, table: Operand, place: Operand) -> Operand:
-    return c.emit(CELLS, f"load ptr, {_element(c, table, place).typed}, align 8")
+    return c.emit(CELLS, f"load ptr, {element(c, table, place).typed}, align 8")
 
 
 def _copy_words(c: Code, target: Operand, to: Operand, cells: Operand, place: Operand, count: Operand) -> None:
     c.declare(_MOVE)
-    end, start = (f"ptr align 8 {_element(c, *at).text}" for at in ((target, to), (cells, place)))
+    end, start = (f"ptr align 8 {element(c, *at).text}" for at in ((target, to), (cells, place)))
     size = c.emit(INT, f"mul {count.typed}, 8").typed
     c.put(f"call void @llvm.memmove.p0.p0.i64({end}, {start}, {size}, i1 false)")
 
@@ -94,7 +107,7 @@ def _move(c: Code, cells: Operand, target: Operand, source: Operand, count: Oper
 def _prefetch(c: Code, cells: Operand, place: Operand) -> None:
     c.declare(_PREFETCH)
     # To be read, into all caches, as data.
-    c.put(f"call void @llvm.prefetch.p0({_element(c, cells, place).typed}, i32 0, i32 3, i32 1)")
+    c.put(f"call void @llvm.prefetch.p0({element(c, cells, place).typed}, i32 0, i32 3, i32 1)")
 
 
 def _call(c: Code, function: Operand, argument: Operand) -> Operand:
@@ -103,8 +116,8 @@ def _call(c: Code, function: Operand, argument: Operand) -> Operand:
 
 
 def _window(c: Code, table: Operand, place: Operand, source: Operand, first: Operand) -> None:
-    begin = _element(c, _array(c, source, place), first)
-    c.put(f"store {begin.typed}, {_element(c, table, place).typed}, align 8")
+    begin = element(c, _array(c, source, place), first)
+    c.put(f"store {begin.typed}, {element(c, table, place).typed}, align 8")
 
 
 @jit_inline
@@ -169,11 +182,11 @@ def _mul_wide(c: Code, left: Operand, right: Operand) -> Operand:
 
 
 def _load_wide(c: Code, cells: Operand, place: Operand) -> Operand:
-    return c.emit(WIDE, f"load i128, {_element(c, cells, place).typed}, align 8")
+    return c.emit(WIDE, f"load i128, {element(c, cells, place).typed}, align 8")
 
 
 def _store_wide(c: Code, cells: Operand, place: Operand, value: Operand) -> None:
-    c.put(f"store {_wide(c, value).typed}, {_element(c, cells, place).typed}, align 8")
+    c.put(f"store {_wide(c, value).typed}, {element(c, cells, place).typed}, align 8")
 
 
 def _float_of(c: Code, word: Operand) -> Operand:

@@ -213,23 +213,19 @@ class _Function:
         self._labels += 1
         return [f"{name}.{self._labels}" for name in names]
 
-    def _begin(self, label: str) -> None:
-        """Begin a block; the one before ends there unless it has ended."""
-        self.put(f"br label %{label}")
+    def _begin(self, label: str, end: str = "") -> None:
+        """Begin a block; ``end`` ends the one before, which goes on here if it is not given."""
+        self.put(end or f"br label %{label}")
         self._lines.append(f"{label}:")
         self._block = label
 
     def _end(self, text: str) -> None:
         """End a block; what follows in it is never reached."""
-        self.put(text)
         (label,) = self._new_labels("after")
-        self._lines.append(f"{label}:")
-        self._block = label
+        self._begin(label, text)
 
     def _branch(self, condition: Operand, then: str, otherwise: str, *, begin: str) -> None:
-        self.put(f"br {condition.typed}, label %{then}, label %{otherwise}")
-        self._lines.append(f"{begin}:")
-        self._block = begin
+        self._begin(begin, f"br {condition.typed}, label %{then}, label %{otherwise}")
 
     def _wrong(self, node: ast.AST, expected: str) -> KernelSourceError:
         where = f"line {getattr(node, 'lineno', 0)} of {self._globals.get('__name__')}"
@@ -273,7 +269,7 @@ class _Function:
             raise self._wrong(target, "a variable or a cell")
 
     def _put_cell(self, cells: Operand, place: Operand, value: Operand, node: ast.AST) -> None:
-        address = self.emit(CELLS, f"getelementptr i64, {cells.typed}, {place.typed}")
+        address = machine.element(self, cells, place)
         self.put(f"store {self._converted(value, INT, node).typed}, {address.typed}, align 8")
 
     def _store_name(self, name: str, value: Operand, node: ast.AST) -> None:
@@ -311,9 +307,7 @@ class _Function:
         self._branch(self._truth(node.test), then, otherwise if node.orelse else end, begin=then)
         self._body(node.body)
         if node.orelse:
-            self.put(f"br label %{end}")
-            self._lines.append(f"{otherwise}:")
-            self._block = otherwise
+            self._begin(otherwise, f"br label %{end}")
             self._body(node.orelse)
         self._begin(end)
 
@@ -329,9 +323,7 @@ class _Function:
         self._branch(self._truth(node.test), body, end, begin=body)
         with self._loop(test, end):
             self._body(node.body)
-        self.put(f"br label %{test}")
-        self._lines.append(f"{end}:")
-        self._block = end
+        self._begin(end, f"br label %{test}")
 
     def _for(self, node: ast.For) -> None:
         call = node.iter
@@ -360,9 +352,7 @@ class _Function:
         self._begin(again)
         following = self.emit(INT, f"add nsw {number.typed}, {step.text}")
         self.put(f"store {following.typed}, ptr {place}")
-        self.put(f"br label %{test}")
-        self._lines.append(f"{end}:")
-        self._block = end
+        self._begin(end, f"br label %{test}")
 
     def _return(self, node: ast.Return) -> None:
         if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
@@ -479,8 +469,7 @@ class _Function:
         return self._literal(self._known(node), node)
 
     def _cell(self, cells: Operand, place: Operand) -> Operand:
-        address = self.emit(CELLS, f"getelementptr i64, {cells.typed}, {place.typed}")
-        return self.emit(INT, f"load i64, {address.typed}, align 8")
+        return self.emit(INT, f"load i64, {machine.element(self, cells, place).typed}, align 8")
 
     def _subscript(self, node: ast.Subscript) -> Operand:
         return self._cell(self._typed(node.value, CELLS), self._typed(node.slice, INT))
@@ -585,9 +574,7 @@ class _Function:
         self._branch(self._truth(node.test), then, otherwise, begin=then)
         first = self._value(node.body)
         first_block, ends_at = self._block, len(self._lines)
-        self.put(f"br label %{end}")
-        self._lines.append(f"{otherwise}:")
-        self._block = otherwise
+        self._begin(otherwise, f"br label %{end}")
         second = self._value(node.orelse)
         type_ = self._common(first.type, second.type, node)
         second = self._converted(second, type_, node)
