@@ -25,7 +25,7 @@ from bench.ingest.feeding import cut, feed
 from bench.ingest.talk import resident_bytes
 from bench.ingest.texts import csv_lines
 from runtime.compiler import Relation
-from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import CommitterThread, EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.formats import FEED_SCHEMA, FormattedBatch, Schema
 from runtime.relations import Adaptor, Offsets, Prepared
 from runtime.sources import Position, TcpSource
@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> int:
         feed(FEED_SCHEMA, cut(warm, 1 << 14, 1), _WORKERS)
     del warm
     adaptor, listener = _Counting(), _Listener()
-    writer = EpochWriter(options.directory, time.time_ns, lambda _: None)
+    writer = EpochWriter(options.directory, time.time_ns, lambda _: None, committer=CommitterThread())
     _say({"resident": resident_bytes()})
     origins = {
         number: Origin(

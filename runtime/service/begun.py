@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from deltabook.wire.claim import this_process
 from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program, lane_program
 from runtime.engine.express import Update
-from runtime.engine.ingest import EpochWriter
+from runtime.engine.ingest import CommitterThread, EpochWriter
 from runtime.epochs import DirectoryClaim, Disk, Footer
 from runtime.native.cache import default_kernels
 from runtime.service.catalogue import begin_catalogue
@@ -36,7 +36,7 @@ class BegunDirectory:
         on_epoch: Callable[[Footer], None],
         on_update: Callable[[Update], None],
     ) -> None:
-        """``on_epoch`` hears of epochs, ``on_update`` of versions of the express lane, both on a worker.
+        """``on_epoch`` hears of epochs on the committer, ``on_update`` of the express lane's versions on a worker.
 
         Raises `ServiceError` for a directory that is in use, or was begun with something else.
         """
@@ -48,7 +48,9 @@ class BegunDirectory:
             undone.callback(self._lock.release)
             self.claim = DirectoryClaim(directory, holder, disk)
             """Whether it is still this process's."""
-            self.writer = EpochWriter(directory, now_ns, on_epoch, disk=disk, claim=self.claim)
+            self.writer = EpochWriter(
+                directory, now_ns, on_epoch, disk=disk, claim=self.claim, committer=CommitterThread()
+            )
             """Of its epochs."""
             undone.callback(self.writer.close)
             self.express = ExpressLane(self.writer, directory, on_update, default_kernels())

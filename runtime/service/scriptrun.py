@@ -13,7 +13,15 @@ import msgspec
 from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program, lane_program
 from runtime.engine import EngineError
 from runtime.engine.express import ExpressPipeline
-from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin, OriginCounters
+from runtime.engine.ingest import (
+    CommitterThread,
+    EpochWriter,
+    Ingest,
+    IngestConfig,
+    IngestListener,
+    Origin,
+    OriginCounters,
+)
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Column, Program, View, encode_program
@@ -196,7 +204,7 @@ class ScriptRun:
 
     def _begin(self, footers: list[Footer]) -> tuple[EpochWriter, dict[int, Origin], ExpressPipeline]:
         """The writer behind the epoch of the program, the origins and the express lane; raises `ServiceError`."""
-        writer = EpochWriter(self._directory, time.time_ns, footers.append)
+        writer = EpochWriter(self._directory, time.time_ns, footers.append, committer=CommitterThread())
         try:
             express = ExpressLane(writer, self._directory, lambda update: None, default_kernels())
             writer.add_sections(express.first(self.program))

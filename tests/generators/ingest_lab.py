@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
+from runtime.engine.ingest import (
+    CommitterThread,
+    EpochWriter,
+    Ingest,
+    IngestConfig,
+    IngestListener,
+    InlineCommitter,
+    Origin,
+)
 from runtime.engine.listeners import StatisticsListener
 from runtime.engine.plan import Pipeline
 from runtime.epochs import Cut, EpochLogReader, Footer
@@ -229,7 +237,8 @@ class IngestLab:
         **config: Any,
     ) -> None:
         self.footers: list[Footer] = []
-        self.writer = EpochWriter(directory, lambda: 0, self.footers.append)
+        committer = CommitterThread() if crew is None else InlineCommitter()
+        self.writer = EpochWriter(directory, lambda: 0, self.footers.append, committer=committer)
         if self.writer.epoch < 0:
             self.writer.seal({})
         cuts = self.writer.recovered.cuts if self.writer.recovered else {}

@@ -8,9 +8,10 @@ source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Ap
 ```
 
 `Ingest` builds the plan and is its face; passing.py and deltas.py say what flows, malformed.py and deadletters.py keep
-what does not fit.
+what does not fit. committing.py makes closed epochs durable while the next one fills.
 """
 
+from runtime.engine.ingest.committing import Committer, CommitterThread, InlineCommitter
 from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.engine.ingest.ingest import Ingest
@@ -18,11 +19,14 @@ from runtime.engine.ingest.origin import Origin, OriginCounters
 from runtime.engine.ingest.writer import EpochWriter, Recovered
 
 __all__ = [
+    "Committer",
+    "CommitterThread",
     "Deltas",
     "EpochWriter",
     "Ingest",
     "IngestConfig",
     "IngestListener",
+    "InlineCommitter",
     "Origin",
     "OriginCounters",
     "Recovered",

@@ -33,8 +33,8 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
 
     most_messages: int
     """Close an epoch at so many messages, or at the next place where it may be cut."""
-    newest_epoch: Callable[[], int]
-    """The newest epoch; asked while no barrier is under way."""
+    settle: Callable[[], int]
+    """Wait until no commit is under way, and give the newest epoch; asked while no barrier is under way."""
     on_failed_origin: Callable[[int, str], None]
     """An origin has failed, and others go on; it may be on its own."""
 
@@ -101,7 +101,7 @@ class Applying(Pipeline):
     def end_of_input(self, port: int, context: Context) -> None:
         """Every origin is over: what they brought is sealed; a stream without anything has one epoch as well."""
         del port
-        if self._open.holds_any or (self._config.newest_epoch() == 0 and not self._failures):
+        if self._open.holds_any or (self._config.settle() == 0 and not self._failures):
             self._cut(context, context.begin_barrier())
 
     def stop(self, context: Context) -> None:
@@ -122,7 +122,7 @@ class Applying(Pipeline):
         origins = self._table.origins.values()
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
-        deltas = self._open.close(self._config.newest_epoch() + 1, self._table.cuts())
+        deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
         context.emit(deltas, size=deltas.messages)
 
     def _turn_over(self, turnover: Turnover) -> None:

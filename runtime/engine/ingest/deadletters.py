@@ -71,15 +71,13 @@ class EpochDeadLetters:
         self._disk = disk
         self._limit_bytes = limit_bytes
         self.count = counted
-        self.pending = 0
         self.mark = self._as_it_is() if committed is None else committed
         self._is_full = False
         self._cut_off()
 
-    def write(self, epoch: int, letters: Sequence[DeadLetter]) -> None:
-        """Append the letters of an epoch that is about to commit; `pending` tuples are counted."""
-        self.count += self.pending
-        self.pending = 0
+    def write(self, epoch: int, letters: Sequence[DeadLetter], malformed: int) -> None:
+        """Append the letters of an epoch that is about to commit; so many tuples of it are malformed."""
+        self.count += malformed
         room = self._limit_bytes - self.mark.size
         lines: list[bytes] = []
         for letter in letters:

@@ -94,12 +94,13 @@ class Ingest(BufferSink):
         self._applying = Applying(
             ApplyingConfig(
                 most_messages=config.epoch_messages or config.epoch_most_messages,
-                newest_epoch=lambda: writer.epoch,
+                settle=writer.settle,
                 on_failed_origin=listener.on_failed_origin,
             ),
             self._table,
         )
         self._sink = EpochSink(writer)
+        writer.on_failed = self.request_barrier
         self.plan = Plan(INGEST)
         self._build(views or {})
         sizes = EngineConfig(
@@ -230,7 +231,7 @@ class Ingest(BufferSink):
 
     @property
     def barrier_durations(self) -> BarrierDurations:
-        """How long barriers took, from request to commit; those of the query that runs."""
+        """How long barriers took, from request until what the epoch holds is taken off; of the query that runs."""
         counters = None if self._engine is None else self._engine.counters(INGEST)
         return BarrierDurations() if counters is None else counters.barrier_durations
 

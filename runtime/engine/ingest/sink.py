@@ -14,11 +14,12 @@ __all__ = ["EpochSink"]
 
 
 class EpochSink(Pipeline):
-    """Commits on the barrier: segment, one transaction, rename; see `EpochWriter`.
+    """Closes the epoch on the barrier, and has it committed; see `EpochWriter`.
 
     The barrier comes when the step that applies and all views have drained and rest until it has completed. So what
     they hold in the object space is still, and belongs to the epoch. If a commit raises, the ingest fails: only the
-    next start can tell whether the epoch is committed.
+    next start can tell whether the epoch is committed. Whoever waits for a record or a turnover hears of it when the
+    epoch is durable, and so does whoever waits for the end.
 
     The writer and what is here belong to the worker that makes the call; there is one at a time.
     """
@@ -43,15 +44,23 @@ class EpochSink(Pipeline):
                 self._writer.add_sections(each)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
-        """Commit the epoch if it was closed."""
+        """Have the epoch committed if it was closed; a failed commit has begun a barrier to be raised here."""
         del context
+        if self._writer.has_failed:
+            self._writer.settle()
         if self._cuts is None:
             return
         cuts, self._cuts = self._cuts, None
         control = barrier.payload if isinstance(barrier.payload, bytes) else b""
-        epoch = self._writer.seal(cuts, control).to_epoch
+        epoch = self._writer.begin_seal(cuts, control).to_epoch
         if barrier.payload is not None:
+            self._writer.settle()
             self._numbers[barrier.number] = epoch
+
+    def stop(self, context: Context) -> None:
+        """The end is when all is durable."""
+        del context
+        self._writer.settle()
 
     def numbered(self, barrier: Barrier) -> int:
         """The epoch that has the control record or turnover of this barrier, which has completed; asked once."""

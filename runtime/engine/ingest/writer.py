@@ -3,17 +3,22 @@
 The commit has the order of `runtime.epochs.log`: segment written and synced, one transaction with the operators'
 edits, the cuts and the segment's checksum, then the rename. A crash before the transaction leaves nothing of the
 epoch; a crash after it leaves all of it.
+
+Closing takes off what the epoch holds; a committer may make it durable while the next epoch fills. There is one commit
+under way at most: the next epoch is closed when the one before is durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 
+from runtime.engine.ingest.committing import Committer, InlineCommitter
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
 from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, DirectoryClaim, Disk, EpochLog, FencedError, Footer
@@ -49,11 +54,22 @@ class Recovered(msgspec.Struct, frozen=True):
     """Of the epoch; 0 in the state of an earlier release."""
 
 
+class _Closed(msgspec.Struct, frozen=True):
+    """What was taken off for an epoch; nothing of it changes any more."""
+
+    footer: Footer
+    deltas: Mapping[str, Sequence[pa.RecordBatch]]
+    letters: Sequence[DeadLetter]
+    malformed: int
+    edits: Callable[[], list[Edit]]
+
+
 class EpochWriter:
     """Owns a runtime's state database, object space and epoch log; one per directory, held by the database's lock.
 
     Not thread-safe: one owner at a time. While an ingest runs that is its sink, between two barriers; nobody else
-    touches the writer then, but for `recovered`, `epoch` and `dead_letters`, which may be looked at.
+    touches the writer then, but for `settle`, and `recovered`, `epoch` and `dead_letters`, which may be looked at.
+    If a commit fails the writer must be closed and opened again: only then is it known whether the epoch is committed.
     """
 
     def __init__(
@@ -65,8 +81,11 @@ class EpochWriter:
         store: Store | None = None,
         disk: Disk = LOCAL_DISK,
         claim: DirectoryClaim | None = None,
+        committer: Committer | None = None,
     ) -> None:
-        """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is sealed.
+        """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is committed, from the committer.
+
+        Without a ``committer`` epochs are committed as they are closed.
 
         Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case. A
         ``claim`` is begun with the term that the state knows, and asked before each commit.
@@ -92,12 +111,23 @@ class EpochWriter:
         self._deltas: dict[str, list[pa.RecordBatch]] = {}
         self._attributes: dict[str, str] = {}
         self._letters: list[DeadLetter] = []
+        self._malformed = 0
         self._messages = 0
+        self._committer = committer or InlineCommitter()
+        self._is_taken_off = False
+        self._failure: BaseException | None = None
+        self.on_failed: Callable[[], None] = lambda: None
+        """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
 
     @property
     def epoch(self) -> int:
         """The newest epoch, -1 before the first."""
         return self.log.latest()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a commit has failed."""
+        return self._failure is not None
 
     @property
     def messages(self) -> int:
@@ -107,7 +137,7 @@ class EpochWriter:
     @property
     def is_open(self) -> bool:
         """Whether the open epoch holds anything that a barrier would have to seal."""
-        return bool(self._messages or self._dead.pending)
+        return bool(self._messages or self._malformed)
 
     @property
     def control(self) -> bytes:
@@ -136,15 +166,19 @@ class EpochWriter:
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
         """Put malformed tuples into the open epoch: the first of them to be written out, all of them counted."""
         self._letters += letters[: max(0, _MOST_LETTERS - len(self._letters))]
-        self._dead.pending += messages
+        self._malformed += messages
 
     def seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
-        """Close the epoch: durable and visible when this returns. Afterwards the next one is open.
+        """Close the epoch: durable and visible when this returns. Afterwards the next one is open."""
+        footer = self.begin_seal(cuts, control)
+        self.settle()
+        return footer
 
-        If it raises, the writer must be closed and opened again: only then is it known whether the epoch committed.
-        """
-        self._expect_claim()
-        epoch = self.epoch + 1
+    def begin_seal(self, cuts: Mapping[str, Cut], control: bytes = b"") -> Footer:
+        """Close the epoch: the next one is open, and this one is durable by the next `settle`."""
+        epoch = self.settle() + 1
+        if self._is_taken_off:
+            self.space.on_saved()
         footer = Footer(
             from_epoch=max(0, epoch - 1),
             to_epoch=epoch,
@@ -154,24 +188,55 @@ class EpochWriter:
             control=control,
             attributes=self._attributes | ({TERM: str(self._claim.term)} if self._claim else {}),
         )
-        self._dead.write(epoch, self._letters)
-        prepared = self.log.prepare(footer, self._deltas)
-        total = (self.recovered.messages if self.recovered else 0) + self._messages
-        controlled = epoch if control else self.recovered.control if self.recovered else 0
-        recovered = Recovered(
-            prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark, footer.time_ns
-        )
-        self._expect_claim()
-        self.space.commit([Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
-        self.log.publish(prepared)
-        self.recovered = recovered
-        self._deltas, self._attributes, self._letters, self._messages = {}, {}, [], 0
-        self._on_epoch(footer)
+        closed = _Closed(footer, self._deltas, self._letters, self._malformed, self.space.capture())
+        self._is_taken_off = True
+        self._deltas, self._attributes, self._letters, self._malformed, self._messages = {}, {}, [], 0, 0
+        self._committer.begin(partial(self._try_commit, closed))
+        self._raise_failure()
         return footer
+
+    def settle(self) -> int:
+        """Wait until no commit is under way, and give the newest epoch; raises what a commit has raised.
+
+        On any thread that is not the committer's.
+        """
+        self._committer.settle()
+        self._raise_failure()
+        return self.epoch
 
     def close(self) -> None:
         """Release files; what is in the open epoch is discarded and will be read again."""
+        self._committer.close()
         self._store.close()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _try_commit(self, closed: _Closed) -> None:
+        try:
+            self._commit(closed)
+        except BaseException as error:  # noqa: BLE001 (whoever owns the writer gets it)
+            self._failure = error
+            self.on_failed()
+
+    def _commit(self, closed: _Closed) -> None:
+        self._expect_claim()
+        footer, before = closed.footer, self.recovered
+        epoch = footer.to_epoch
+        self._dead.write(epoch, closed.letters, closed.malformed)
+        prepared = self.log.prepare(footer, closed.deltas)
+        total = (before.messages if before else 0) + footer.messages
+        controlled = epoch if footer.control else before.control if before else 0
+        recovered = Recovered(
+            prepared.record, footer.cuts, total, self._dead.count, controlled, self._dead.mark, footer.time_ns
+        )
+        edits = closed.edits()
+        self._expect_claim()
+        self._store.commit([*edits, Edit(_TABLE, 0, msgspec.msgpack.encode(recovered))])
+        self.log.publish(prepared)
+        self.recovered = recovered
+        self._on_epoch(footer)
 
     def _time_ns(self) -> int:
         """The clock, or the newest epoch's time for as long as a clock that was set back is behind it."""

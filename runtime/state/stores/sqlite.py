@@ -13,6 +13,7 @@ Pages of 1 to 8 KiB were tried: commits of scattered edits cost the same within 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,8 @@ _LOG_PAGES: Final = 16_384
 """The log is copied into the database when it has so many pages of 4 KiB: a page that many commits write is copied
 once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy."""
 _CACHE_KIB: Final = 64 * 1024
+_PAGE_ROWS: Final = 64
+"""So many values are read at once; some have megabytes."""
 _PUT: Final = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?)"
 _DELETE: Final = "DELETE FROM slots WHERE table_id = ? AND key = ?"
 
@@ -37,12 +40,13 @@ class SqliteStore(Store):
     """SQLite in WAL mode with full synchronisation: a commit is one fsync of the log.
 
     The file is locked for the life of the store, so that a second process on the same directory is refused. Every
-    value has a checksum. Not thread-safe: one owner at a time, on whatever thread.
+    value has a checksum. One thread may commit while another reads, which waits.
     """
 
     def __init__(self, path: Path) -> None:
         """Open or make it; raises `StateError` for a file that is another's, or of another format."""
         self._path = path
+        self._lock = threading.Lock()
         self._tables: dict[str, tuple[int, int]] = {}  # name → number, seed of its checksums
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
@@ -93,6 +97,10 @@ class SqliteStore(Store):
         """Raises `StoreError` where the disk is full or fails: then nothing was changed."""
         if not edits:
             return
+        with self._lock:
+            self._commit(edits)
+
+    def _commit(self, edits: Sequence[Edit]) -> None:
         known = len(self._tables)
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -129,27 +137,37 @@ class SqliteStore(Store):
         return made
 
     def get(self, table: str, key: int) -> bytes | None:
-        number, seed = self._tables.get(table, (0, 0))
-        try:
-            row = self._db.execute("SELECT data FROM slots WHERE table_id = ? AND key = ?", (number, key)).fetchone()
-        except sqlite3.DatabaseError as error:
-            raise self._named(error) from None
-        return None if row is None else opened(seed, table, key, row[0])
+        with self._lock:
+            number, seed = self._tables.get(table, (0, 0))
+            found = self._read("SELECT data FROM slots WHERE table_id = ? AND key = ?", number, key)
+        return opened(seed, table, key, found[0][0]) if found else None
 
     def scan(self, table: str) -> Iterator[tuple[int, bytes]]:
-        number, seed = self._tables.get(table, (0, 0))
-        rows = "SELECT key, data FROM slots WHERE table_id = ? ORDER BY key"
-        try:
-            for key, data in self._db.execute(rows, (number,)):
-                yield key, opened(seed, table, key, data)
-        except sqlite3.DatabaseError as error:
-            raise self._named(error) from None
+        _, seed = self._tables.get(table, (0, 0))
+        for key, data in self._pages("key, data", table):
+            yield key, opened(seed, table, key, data)
 
     def keys(self, table: str) -> Iterator[int]:
-        number, _ = self._tables.get(table, (0, 0))
+        for (key,) in self._pages("key", table):
+            yield key
+
+    def _pages(self, columns: str, table: str) -> Iterator[tuple[Any, ...]]:
+        """Rows by ascending key, a page at a time, so that nobody who stops half-way keeps others waiting."""
+        page = f"SELECT {columns} FROM slots WHERE table_id = ? AND key > ? ORDER BY key LIMIT {_PAGE_ROWS}"
+        last = -1 << 63
+        first = page.replace("key >", "key >=")
+        while True:
+            with self._lock:
+                number, _ = self._tables.get(table, (0, 0))
+                rows = self._read(first, number, last)
+            yield from rows
+            if len(rows) < _PAGE_ROWS:
+                return
+            first, last = page, rows[-1][0]
+
+    def _read(self, query: str, *values: int) -> list[tuple[Any, ...]]:
         try:
-            for (key,) in self._db.execute("SELECT key FROM slots WHERE table_id = ? ORDER BY key", (number,)):
-                yield key
+            return self._db.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._named(error) from None
 

@@ -145,7 +145,7 @@ def test_a_stuck_worker_holds_its_origin_back_and_no_other(tmp_path: Path, monke
 
 def dying(writer: EpochWriter, epochs: int) -> Any:
     """The writer's `seal`, that fails behind so many epochs: the rest is lost as by a kill."""
-    seal, left = writer.seal, iter(range(epochs))
+    seal, left = writer.begin_seal, iter(range(epochs))
 
     def sealed(*arguments: Any, **more: Any) -> Any:
         if next(left, None) is None:
@@ -175,7 +175,7 @@ def test_a_file_goes_on_where_its_last_epoch_ended(tmp_path: Path, name: Any) ->
 
     for epochs in (3, 4, 11):
         killed = lab()
-        killed.writer.seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
+        killed.writer.begin_seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
         assert killed.run() == "failed: OSError: killed"
     assert lab().run() == "finished"
     assert relations(directory)["n"] == expected(range(500))
@@ -202,7 +202,7 @@ def test_many_malformed_tuples_are_counted_once_whatever_restarts(tmp_path: Path
 
     for epochs in (3, 6, 9):
         killed = lab()
-        killed.writer.seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
+        killed.writer.begin_seal = dying(killed.writer, epochs)  # type: ignore[method-assign]
         assert killed.run() == "failed: OSError: killed"
         assert killed.writer.dead_letters == sum(footer.messages for footer in footers(tmp_path)) - 1
     last = lab()

@@ -143,7 +143,7 @@ POINTS = {
     for owner, name in (
         (EpochDeadLetters, "write"),
         (EpochLog, "prepare"),
-        (ObjectSpace, "save"),
+        (ObjectSpace, "capture"),
         (SqliteStore, "commit"),
         (EpochLog, "publish"),
     )
@@ -231,8 +231,7 @@ def test_dead_letters_are_bounded_in_the_file_and_counted_beyond(tmp_path: Path)
     path = tmp_path / "dead.jsonl"
     dead = EpochDeadLetters(path, limit_bytes=1000)
     for epoch in range(20):
-        dead.pending += 3
-        dead.write(epoch, [letter(f"{epoch}-{n}") for n in range(2)])
+        dead.write(epoch, [letter(f"{epoch}-{n}") for n in range(2)], 3)
         assert path.stat().st_size <= 1000
     assert dead.count == 60
     kept = path.read_bytes()
@@ -245,8 +244,7 @@ def test_dead_letters_past_the_last_commit_and_torn_lines_are_cut_off(tmp_path: 
     dead = EpochDeadLetters(path)
     marks = []
     for epoch in range(3):
-        dead.pending = 1
-        dead.write(epoch, [letter(str(epoch))])
+        dead.write(epoch, [letter(str(epoch))], 1)
         marks.append(dead.mark)
     lines = path.read_bytes().splitlines(keepends=True)
     for length in range(len(lines[2]) + 1):
@@ -261,7 +259,7 @@ def test_dead_letters_past_the_last_commit_and_torn_lines_are_cut_off(tmp_path: 
 def test_dead_letters_that_were_committed_must_be_there(tmp_path: Path) -> None:
     path = tmp_path / "dead.jsonl"
     dead = EpochDeadLetters(path)
-    dead.write(0, [letter("one")])
+    dead.write(0, [letter("one")], 1)
     data = path.read_bytes()
     for place in range(len(data)):
         path.write_bytes(data[:place])
