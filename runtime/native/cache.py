@@ -126,6 +126,7 @@ class KernelCache:
         self._linked: OrderedDict[str, MachineKernel] = OrderedDict()
         self._read_again_s: dict[str, float] = {}
         self._failures: dict[str, str] = {}
+        self._dropped: dict[str, str] = {}
         self._pending: set[str] = set()
         self._compiled = 0
         self._is_closed = False
@@ -155,7 +156,7 @@ class KernelCache:
             if now_s < self._read_again_s.get(name, now_s) or name in self._failures:
                 return None
             _remember(self._read_again_s, name, now_s + self._recheck_s)
-            return self._load(name)
+            return self._load(name, source)
 
     def request(self, sources: Iterable[str]) -> None:
         """Have sources compiled in the background; those that are compiled, queued or failed are ignored.
@@ -251,7 +252,7 @@ class KernelCache:
                 self._switch_off(str(error))
         return None if self._off else self._folder
 
-    def _load(self, name: str) -> MachineKernel | None:
+    def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._root.is_dir():
             return None  # nothing compiled yet: LLVM need not be loaded to see that
         folder = self._opened()
@@ -263,9 +264,7 @@ class KernelCache:
                 return None
             kernel = link(content)
         except KernelFileError as error:
-            with contextlib.suppress(OSError):  # the folder may be on a read-only file system
-                folder.drop(name)
-            self._fail(name, str(error))
+            self._compile_anew(name, source, folder, str(error))
             return None
         except (ImportError, OSError) as error:
             self._switch_off(str(error))
@@ -274,6 +273,17 @@ class KernelCache:
         if len(self._linked) > _LINKED:
             self._linked.popitem(last=False)
         return kernel
+
+    def _compile_anew(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
+        """Drop an object file that cannot be linked and have it made again, once a process."""
+        with contextlib.suppress(OSError):  # the folder may be on a read-only file system
+            folder.drop(name)
+        if name in self._dropped or folder.has_code(name):
+            self._fail(name, reason)
+            return
+        _remember(self._dropped, name, reason)
+        self._log.warn("kernel {name} is compiled again: {reason}", name=name, reason=reason)
+        self._submit([source], again=False)
 
     def _switch_off(self, reason: str) -> None:
         self._off = reason

@@ -49,12 +49,21 @@ def compiler_version() -> str:
     return metadata.version("llvmlite")
 
 
-def compiler_key() -> str:
-    """Return the name of the folder for what this process can link: everything that compiled code depends on."""
+def _digest_of_texts() -> bytes:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for path in [*(here / name for name in _TEXTS), *sorted((here / "library").glob("*.py"))]:
         digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return digest.digest()
+
+
+_TEXTS_DIGEST: Final = _digest_of_texts()
+"""Taken at import: the files may be replaced under a process, whose structures are those of the old ones."""
+
+
+def compiler_key() -> str:
+    """Return the name of the folder for what this process can link: everything that compiled code depends on."""
+    digest = hashlib.sha256(_TEXTS_DIGEST)
     for fact in (compiler_version(), platform.python_version(), platform.system(), platform.machine(), *host_cpu()):
         digest.update(f"{fact}\0".encode())
     return digest.hexdigest()[:32]

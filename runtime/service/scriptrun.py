@@ -227,4 +227,4 @@ class ScriptRun:
 
     def _result(self, name: str, view: MaterialisedView) -> Result:
         described = next(v for v in self.program.views if v.name == name)
-        return Result(name, view.columns, json_rows(view.columns, view.rows()), view.version, described.view_class)
+        return Result(name, view.columns, json_rows(view.columns, view.shown()), view.version, described.view_class)

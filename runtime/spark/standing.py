@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog
-from runtime.spark.errors import SparkLaneError
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema, consolidate
 
@@ -55,7 +54,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
-    """Add up the result log; raises `EpochLogError`, and `SparkLaneError` where its parts do not fit together."""
+    """Add up the result log; raises `EpochLogError`."""
     version = 0
     views: dict[str, MaterialisedView] = {}
     failed: dict[str, str] = {}
@@ -77,8 +76,5 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
         failed |= {k.removeprefix(_FAILED): why for k, why in footer.attributes.items() if k.startswith(_FAILED)}
         for name, view in views.items():
             if name not in failed:
-                try:
-                    view.apply(segment.rows(name), version)
-                except ValueError as error:
-                    raise SparkLaneError(f"{segment.path}: view {name}: {error}") from None
+                view.apply(segment.rows(name), version)
     return Standing(version, views, failed)

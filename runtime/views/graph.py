@@ -322,10 +322,10 @@ class Graph:
                     break
         return found
 
-    def run_nodes(self, failed: Collection[str]) -> None:
-        """Take in the rows that wait without calling DuckDB, as a shard does that is restored."""
+    def run_nodes(self, failed: Collection[str]) -> dict[str, Exception]:
+        """`run` without calling DuckDB, as a shard does that is restored."""
         self._sequence.skip(failed)
-        self._sequence.run(is_brief=False)
+        return self._sequence.run(is_brief=False)
 
     def finish(self) -> None:
         """Forget the rows that were taken in and the changes that were read."""

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.plan import Column
 from runtime.state import ARROW_TYPES, KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
@@ -20,6 +22,8 @@ _MOST_WAITING: Final = 256
 class MaterialisedView:
     """The rows of one view at its version, with their multiplicities. One owner at a time.
 
+    A multiplicity is below 0 while a row has been removed that is yet to come, as of relations whose deletions may
+    come first; such a row is kept, not shown.
     Changes that come in small pieces may wait: they are added up when somebody looks, or when there are many of them.
     """
 
@@ -35,17 +39,16 @@ class MaterialisedView:
         self.changes = 0
 
     def __len__(self) -> int:
-        """Distinct rows."""
-        self._settle()
-        return len(self.table)
+        """Distinct rows that are shown."""
+        return int((self._multiplicities() > 0).sum())
 
     def total(self) -> int:
-        """Rows, repeated ones counted."""
-        self._settle()
-        return int(self.table.get(self.table.live_slots())[0].sum())
+        """Rows that are shown, repeated ones counted."""
+        held = self._multiplicities()
+        return int(held[held > 0].sum())
 
     def apply(self, changes: pa.Table | None, version: int) -> None:
-        """Add a version's changes (None: there were none); raises `ValueError` for rows removed that are not there."""
+        """Add a version's changes (None: there were none)."""
         self._settle()
         self.version = version
         if changes is not None and changes.num_rows:
@@ -54,7 +57,7 @@ class MaterialisedView:
             self._forget()
 
     def defer(self, changes: pa.Table | None, version: int) -> None:
-        """The same, but the changes wait until somebody looks; that is where a row that is not there is told."""
+        """The same, but the changes wait until somebody looks."""
         self.version = version
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
@@ -72,16 +75,12 @@ class MaterialisedView:
         slots = self.table.lookup(keys)
         old = np.where(slots >= 0, self.table.get(np.maximum(slots, 0))[0], 0)
         new = old + added
-        if (new < 0).any():
-            raise ValueError(
-                f"expected to remove rows that are there at version {self.version}, was {int((new < 0).sum())} not"
-            )
-        stays = new > 0
+        stays = new != 0
         self.table.put(keys[stays], new[stays][None, :])
         self.table.delete(keys[~stays & (slots >= 0)])
 
     def rows(self) -> pa.Table:
-        """Columns and ``weight``, in no order."""
+        """Columns and ``weight``, in no order; with rows that are not shown, as changes are to be added to them."""
         self._settle()
         slots = self.table.live_slots()
         arrays = decode_words(self._keys, self.table.keys_of(slots), self._pool)
@@ -91,6 +90,15 @@ class MaterialisedView:
         ]
         schema = pa.schema([*fields, pa.field(_WEIGHT, pa.int64())])
         return pa.Table.from_arrays([*arrays, pa.array(self.table.get(slots)[0])], schema=schema)
+
+    def shown(self) -> pa.Table:
+        """The same without rows that are not shown."""
+        rows = self.rows()
+        return rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0))
+
+    def _multiplicities(self) -> npt.NDArray[np.int64]:
+        self._settle()
+        return self.table.column_at(0, self.table.live_slots())
 
     def _settle(self) -> None:
         if self._waiting:

@@ -22,7 +22,7 @@ from runtime.compiler import maps_of
 from runtime.compiler.catalogue import only_view
 from runtime.native.structures import Structure
 from runtime.plan import Program, View
-from runtime.state import Run
+from runtime.state import CorruptStateError, Run
 from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
@@ -195,8 +195,18 @@ class ShardState:
         return self._stepped(earlier, failed | errors)
 
     def step_tables(self, tables: Mapping[str, pa.Table | Sequence[pa.RecordBatch]]) -> Step:
-        """Take in deltas of relations (their columns, then ``weight``) as one version."""
-        self._put_tables(tables)
+        """Take in deltas of relations (their columns, then ``weight``) as one version.
+
+        Raises `ViewError` for rows that their columns cannot hold; then nothing of them is taken in.
+        """
+        taken, taken_bytes = len(self._taken), self.taken_bytes
+        try:
+            self._put_tables(tables)
+        except ViewError:
+            self._graph.finish()
+            del self._taken[taken:]
+            self.taken_bytes = taken_bytes
+            raise
         return self._stepped({}, {})
 
     def step_rows(self, rows: Sequence[tuple[str, tuple[Any, ...], int]]) -> list[Change]:
@@ -460,10 +470,9 @@ class ShardState:
         if len(self._strings) <= 2 * len(used) + _SPARE_STRINGS:
             return words
         numbers = self._strings.keep(used)
-        for name, structure in structures.items():
-            if structure.string_places:
-                words[name] = structure.renumbered(words[name], numbers)
-                structure.load(words[name])
+        for name, structure in structures.items():  # all of them: what one holds of another are places, which change
+            words[name] = structure.renumbered(words[name], numbers)
+            structure.load(words[name])
         self._graph.renumber()
         return words
 
@@ -478,11 +487,9 @@ class ShardState:
             for code, table in run.taken:
                 by_part.setdefault(Part.of_code(int(code)), []).append(decode_table(table))
             self._put_payloads(by_part)
-            self._replay()
         else:
-            tables: dict[str, pa.Table] = {name: decode_table(table) for name, table in run.taken}
-            self._put_read(tables)
-            self._replay()
+            self._put_read({name: decode_table(table) for name, table in run.taken})
+        self._replay(run.failed)
         for name, changes in run.results.items():
             if name in self._recomputed:
                 self._recomputed[name].add(decode_table(changes))
@@ -508,12 +515,16 @@ class ShardState:
         for name, table in tables.items():
             self._graph.relations[name].fill_arrow(table, self._strings)
 
-    def _replay(self) -> None:
+    def _replay(self, failed: Collection[str]) -> None:
+        """Take in what waits; views that failed of it back then may fail again, no others."""
         if not self._is_complete:
             self._await_kernels()
         self._strings.refresh()
-        self._graph.run_nodes(self._failed)
+        errors = self._graph.run_nodes({*self._failed, *failed})
         self._graph.finish()
+        for name, error in errors.items():
+            if name not in failed:
+                raise CorruptStateError(f"view {name} cannot take in again what it had: {reason_of(error)}") from error
 
 
 class _PayloadFill:

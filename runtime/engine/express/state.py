@@ -17,6 +17,7 @@ __all__ = ["ExpressState"]
 
 _RUN_FORMAT: Final = 2
 _NOTHING: Final = Program((), (), ())
+_SPARE_STRINGS: Final = 4096
 
 
 class _Run(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +97,7 @@ class ExpressState:
 
     def save_all(self) -> Run:
         """See `RunHolder`."""
+        self._forget_strings()
         results = {}
         for name, result in self.results.items():
             result.table.save()
@@ -103,6 +105,16 @@ class ExpressState:
         run = self._taken(encode_program(self.program), self.shard.capture_all(), 0, results)
         self._base_bytes = run.nbytes
         return run
+
+    def _forget_strings(self) -> None:
+        """Begin a new pool of the strings that rows have, if there must be many others in it."""
+        most = sum(len(r.table) * sum(c.type == "string" for c in r.columns) for r in self.results.values())
+        if len(self._pool) <= 2 * most + _SPARE_STRINGS:
+            return
+        self._pool = StringPool()
+        for name, result in self.results.items():
+            fresh = self.results[name] = MaterialisedView(result.columns, self._pool)
+            fresh.add(result.rows())
 
     def on_saved(self) -> None:
         """See `RunHolder`."""

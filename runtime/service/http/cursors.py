@@ -78,7 +78,7 @@ class CursorRoutes:
         epoch = result.version
         if (kept := self._cursors.kept(name, epoch, step, is_sorted=is_sorted)) is not None:
             return kept
-        rows = FullRows(result.columns, result.rows())
+        rows = FullRows(result.columns, result.shown())
         if is_sorted:
             sorting: Awaitable[FullRows] = (
                 succeed(rows.sorted()) if len(rows) <= _ROWS_AT_ONCE else self._in_thread(rows.sorted)

@@ -133,7 +133,7 @@ class ViewRoutes:
             raise Refusal(
                 413, f"expected at most {most} rows in one answer, was {total}; open a cursor, or ask for Arrow"
             )
-        rows = FullRows(result.columns, result.rows())
+        rows = FullRows(result.columns, result.shown())
         if is_arrow and rows.whole_bytes > self._limits.answer_bytes:
             most = self._limits.answer_bytes
             raise Refusal(413, f"expected at most {most} bytes in one answer, was {rows.whole_bytes}; open a cursor")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.native import cache
+from runtime.native import cache, cache_folder
 from runtime.native.cache import KernelCache, default_kernels, kernels_from_environment
 from runtime.native.cache_folder import CacheFolder, compiler_key
 from runtime.native.tiers import kernel_name, plain_kernel
@@ -141,13 +141,30 @@ def test_compile_now_reports_what_it_compiled(own: Path) -> None:
 
 
 @pytest.mark.process
-def test_a_damaged_file_is_removed_and_its_source_interpreted(own: Path) -> None:
+def test_a_damaged_file_is_removed_and_its_source_compiled_again_once(own: Path) -> None:
     (path,) = own.glob("*/*.o")
-    path.write_bytes(path.read_bytes()[:-1])
-    kernels = KernelCache(own)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    kernels = KernelCache(own, recheck_s=0.0)
+    assert kernels.get(HASH) is None
+    assert kernels.wait([HASH], 60)
+    assert kernels.get(HASH) is not None
+    assert path.read_bytes() == whole
+    kernels._linked.clear()
+    path.write_bytes(whole[:-1])
     assert kernels.get(HASH) is None
     assert "SHA-256" in kernels.failures[kernel_name(HASH)]
-    assert not path.exists()
+    kernels.close()
+
+
+@pytest.mark.process
+def test_code_of_other_texts_than_those_imported_is_not_linked(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts may be replaced while a process runs."""
+    key = compiler_key()
+    monkeypatch.setattr(Path, "read_bytes", lambda path: b"replaced")
+    assert compiler_key() == key
+    monkeypatch.setattr(cache_folder, "_TEXTS_DIGEST", cache_folder._digest_of_texts())
+    assert compiler_key() != key
 
 
 @pytest.mark.process

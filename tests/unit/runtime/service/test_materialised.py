@@ -58,10 +58,13 @@ def test_a_version_without_changes_is_a_version() -> None:
     assert (view.version, len(view), view.changes) == (7, 0, 0)
 
 
-def test_a_row_that_is_not_there_cannot_be_removed() -> None:
+def test_a_row_that_is_removed_before_it_comes_is_not_shown() -> None:
     view = MaterialisedView(COLUMNS)
-    with pytest.raises(ValueError, match="expected to remove rows that are there at version 3, was 1 not"):
-        view.apply(table(COLUMNS, [(("a", 1), -1)]), 3)
+    view.apply(table(COLUMNS, [(("a", 1), -1), (("b", 2), 3)]), 3)
+    assert (len(view), view.total(), json_rows(COLUMNS, view.shown())) == (1, 3, [["b", 2]] * 3)
+    view.apply(table(COLUMNS, [(("a", 1), 1)]), 4)
+    assert (len(view), view.total()) == (1, 3)
+    assert view.rows().num_rows == 1
 
 
 def test_a_column_may_be_called_weight() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
 from runtime.state import CorruptStateError
-from runtime.views import ShardState
+from runtime.views import ShardState, ViewError
 from tests.generators.deltas import Row, Shards
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))
@@ -91,6 +92,71 @@ def test_a_version_without_changes_emits_nothing() -> None:
     step = state.step([])
     assert (step.changes, step.failed) == ({}, {})
     assert len(state.save()) < 64, "a run without edits is small"
+
+
+STRINGS = Relation("t", (Column("k", "int64"), Column("x", "int64"), Column("s", "string")))
+
+
+def test_a_base_that_numbers_strings_anew_keeps_what_else_is_held() -> None:
+    """Records move when they are loaded again: what one structure holds of another's places has to follow."""
+    sql = "SELECT k, MIN(x) AS a, MAX(x) AS b, MAX(s) AS m FROM t GROUP BY k"
+    state = ShardState(compile_program([NamedSelect("v", sql)], [STRINGS]), inputs="relations")
+    result: Counter[Row] = Counter()
+
+    def step(rows: list[tuple[int, int, str]], weight: int) -> None:
+        keys, values, texts = zip(*rows, strict=True)
+        given = pa.table({"k": keys, "x": values, "s": texts, "weight": [weight] * len(rows)})
+        for changes in state.step_tables({"t": given}).changes.values():
+            for row in changes.to_pylist():
+                result[tuple(row.values())[:-1]] += row["weight"]
+
+    old = [(number, number, f"s{number}") for number in range(9000)]
+    live = old[-60:]
+    step(old, 1)
+    step(old[:-60], -1)
+    state.save_all()
+    for number in range(20):
+        rows = [(8940 + number * 7 % 60, 9500 - 31 * number, "t"), (8990 - number, 8000 + number, "u")]
+        step(rows, 1)
+        step([live.pop(0)], -1)
+        live += rows
+    groups: dict[int, list[tuple[int, str]]] = {}
+    for key, value, text in live:
+        groups.setdefault(key, []).append((value, text))
+    expected = {(key, min(held)[0], max(held)[0], max(text for _, text in held)): 1 for key, held in groups.items()}
+    assert {row: weight for row, weight in result.items() if weight} == expected
+
+
+def test_rows_that_are_refused_leave_nothing_behind() -> None:
+    other = Relation("q", (Column("b", "int64"),))
+    found = compile_program(
+        [NamedSelect("x", "SELECT COUNT(*) AS n FROM r"), NamedSelect("y", "SELECT SUM(b) AS n FROM q")], [R, other]
+    )
+    state = ShardState(found, inputs="relations")
+    state.step_tables({})
+    good, bad = (
+        pa.table({"a": [1], "b": [1], "weight": [1]}),
+        pa.table({"b": pa.array([None], pa.int64()), "weight": [1]}),
+    )
+    with pytest.raises(ViewError, match="expected no NULL in column b"):
+        state.step_tables({"r": good, "q": bad})
+    assert state.taken_bytes == 0
+    assert set(state.step_tables({"q": pa.table({"b": [5], "weight": [1]})}).changes) == {"y"}
+
+
+def test_a_run_that_cannot_be_taken_in_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = ShardState(program(v="SELECT a, SUM(b) AS n FROM r GROUP BY a"), inputs="relations")
+    many = list(range(1000))
+    state.step_tables({"r": pa.table({"a": many, "b": many, "weight": [1] * 1000})})
+    run = state.save()
+    again = ShardState(state.program, inputs="relations")
+
+    def fails() -> None:
+        raise ViewError("no room")
+
+    monkeypatch.setattr(again._graph.nodes[0]._source, "rooms", [fails])
+    with pytest.raises(CorruptStateError, match=r"view v cannot take in again what it had: .*no room"):
+        again.apply_run(run)
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", b"\x96\x02\x00\x90\x80\x80\xc2"])

@@ -55,6 +55,37 @@ def test_edits_follow_a_base_and_add_up() -> None:
     assert held(again) == [("x", 16), ("y", 4)], "its shard goes on from there as well"
 
 
+def test_strings_that_no_row_has_are_forgotten_with_a_base() -> None:
+    _, state = opened(MemoryStore())
+    state.begin(PROGRAM)
+    step(state, 7, "stays")
+    for number in range(3):
+        rows = pa.table({"a": [1] * 5000, "s": [f"{number}-{n}" for n in range(5000)]})
+        for weight in (1, -1):
+            found = state.shard.step_tables({"r": rows.append_column("weight", pa.array([weight] * 5000))})
+            state.add("v", found.changes["v"])
+        state.save_all()
+        state.on_saved()
+    assert len(state._pool) < 5000
+    assert held(state) == [("stays", 7)]
+    step(state, 1, "stays")
+    assert held(state) == [("stays", 8)]
+
+
+def test_a_row_removed_before_it_comes_stops_nothing() -> None:
+    """A deletion may come in an earlier epoch than what it undoes."""
+    q = Relation("q", (Column("b", "int64"),))
+    sql = "SELECT r.s, q.b FROM r JOIN q ON r.a = q.b"
+    _, state = opened(MemoryStore())
+    state.begin(compile_program([NamedSelect("v", sql, lane="express")], [R, q]))
+    other = pa.table({"b": [1], "weight": [1]})
+    for weight in (-1, 1, 1):
+        given = {"r": pa.table({"a": [1], "s": ["x"], "weight": [weight]}), "q": other.slice(0, weight == -1)}
+        for name, changes in state.shard.step_tables(given).changes.items():
+            state.add(name, changes)
+    assert state.results["v"].shown().to_pylist() == [{"s": "x", "b": 1, "weight": 1}]
+
+
 def test_what_a_failed_commit_lost_goes_out_with_the_next() -> None:
     store = FailingStore()
     space, state = opened(store)
