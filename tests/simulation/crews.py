@@ -1,4 +1,4 @@
-"""The workers of the engines that processes start: steppers, which the world moves."""
+"""The threads of the engines that processes start: steppers and the committer, which the world moves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Callable
 
 from runtime.engine.queue import TaskQueue
 from tests.harness import Stepper
+from tests.simulation.committer import SimulatedCommitter
 
 __all__ = ["Crews"]
+
+_COMMITS = 0.1
+"""Share of steps in which an epoch that waits to be committed is."""
 
 
 class Crews:
@@ -17,6 +21,8 @@ class Crews:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._newest: Stepper | None = None
+        self.committer = SimulatedCommitter(chance)
+        """Of the process."""
 
     def __call__(self, queue: TaskQueue, count: int, on_error: Callable[[BaseException], None]) -> Stepper:
         """The crew of an engine."""
@@ -24,9 +30,12 @@ class Crews:
         return self._newest(queue, count, on_error)
 
     def step(self) -> bool:
-        """One step of one worker; False if none has anything to do."""
-        return self._newest is not None and self._newest.step()
+        """One step of one worker, or a commit; False if none has anything to do."""
+        if self._chance.random() < _COMMITS and self.committer.step():
+            return True
+        return (self._newest is not None and self._newest.step()) or self.committer.step()
 
     def forget(self) -> None:
         """Their process is gone."""
         self._newest = None
+        self.committer = SimulatedCommitter(self._chance)

@@ -77,7 +77,14 @@ class Process(IngestListener):
         """A source has failed, and the others go on."""
         self.on_update: Callable[[Update], None] = lambda _: None
         """Hears of every version of the express lane once the hub has it."""
-        self.writer = EpochWriter(RUN, self._now_ns, self._on_epoch, store=machine.store(), disk=machine.disk)
+        self.writer = EpochWriter(
+            RUN,
+            self._now_ns,
+            self._on_epoch,
+            store=machine.store(),
+            disk=machine.disk,
+            committer=machine.crews.committer,
+        )
         try:
             self._begin(config)
         except BaseException:

@@ -216,8 +216,10 @@ class EpochWriter:
     def _try_commit(self, closed: _Closed) -> None:
         try:
             self._commit(closed)
-        except BaseException as error:  # noqa: BLE001 (whoever owns the writer gets it)
-            self._failure = error
+        except BaseException as error:
+            self._failure = error  # whoever owns the writer gets it
+            if not isinstance(error, Exception):
+                raise
             self.on_failed()
 
     def _commit(self, closed: _Closed) -> None:

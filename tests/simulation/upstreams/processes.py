@@ -96,7 +96,15 @@ class Runtime(IngestListener):
         arm(self.faults)
         self.claim = DirectoryClaim(site.root, Claim(site.name, number), self.disk)
         store = site.store(self.faults)
-        self.writer = EpochWriter(site.root, now_ns, self._sealed, store=store, disk=self.disk, claim=self.claim)
+        self.writer = EpochWriter(
+            site.root,
+            now_ns,
+            self._sealed,
+            store=store,
+            disk=self.disk,
+            claim=self.claim,
+            committer=self.crews.committer,
+        )
         self.upstreams: Upstreams | None = None
         try:
             begin_catalogue(self.writer, [], MARKET_RELATIONS, mode="sql", most_views=1, where=str(site.root))

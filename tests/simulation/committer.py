@@ -1,0 +1,41 @@
+"""The committer of a simulated process: epochs become durable at once, or at a turn that the world chooses."""
+
+from __future__ import annotations
+
+import random
+
+from runtime.engine.ingest import Committer
+from runtime.engine.ingest.committing import Commit
+
+__all__ = ["SimulatedCommitter"]
+
+
+class SimulatedCommitter(Committer):
+    """In the place of `runtime.engine.ingest.CommitterThread`; a crash may come while a commit waits."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._waiting: Commit | None = None
+
+    def begin(self, commit: Commit) -> None:
+        """See `Committer`."""
+        assert self._waiting is None, "expected the commit before to have ended"
+        self._waiting = commit
+        if self._chance.random() < 0.3:
+            self.step()
+
+    def settle(self) -> None:
+        """See `Committer`."""
+        self.step()
+
+    def close(self) -> None:
+        """See `Committer`."""
+        self.step()
+
+    def step(self) -> bool:
+        """Make the commit that waits; False if there is none."""
+        commit, self._waiting = self._waiting, None
+        if commit is None:
+            return False
+        commit()
+        return True
