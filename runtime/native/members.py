@@ -78,6 +78,7 @@ class Members(Structure):
 
     def _check(self) -> None:
         """Assert every invariant."""
+        self._check_nulls()
         self.records._check()
         self.heads._check()
         links = self.array(members.LINKS).reshape(-1, 2)

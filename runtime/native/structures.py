@@ -9,14 +9,14 @@ structure names them. No structure is thread-safe: one owner at a time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from runtime.native.library import hashing
 
-__all__ = ["Batch", "HashTable", "Structure"]
+__all__ = ["Batch", "HashTable", "NullablePlace", "Structure"]
 
 Words = npt.NDArray[np.int64]
 
@@ -25,6 +25,30 @@ _SMALL: Final = 64
 _DIRECT_LEAST: Final = 1 << 16
 _DIRECT_SPREAD: Final = 16
 """A direct index has at most so many cells, or so many cells a record."""
+
+
+class NullablePlace(NamedTuple):
+    """Where a value stands in a dumped record, and which word of the record says that it is NULL.
+
+    The words of a NULL value are 0, so that equal records have equal words.
+    """
+
+    place: int
+    """Where its first word stands."""
+    flag: int = -1
+    """Where a word stands that is 1 if the value is NULL; -1: no such word exists."""
+    presence: int = -1
+    """Where a word stands that is positive unless the value is NULL; -1: no such word exists."""
+    words: int = 1
+    """Words of the value."""
+
+    def is_there(self, records: Words) -> npt.NDArray[np.bool_]:
+        """Return for each record whether the value is not NULL."""
+        if self.flag >= 0:
+            return np.asarray(records[:, self.flag] == 0)
+        if self.presence >= 0:
+            return np.asarray(records[:, self.presence] > 0)
+        return np.ones(len(records), np.bool_)
 
 
 class Structure:
@@ -41,8 +65,10 @@ class Structure:
         self.address = self.addresses.ctypes.data
         """Where the table is."""
         self._arrays: list[Words | Structure | None] = [None] * places
-        self.string_places: tuple[tuple[int, int], ...] = ()
-        """Where in a dumped record numbers of strings stand, each with the place of its NULL flag, or -1."""
+        self.string_places: tuple[NullablePlace, ...] = ()
+        """Where in a dumped record numbers of strings stand."""
+        self.nullable_places: tuple[NullablePlace, ...] = ()
+        """Where in a dumped record values stand of which the words are 0 if they are NULL."""
 
     def place_name(self, place: int) -> str:
         """What a place is called in generated source."""
@@ -86,21 +112,23 @@ class Structure:
 
     def strings_in(self, records: Words) -> Words:
         """The numbers of all strings in dumped records, once each."""
-        found = [np.zeros(0, np.int64)]
-        for place, flag in self.string_places:
-            numbers = records[:, place]
-            found.append(np.unique(numbers if flag < 0 else numbers[records[:, flag] == 0]))
-        return np.unique(np.concatenate(found))
+        used = [records[each.is_there(records), each.place] for each in self.string_places]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
 
     def renumbered(self, records: Words, numbers: Words) -> Words:
-        """Dumped records with other numbers of strings: ``numbers[old]`` is the new one."""
+        """Dumped records with other numbers of strings: ``numbers[old]`` is the new one; that of a NULL stays 0."""
         if not self.string_places:
             return records
-        found = records.copy()
-        for place, flag in self.string_places:
-            given = numbers[records[:, place]]
-            found[:, place] = given if flag < 0 else np.where(records[:, flag] == 0, given, 0)
-        return found
+        changed = records.copy()
+        for each in self.string_places:
+            changed[:, each.place] = np.where(each.is_there(records), numbers[records[:, each.place]], 0)
+        return changed
+
+    def _check_nulls(self) -> None:
+        """Assert that the words of NULL values are 0."""
+        records = self.dump()
+        for each in self.nullable_places:
+            assert not records[~each.is_there(records), each.place : each.place + each.words].any()
 
     def nbytes(self) -> int:
         """Bytes of its own arrays."""
@@ -366,6 +394,7 @@ class HashTable(Structure):
 
     def _check(self) -> None:
         """Assert every invariant."""
+        self._check_nulls()
         meta = self._meta
         live = self._live()
         assert len(live) == len(set(live.tolist())) == meta[hashing.LIVE] <= meta[hashing.ROOM]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runtime.native.structures import NullablePlace
 from runtime.plan import ColumnType
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "load_field",
     "load_fields",
     "may_be_direct",
+    "nullable_places",
     "places_of",
     "store_field",
     "string_places",
@@ -149,13 +151,18 @@ def load_fields(w: KernelSource, fields: Sequence[Field], cells: str, record: st
     ]
 
 
-def string_places(fields: Sequence[Field]) -> tuple[tuple[int, int], ...]:
-    """Where strings stand in a record of these fields, see `Structure.string_places`."""
+def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
+    """Where the values of these fields stand in a record that begins with them."""
     return tuple(
-        (place + field.nullable, place if field.nullable else -1)
+        NullablePlace(place + field.nullable, flag=place if field.nullable else -1, words=field.value_words)
         for field, place in zip(fields, places_of(fields), strict=True)
-        if field.type == "string"
     )
+
+
+def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
+    """Where strings stand in a record that begins with these fields, see `Structure.string_places`."""
+    places = zip(fields, nullable_places(fields), strict=True)
+    return tuple(place for field, place in places if field.type == "string")
 
 
 def may_be_direct(keys: Sequence[Field]) -> bool:

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from runtime.native.library import hashing
+from runtime.native.structures import NullablePlace
 from runtime.plan import Aggregate, GroupNode
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
@@ -44,11 +45,16 @@ _ROWS: Final = 0
 class GroupTable(RecordTable):
     """Groups with what their aggregates need."""
 
-    def __init__(self, keys: Sequence[Field], words: int, extremes: Sequence[tuple[int, Field]]) -> None:
-        """``words``: value words; ``extremes``: (place among them, field) of a least or greatest value."""
+    def __init__(self, keys: Sequence[Field], words: int, extremes: Sequence[tuple[int, int, Field]]) -> None:
+        """``words``: value words; ``extremes``: (its place among them, that of the number of distinct values, field) of
+        a least or greatest value."""
         super().__init__(keys, words, is_result=True, is_direct=may_be_direct(keys))
-        strings = [self.key_words + place for place, field in extremes if field.type == "string"]
-        self.string_places = (*self.string_places, *((place, -1) for place in strings))
+        for place, count, field in extremes:
+            first, number = self.key_words + place, self.key_words + count
+            extreme = NullablePlace(first, presence=number, words=field.value_words)
+            self.nullable_places = (*self.nullable_places, extreme)
+            if field.type == "string":
+                self.string_places = (*self.string_places, extreme)
 
 
 class _Measure:
@@ -85,9 +91,9 @@ class _Measure:
         return place
 
     @property
-    def extremes(self) -> list[tuple[int, Field]]:
-        """Places of the least and the greatest value."""
-        return [(place, self.field) for place in (self.min, self.max) if place >= 0]
+    def extremes(self) -> list[tuple[int, int, Field]]:
+        """Places of the least and the greatest value, each with that of the number of distinct values."""
+        return [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
 
     def place(self, kind: str) -> int:
         """Where what an aggregate of a kind shows stands."""

@@ -13,7 +13,15 @@ from typing import Final
 from runtime.native.library import hashing
 from runtime.native.members import Members
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, load_fields, may_be_direct, string_places, words_of
+from runtime.views.emission.values import (
+    Field,
+    Value,
+    load_fields,
+    may_be_direct,
+    nullable_places,
+    string_places,
+    words_of,
+)
 from runtime.views.feeds import Row, Rows, stop
 from runtime.views.nodes.flow import FlowContext
 from runtime.views.nodes.select import wider
@@ -83,6 +91,7 @@ class JoinRows(Members):
         self._keys, self._rest, self._record = side.keys, side.rest, side.record
         super().__init__(words_of(side.keys), words_of(side.record), 1, is_direct=may_be_direct(side.keys))
         self.string_places = string_places(self._record)
+        self.nullable_places = nullable_places(self._record)
 
     def put_locate(self, k: KernelSource, key: Sequence[Value], row: Row) -> str:
         """Write the lines that take the record of a row, whose key is not NULL; gives its slot."""

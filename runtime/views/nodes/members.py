@@ -15,7 +15,7 @@ import msgspec
 from runtime.native.members import Members
 from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, may_be_direct, string_places, words_of
+from runtime.views.emission.values import Field, may_be_direct, nullable_places, string_places, words_of
 from runtime.views.feeds import Feed, stop
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes.node import Node
@@ -38,6 +38,7 @@ class MemberIndex(Members):
         is_direct = may_be_direct(self.given)
         super().__init__(words_of(self.given), words_of(self.keys), 1 + 2 * len(sums), is_direct=is_direct)
         self.string_places = string_places(self.keys)
+        self.nullable_places = nullable_places(self.keys)
 
 
 def members_of(feed: Feed, on: Collection[str]) -> MemberIndex:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from runtime.native.library import hashing
 from runtime.native.library import sorted_rows as kernel
 from runtime.native.sorted_rows import SortedRows
-from runtime.native.structures import HashTable
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, Value
@@ -32,7 +31,8 @@ class SortedTable(RecordTable):
     The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
     would then load the rank of each string that it passes; ranks are replaced rarely, and the replacement, which sorts
     all strings, costs more than to write the words again, which sorts nothing. The order is derived: after the records
-    were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for `refresh`.
+    or their groups were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for
+    `refresh`.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SortedTable(RecordTable):
         order: Sequence[OrderKey],
         strings: Strings,
         *,
-        group: HashTable | None = None,
+        group: RecordTable | None = None,
         is_result: bool = False,
     ) -> None:
         """``group``: the first key words of a record are a key of this table, whose slot is the first order word."""
@@ -57,12 +57,18 @@ class SortedTable(RecordTable):
         self._is_loaded = False
         self.rows.views[kernel.META][kernel.GENERATION] = self._generation()
         self.rows.make_room(self._room())
+        if group is not None:
+            group.after_load.append(self._expire)
 
     def _room(self) -> int:
         return int(self.views[hashing.META][hashing.ROOM])
 
     def _generation(self) -> int:
         return 0 if self._ranks is None else int(self._ranks.views[1][0])
+
+    def _is_stale(self) -> bool:
+        self._strings.refresh()
+        return bool(self.rows.views[kernel.META][kernel.GENERATION] != self._generation())
 
     def make_room(self, records: int = 1) -> None:
         """Make room for the scratch key, and for its place in the order."""
@@ -72,6 +78,10 @@ class SortedTable(RecordTable):
     def load(self, records: Words) -> None:
         """Make these the records; the order is built when a kernel asks for it, when all tables are loaded."""
         super().load(records)
+        self._expire()
+
+    def _expire(self) -> None:
+        """Have the order built from the records before it is used again."""
         self._is_loaded = True
         self.rows.views[kernel.META][kernel.GENERATION] = _STALE
 
@@ -135,7 +145,7 @@ class SortedTable(RecordTable):
         """Assert every invariant."""
         super()._check()
         self.rows._check()
-        if self.rows.views[kernel.META][kernel.GENERATION] != self._generation():
+        if self._is_stale():
             return
         slots, records = self.slots(), self.records()
         slots = slots[records[slots, self.key_words] > 0]

@@ -68,6 +68,8 @@ class WindowTable(SortedTable):
     def _check(self) -> None:
         """Assert every invariant."""
         super()._check()
+        if self._is_stale():
+            return
         numbers = self._numbers.tolist()
         self._derive()
         assert self._numbers.tolist() == numbers

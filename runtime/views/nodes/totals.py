@@ -12,15 +12,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from runtime.native.library import hashing
 from runtime.native.structures import HashTable
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value, may_be_direct, store_field, string_places, words_of
+from runtime.views.emission.values import (
+    Field,
+    Value,
+    may_be_direct,
+    nullable_places,
+    store_field,
+    string_places,
+    words_of,
+)
 from runtime.views.feeds import Feed, stop
 from runtime.views.nodes.node import Node
 from runtime.views.strings import Strings
 
 __all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
+
+Words = npt.NDArray[np.int64]
 
 _PREFETCHED_ROWS: Final = 8
 """How many rows ahead a cell of an index is fetched."""
@@ -35,6 +48,15 @@ class RecordTable(HashTable):
         super().__init__(words_of(keys), value_words, is_result=is_result, is_direct=is_direct)
         self.keys = tuple(keys)
         self.string_places = string_places(keys)
+        self.nullable_places = nullable_places(keys)
+        self.after_load: list[Callable[[], None]] = []
+        """Called after records were loaded, which gives them other slots: by them tables that refer to slots expire."""
+
+    def load(self, records: Words) -> None:
+        """Make these the records."""
+        super().load(records)
+        for call in self.after_load:
+            call()
 
 
 class Totals(RecordTable):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from runtime.native.library import hashing
-from runtime.native.structures import HashTable
+from runtime.native.structures import HashTable, NullablePlace
 
 Key = tuple[int, ...]
 
@@ -88,16 +89,14 @@ def test_keys_far_apart_leave_the_direct_layout() -> None:
     rig.check()
 
 
-def test_strings_are_renumbered_but_for_those_of_nulls() -> None:
+@pytest.mark.parametrize(("place", "null"), [(NullablePlace(1, flag=0), 1), (NullablePlace(1, presence=0), 0)])
+def test_strings_are_renumbered_but_for_those_of_nulls(place: NullablePlace, null: int) -> None:
+    """Number 0 is a string too: where the value is NULL it is not used, and stays."""
     table = HashTable(2, 1)
-    table.string_places = ((1, 0),)
-    table.load(table.dump())
-    records = table.records()[:0].copy()
-    records.resize((2, 3))
-    records[:] = [[0, 4, 1], [1, 0, 1]]
+    table.string_places = (place,)
+    records = np.array([[1 - null, 4, 1], [null, 0, 1]])
     assert table.strings_in(records).tolist() == [4]
-    numbers = records[:, 0].repeat(3)
-    numbers[4] = 9
+    numbers = np.array([7, 0, 0, 0, 9])
     assert table.renumbered(records, numbers)[:, 1].tolist() == [9, 0]
 
 
