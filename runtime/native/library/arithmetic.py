@@ -1,10 +1,10 @@
-"""Exact arithmetic that expressions call: weighted values, integer division, quotients as floats, calendar parts."""
+"""Arithmetic that expressions call: weighted values, integer division, floats in SQL's order, calendar parts."""
 
 from __future__ import annotations
 
 from math import nan, sqrt
 
-from runtime.native.plain import fits, jit, mul_wide, narrow, outside, wide, wide_float
+from runtime.native.plain import fits, jit, jit_inline, mul_wide, narrow, outside, wide, wide_float
 
 FLOAT_EXACT = 9007199254740992
 """2^53: integers up to it are floats exactly."""
@@ -108,6 +108,18 @@ def float_quotient(left: int, right: int) -> float:
 @jit
 def _nearest(value: int) -> float:
     return float(value)
+
+
+@jit_inline
+def float_equal(left: float, right: float) -> bool:
+    """SQL's ``=`` on floats: NaN is equal to itself."""
+    return left == right or (left != left and right != right)  # noqa: PLR0124  # as NaN alone
+
+
+@jit_inline
+def float_less(left: float, right: float) -> bool:
+    """SQL's ``<`` on floats: NaN is greater than everything else."""
+    return left < right or (left == left and right != right)  # noqa: PLR0124  # as NaN alone
 
 
 @jit

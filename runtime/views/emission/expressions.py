@@ -206,9 +206,19 @@ class Emitter:
         elif left.type == "string" and expr.op not in ("eq", "ne"):
             ranks = self._w.ranks()
             text = f"{ranks}[{left.text}] {symbol} {ranks}[{right.text}]"
+        elif left.type == "float64":
+            text = self._compared_floats(expr.op, left.text, right.text)
         else:
             text = f"{left.text} {symbol} {right.text}"
         return Value(self._w.assign("b", text), "bool", null)
+
+    def _compared_floats(self, op: str, left: str, right: str) -> str:
+        """Source of a comparison in SQL's order, in which NaN is equal to itself and greater than all other floats."""
+        function = "float_equal" if op in ("eq", "ne") else "float_less"
+        self._w.use("arithmetic", function)
+        if op in ("gt", "le"):
+            left, right = right, left
+        return f"{'not ' if op in ('ne', 'le', 'ge') else ''}{function}({left}, {right})"
 
     def _logic(self, expr: Call, args: list[Value]) -> Value:
         value = args[0]
@@ -294,7 +304,8 @@ class Emitter:
     def _extreme(self, expr: Call, args: list[Value]) -> Value:
         """LEAST and GREATEST pass over NULL."""
         w = self._w
-        symbol = "<" if expr.op == "least" else ">"
+        op = "lt" if expr.op == "least" else "gt"
+        symbol = _COMPARE[op]
         values = self.alike([value for value in args if value.type is not None])
         if not values:
             return args[0]
@@ -304,6 +315,8 @@ class Emitter:
             if value.type == "string":
                 ranks = self._w.ranks()
                 better = f"{ranks}[{value.text}] {symbol} {ranks}[{best.text}]"
+            elif value.type == "float64":
+                better = self._compared_floats(op, value.text, best.text)
             else:
                 better = f"{value.text} {symbol} {best.text}"
             unknown = "False" if null is None else self._unknown(Value("", None, null))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from fractions import Fraction
@@ -144,15 +145,17 @@ CASES: Sequence[tuple[Expr, str, Callable[[Row], Any]]] = (
 )  # fmt: skip
 
 
-def projection(exprs: Sequence[tuple[Expr, Any]], strings: Strings) -> tuple[ColumnBatch, ColumnBatch, Node]:
-    """A node that writes the values of expressions over `FIELDS`, one column each."""
-    given = ColumnBatch(FIELDS)
+def projection(
+    exprs: Sequence[tuple[Expr, Any]], strings: Strings, fields: Sequence[Field] = FIELDS
+) -> tuple[ColumnBatch, ColumnBatch, Node]:
+    """A node that writes the values of expressions over fields, one column each."""
+    given = ColumnBatch(fields)
     out = ColumnBatch([Field(f"c{place}", kind, True) for place, (_, kind) in enumerate(exprs)])
     k = KernelSource("evaluates expressions", strings)
     k.begin()
     k.put("bad = False", f"for e in range({k.cells(given, 0)}[0]):")
     k._depth += 1
-    bound = {field.name: given.load_column(k, field, "e") for field in FIELDS}
+    bound = {field.name: given.load_column(k, field, "e") for field in fields}
     for field, (expr, kind) in zip(out.fields, exprs, strict=True):
         out.store(k, field, k.emitter.cast(k.emitter.value(expr, bound), kind), "e")
     k.put(f"{k.cells(out, 1)}[e] = 1")
@@ -166,16 +169,21 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> KernelCache:
     return KernelCache(tmp_path_factory.mktemp("kernels"))
 
 
+def compile_node(node: Node, kernels: KernelCache) -> None:
+    """Let a node run compiled."""
+    kernels.compile_now([node.text])
+    kernel = kernels.get(node.text)
+    assert kernel is not None, kernels.failures
+    node.use(kernel)
+
+
 @pytest.mark.timeout(900)  # the compiler is niced: beside other tests it may take long
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_expressions_give_what_sql_says(is_compiled: bool, kernels: KernelCache) -> None:
     strings = Strings(["zz", "a"])
     given, out, node = projection([(expr, kind) for expr, kind, _ in CASES], strings)
     if is_compiled:
-        kernels.compile_now([node.text])
-        kernel = kernels.get(node.text)
-        assert kernel is not None, kernels.failures
-        node.use(kernel)
+        compile_node(node, kernels)
     for row in ROWS:
         given.append(row, 1, strings)
     strings.refresh()
@@ -185,6 +193,39 @@ def test_expressions_give_what_sql_says(is_compiled: bool, kernels: KernelCache)
     named = [dict(zip((field.name for field in FIELDS), row, strict=True)) for row in ROWS]
     for place, (expr, _, expected) in enumerate(CASES):
         assert [row[place] for row in found] == [expected(row) for row in named], expr
+
+
+FLOATS = (-math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan)
+"""In SQL's order, but for the two zeros, which are equal."""
+
+
+def sql_order(x: float) -> tuple[bool, float]:
+    """A key by which floats are in SQL's order: NaN is equal to itself and the greatest."""
+    return (True, 0.0) if math.isnan(x) else (False, x)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_nan_is_equal_to_itself_and_the_greatest(is_compiled: bool, kernels: KernelCache) -> None:
+    """As in ORDER BY, GROUP BY, MIN, MAX and keys of joins, and in DuckDB."""
+    strings = Strings()
+    other = Col("y")
+    compare = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le}
+    compare |= {"gt": operator.gt, "ge": operator.ge}
+    exprs: list[tuple[Expr, Any]] = [(Call(op, (X, other)), "bool") for op in compare]
+    exprs += [(Call(op, (X, other)), "float64") for op in ("least", "greatest")]
+    given, out, node = projection(exprs, strings, (Field("x", "float64", True), Field("y", "float64")))
+    if is_compiled:
+        compile_node(node, kernels)
+    pairs = [(x, y) for x in FLOATS for y in FLOATS]
+    for pair in pairs:
+        given.append(pair, 1, strings)
+    node.run()
+    out.rows = len(pairs)
+    for (x, y), (row, _) in zip(pairs, tuples_of([out], strings, is_distinct=True), strict=True):
+        assert row[:6] == tuple(function(sql_order(x), sql_order(y)) for function in compare.values()), (x, y)
+        least, greatest = sorted((x, y), key=sql_order)
+        assert (sql_order(row[6]), sql_order(row[7])) == (sql_order(least), sql_order(greatest)), (x, y)
 
 
 @pytest.mark.parametrize(
