@@ -29,6 +29,7 @@ from runtime.plan import Col, Expr, Joined, Lit, Range, Statement, Term
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import ColumnBatch
+from runtime.views.nodes.lookups import key_of_bound
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import MapOrder, put_group
 from runtime.views.nodes.totals import Totals, put_locate, put_touch
@@ -324,8 +325,6 @@ class _GroupCode:
     def __init__(self, k: KernelSource, sweep: Sweep, own: _Side, other: _Side, *, is_wide: bool) -> None:
         self._k, self._plan, self._own, self._other, self._result = k, sweep.plan, own, other, sweep.result
         self._is_wide = is_wide
-        self._running: dict[tuple[str, str], str] = {}
-        """Column and place → running sum, where all places are an entry's own."""
 
     def put(self) -> None:
         """``sweep_64(p, g, h, n, m, slot)`` or ``sweep_128(…)``: True where a sum has passed its limit.
@@ -340,19 +339,14 @@ class _GroupCode:
         searched = [place for place in bounds.values() if place not in _KNOWN]
         if searched:
             k.put(f"{' = '.join(searched)} = 0")
-            self._put_running()
-        else:
-            self._put_own_totals()
+        self._put_running()
         totals = [k.assign("a", self._zero()) for _ in self._plan.terms]
         k.put("i = 0", "at = own_at")
         with k.block("while i < n:"):
             mine = {c: self._loaded("own", self._own, c, "at") for c in self._own.columns}
-            if searched:
-                holds = " or ".join(f"{value.text} != {_zero_of(value)}" for value in mine.values())
-                with k.block(f"if {holds or 'True'}:"):
-                    self._put_entry(mine, bounds, totals)
-            else:
-                self._put_own_entry(mine, bounds, totals)
+            holds = " or ".join(f"{value.text} != {_zero_of(value)}" for value in mine.values())
+            with k.block(f"if {holds or 'True'}:"):
+                self._put_entry(mine, bounds, totals)
             k.put("i += 1", f"at += {self._own.index.entry_words}")
         self._put_result(totals)
         k.put("return bad")
@@ -416,39 +410,9 @@ class _GroupCode:
             self._k.put(f"store_wide({running}, {at}, {total})" if self._is_wide else f"{running}[{at}] = {total}")
 
     def _sum_below(self, place: str, column: str) -> str:
-        if self._running:
-            return self._running[column, place]
         running = self._k.cells(self._other.entries, sweep.RUNNING)
         at = f"{self._words} * {place} + {self._word(column)}"
         return f"load_wide({running}, {at})" if self._is_wide else f"{running}[{at}]"
-
-    # --- running sums of a map joined with itself, where a bound is an entry's own key
-
-    def _put_own_totals(self) -> None:
-        """Lines for the sums of all entries, and of those so far."""
-        k, index = self._k, self._own.index
-        prefix = k.cells(index, entries.PREFIX)
-        k.put(f"total({k.table(index)}, g, {index.sums})")
-        for column in self._other.columns:
-            place = _place(index, column)
-            is_word = column == "weight" or not self._is_wide
-            text = f"{prefix}[{place}]" if is_word else f"load_wide({prefix}, {place})"
-            self._running[column, "m"] = k.assign("r", f"wide({text})" if is_word and self._is_wide else text)
-            self._running[column, _KNOWN[0]] = k.assign("r", self._zero())
-
-    def _put_own_entry(self, mine: dict[str, Value], bounds: dict[tuple[Expr, bool], str], totals: list[str]) -> None:
-        """Lines that add an entry's products to the totals, and the entry to the running sums."""
-        k = self._k
-        for column in self._other.columns:
-            value = mine[column] if column in mine else self._loaded("own", self._own, column, "at")
-            before = self._running[column, _KNOWN[0]]
-            text = f"{before} + {value.wide_text if self._is_wide else value.text}"
-            self._running[column, _KNOWN[1]] = after = k.assign("r", text)
-            if self._is_wide:
-                k.put(f"bad |= outside({after})")
-        self._put_entry(mine, bounds, totals)
-        for column in self._other.columns:
-            k.put(f"{self._running[column, _KNOWN[0]]} = {self._running[column, _KNOWN[1]]}")
 
     # --- bounds
 
@@ -468,11 +432,7 @@ class _GroupCode:
     def _put_bound(self, place: str, bound: Value, *, inclusive: bool) -> None:
         """Lines that find how many of the other map's entries are below a bound."""
         k = self._k
-        key, flag = bound.text, str(inclusive)
-        if bound.type == "int128":
-            k.use("bounds", "bound_inclusive", "bound_key")
-            key = k.assign("q", f"bound_key({bound.text})")
-            flag = k.assign("b", f"bound_inclusive({bound.text}, {inclusive})")
+        key, flag = key_of_bound(k, bound, is_inclusive=inclusive)
         is_plain = flag in ("True", "False")
 
         def below(at: str) -> str:
@@ -526,10 +486,10 @@ class _GroupCode:
         end = "m" if part.high is None else bounds[part.high, not part.high_strict]
         begin = None if part.low is None else bounds[part.low, part.low_strict]
         symbols = ("+", "-") if part.sign > 0 else ("-", "+")
-        # Bounds that cross each other hold nothing between them.
-        if self._running and (end, begin) == _KNOWN:
+        # Bounds that cross each other hold nothing between them; an entry's own places only meet or follow.
+        if (end, begin) == _KNOWN:
             return
-        with nullcontext() if self._running else k.block(f"if {end} > {begin or 0}:"):
+        with nullcontext() if {end, begin} <= {"m", None, *_KNOWN} else k.block(f"if {end} > {begin or 0}:"):
             for column, value in yours.items():
                 text = f"{value.text} {symbols[0]} {self._sum_below(end, column)}"
                 if begin is not None:
