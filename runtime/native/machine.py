@@ -100,10 +100,6 @@ def _copy_words(c: Code, target: Operand, to: Operand, cells: Operand, place: Op
     c.put(f"call void @llvm.memmove.p0.p0.i64({end}, {start}, {size}, i1 false)")
 
 
-def _move(c: Code, cells: Operand, target: Operand, source: Operand, count: Operand) -> None:
-    _copy_words(c, cells, target, cells, source, count)
-
-
 def _prefetch(c: Code, cells: Operand, place: Operand) -> None:
     c.declare(_PREFETCH)
     # To be read, into all caches, as data.
@@ -199,10 +195,6 @@ def _bits_of(c: Code, value: Operand) -> Operand:
     return c.emit(INT, f"select {is_nan.typed}, i64 {NAN_WORD}, {word.typed}")
 
 
-def _shift_right(c: Code, value: Operand, by: Operand) -> Operand:
-    return c.emit(INT, f"lshr {value.typed}, {by.text}")
-
-
 def _mix(c: Code, state: Operand, word: Operand) -> Operand:
     value = c.emit(INT, f"mul {c.emit(INT, f'xor {state.typed}, {word.text}').typed}, {_GOLDEN}")
     return c.emit(INT, f"xor {value.typed}, {c.emit(INT, f'lshr {value.typed}, 32').text}")
@@ -217,13 +209,11 @@ PRIMITIVES: Final[dict[str, _Primitive]] = {
     "float_of": _float_of,
     "load_wide": _load_wide,
     "mix": _mix,
-    "move": _move,
     "mul_wide": _mul_wide,
     "narrow": _narrow,
     "outside": _outside,
     "prefetch": _prefetch,
     "root": _root,
-    "shift_right": _shift_right,
     "store_wide": _store_wide,
     "table": _array,
     "wide": _wide,

@@ -26,14 +26,12 @@ __all__ = [
     "jit_inline",
     "load_wide",
     "mix",
-    "move",
     "mul_wide",
     "narrow",
     "outside",
     "prefetch",
     "rank",
     "root",
-    "shift_right",
     "store_wide",
     "table",
     "wide",
@@ -82,11 +80,6 @@ def array(table_: Any, place: int) -> Any:
 def table(table_: Any, place: int) -> Any:
     """The table at a place of a table."""
     return table_[place]
-
-
-def move(cells: Any, target: int, source: int, count: int) -> None:
-    """Copy cells within an array; the two ranges may overlap."""
-    cells[target : target + count] = cells[source : source + count]
 
 
 def call(function: Any, argument: Any) -> int:
@@ -164,11 +157,6 @@ def float_of(word: int) -> float:
 def bits_of(value: float) -> int:
     """The word of a float: its bits, so that equal floats are equal words (-0.0 is 0.0, and there is one NaN)."""
     return int(_WORD.unpack(_DOUBLE.pack(value + 0.0))[0]) if value == value else NAN_WORD  # noqa: PLR0124  # which NaN is not
-
-
-def shift_right(value: int, by: int) -> int:
-    """A word shifted right by 0 to 63 bits, filled with zeros."""
-    return narrow((value & _MASK) >> by)
 
 
 def mix(state: int, word: int) -> int:

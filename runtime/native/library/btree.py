@@ -39,7 +39,6 @@ from runtime.native.library.entries import (
     WANTED_KEY,
     WANTED_NODE,
     accumulate_few,
-    add_values,
     add_values_at,
     add_values_twice,
     bits,
@@ -63,7 +62,6 @@ from runtime.native.plain import (
     jit,
     jit_apart,
     jit_inline,
-    move,
     rank,
     table,
 )
@@ -170,7 +168,7 @@ def squeeze(t: Any, leaf: int) -> None:
         if not is_zero(cells, entries + entry * width, width):
             if kept < entry:
                 cells[at + KEYS + kept] = cells[at + KEYS + entry]
-                move(cells, entries + kept * width, entries + entry * width, width)
+                copy_words(cells, entries + kept * width, cells, entries + entry * width, width)
             kept += 1
     fill(cells, at + KEYS + kept, count - kept, GREATEST)
     cells[at + COUNT] = kept
@@ -205,10 +203,10 @@ def insert_child(t: Any, parent: int, child: int, key: int, node: int, is_leaf: 
     Both were one node: their octets and their sums are made anew."""
     sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
     width, after = 1 + 2 * sums, cells[at + COUNT] - child - 1
-    move(cells, at + KEYS + child + 1, at + KEYS + child, after)
-    move(cells, at + CHILDREN + child + 2, at + CHILDREN + child + 1, after)
+    copy_words(cells, at + KEYS + child + 1, cells, at + KEYS + child, after)
+    copy_words(cells, at + CHILDREN + child + 2, cells, at + CHILDREN + child + 1, after)
     sums_at = at + CHILD_SUMS + child * width
-    move(cells, sums_at + 2 * width, sums_at + width, after * width)
+    copy_words(cells, sums_at + 2 * width, cells, sums_at + width, after * width)
     cells[at + KEYS + child] = key
     cells[at + CHILDREN + child + 1] = node
     cells[at + COUNT] += 1
@@ -225,10 +223,10 @@ def delete_child(t: Any, parent: int, child: int) -> int:
     sums, cells, at = array(t, META)[SUMS], chunk_of(t, parent), parent & CHUNK_MASK
     width, left = 1 + 2 * sums, cells[at + COUNT] - 1
     after = left - child
-    move(cells, at + KEYS + child, at + KEYS + child + 1, after)
-    move(cells, at + CHILDREN + child, at + CHILDREN + child + 1, after)
+    copy_words(cells, at + KEYS + child, cells, at + KEYS + child + 1, after)
+    copy_words(cells, at + CHILDREN + child, cells, at + CHILDREN + child + 1, after)
     sums_at = at + CHILD_SUMS + child * width
-    move(cells, sums_at, sums_at + width, after * width)
+    copy_words(cells, sums_at, cells, sums_at + width, after * width)
     cells[at + KEYS + left] = GREATEST
     if left > 0:
         cells[at + KEYS + left - 1] = GREATEST
@@ -490,8 +488,8 @@ def insert_entry(cells: Any, at: int, place: int, key: int, sums: int) -> None:
     count, capacity, width = cells[at + COUNT], cells[at + CAPACITY], 1 + 2 * sums
     first, octets = entries_of(at, capacity), octets_of(at, capacity, width)
     if place < count:
-        move(cells, at + KEYS + place + 1, at + KEYS + place, count - place)
-        move(cells, first + (place + 1) * width, first + place * width, (count - place) * width)
+        copy_words(cells, at + KEYS + place + 1, cells, at + KEYS + place, count - place)
+        copy_words(cells, first + (place + 1) * width, cells, first + place * width, (count - place) * width)
         for number in range((place >> 3) + 1, (count >> 3) + 1):
             add_values_at(cells, octets + number * width, cells, first + number * 8 * width, sums)
             subtract_values_at(cells, octets + (number - 1) * width, cells, first + number * 8 * width, sums)
@@ -551,7 +549,7 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
     now, after = bits(cells, entry, sums), signs(cells, entry, sums)
     if (before | after) < 0:
         count_signs(t, cells, entry)
-    add_values(rows, row + TOTAL, values, sums)
+    add_values_at(rows, row + TOTAL, values, 0, sums)
     add_to_ancestors(t, depth, sums)
     if (magnitude(cells, entry, sums) >> LARGE_SHIFT) | meta[LARGE]:
         check_added(t, row, leaf, entry)

@@ -14,7 +14,6 @@ from typing import Any
 
 from runtime.native.library import ordered
 from runtime.native.library.ahead import ENTRY_AHEAD, LEAF_AHEAD, begin_ahead, fetch_entry, fetch_leaf
-from runtime.native.library.around import around
 from runtime.native.library.btree import (
     CHILD_SUMS,
     CHILDREN,
@@ -47,7 +46,7 @@ from runtime.native.library.entries import (
     TOTAL,
     VALUES,
     accumulate_few,
-    add_values,
+    add_values_at,
     add_values_twice,
     bits,
     clear,
@@ -142,10 +141,10 @@ def sort_words(d: Any, rows: int, shift: int, bits: int) -> None:
 def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
     """Add the deltas from the cursor on to an index; 0: all are added, -1: there is no room.
 
-    ``is_found``: the sums around each delta, before it is added, are written to ``FOUND`` as by `around`.
+    ``is_found``: the sums around each delta, before it is added, are written to ``FOUND``, see `around`.
     """
     sums = constant(sums)
-    numbers, meta, scratch, ring = array(d, NUMBERS), array(t, META), array(d, SCRATCH), array(d, RECENT)
+    numbers, meta, ring = array(d, NUMBERS), array(t, META), array(d, RECENT)
     groups, keys, width, length = array(d, GROUP), array(d, KEY), 1 + 2 * sums, array(d, NUMBERS)[LENGTH]
     place = numbers[CURSOR] - 1
     looks_ahead, leaf, entry = begin_ahead(t, ring, length), place, place
@@ -163,8 +162,7 @@ def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
             after = add_to_leaf(t, d, place, is_found, sums)
         if after == place:
             if is_found:
-                around(t, groups[place], keys[place], scratch, sums)
-                copy_words(array(d, FOUND), place * 3 * width, scratch, 0, 3 * width)
+                around(t, groups[place], keys[place], array(d, FOUND), place * 3 * width, sums)
             copy_words(array(t, VALUES), 0, array(d, VALUE), place * width, width)
             if ordered.add(t, groups[place], keys[place], sums) < 0:
                 numbers[CURSOR] = place + 1
@@ -172,6 +170,22 @@ def add_deltas(t: Any, d: Any, is_found: bool, sums: int) -> int:
             after += 1
         place = after
     return 0
+
+
+@jit
+def around(t: Any, group: int, key: int, found: Any, to: int, sums: int) -> None:
+    """Write the sums of a group's entries below a key, the entry of the key, and the sums of all to a place."""
+    sums = constant(sums)
+    prefix, width = array(t, PREFIX), 1 + 2 * sums
+    ordered.below(t, group, key, False, sums)
+    copy_words(found, to, prefix, 0, width)
+    position = ordered.place_of(t, group, key)
+    clear(found, to + width, sums)
+    if position >= 0 and ordered.key_at(t, group, position) == key:
+        ordered.values_at(t, group, position, sums)
+        copy_words(found, to + width, prefix, 0, width)
+    ordered.total(t, group, sums)
+    copy_words(found, to + 2 * width, prefix, 0, width)
 
 
 @jit_apart
@@ -215,11 +229,11 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
             copy_words(found, result, below, 0, width)
             copy_words(found, result + width, cells, entry, width)
             copy_words(found, result + 2 * width, rows, row + TOTAL, width)
-            add_values(found, result + 2 * width, total, sums)
+            add_values_at(found, result + 2 * width, total, 0, sums)
         copy_words(values, 0, added, place * width, width)
         was, before = bits(cells, entry, sums), signs(cells, entry, sums)
         add_values_twice(cells, entry, octets + (number >> 3) * width, values, sums)
-        add_values(total, 0, values, sums)
+        add_values_at(total, 0, values, 0, sums)
         if (before | signs(cells, entry, sums)) < 0:
             count_signs(t, cells, entry)
         if magnitude(cells, entry, sums) >> LARGE_SHIFT:
@@ -232,7 +246,7 @@ def add_to_leaf(t: Any, d: Any, place: int, is_found: bool, sums: int) -> int:
         place += 1
     if place > first:
         copy_words(values, 0, total, 0, width)
-        add_values(rows, row + TOTAL, values, sums)
+        add_values_at(rows, row + TOTAL, values, 0, sums)
         add_to_ancestors(t, depth, sums)
         if large >= 0:
             check_added(t, row, leaf, large)
@@ -259,5 +273,5 @@ def descend(t: Any, below: Any, group: int, key: int, is_found: bool, sums: int)
         if is_found:
             clear(below, 0, sums)
             accumulate_few(meta, below, cells, at + CHILD_SUMS, FAN, child, sums)
-            add_values(below, width, below, sums)
+            add_values_at(below, width, below, 0, sums)
     return leaf, upper

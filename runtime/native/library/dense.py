@@ -30,7 +30,7 @@ from runtime.native.library.entries import (
     WANTED_WINDOW,
     WINDOW,
     accumulate,
-    add_values,
+    add_values_at,
     bits,
     check_limits,
     clear,
@@ -90,10 +90,10 @@ def add(t: Any, group: int, key: int, sums: int) -> int:
         after |= high
         longest |= high ^ (high >> 63)
     if meta[IS_LAZY] < LAZY_BLOCKS:
-        add_values(blocks, (cell >> BLOCK_SHIFT) * width, values, sums)
+        add_values_at(blocks, (cell >> BLOCK_SHIFT) * width, values, 0, sums)
     if meta[IS_LAZY] == 0:
         top = (cell >> meta[TOP_SHIFT]) * width
-        add_values(array(t, TOPS), top, values, sums)
+        add_values_at(array(t, TOPS), top, values, 0, sums)
         if bits(array(t, TOPS), top, sums) == 0:
             queue_empty(t, group)
     if (before | after) < 0:

@@ -54,15 +54,6 @@ def row_of(group: int, sums: int) -> int:
 
 
 @jit_inline
-def add_values(cells: Any, place: int, values: Any, sums: int) -> None:
-    """Add the words of ``values`` to an entry."""
-    cells[place] = narrow(wide(cells[place]) + wide(values[0]))
-    for number in range(sums):
-        at = 1 + 2 * number
-        store_wide(cells, place + at, load_wide(cells, place + at) + load_wide(values, at))
-
-
-@jit_inline
 def add_values_twice(cells: Any, place: int, other: int, values: Any, sums: int) -> None:
     """Add the words of ``values`` to two entries of an array."""
     weight = wide(values[0])
@@ -160,10 +151,7 @@ def accumulate_checked(meta: Any, target: Any, to: int, cells: Any, place: int, 
     """Add entries that follow one another to the one at ``to``, and check the sum after every one of them."""
     sums = meta[SUMS]
     for entry in range(count):
-        at = place + entry * (1 + 2 * sums)
-        target[to] = narrow(wide(target[to]) + wide(cells[at]))
-        for word in range(1, 1 + 2 * sums, 2):
-            store_wide(target, to + word, load_wide(target, to + word) + load_wide(cells, at + word))
+        add_values_at(target, to, cells, place + entry * (1 + 2 * sums), sums)
         check_limits(meta, target, to)
 
 

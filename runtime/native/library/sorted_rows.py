@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.native.plain import array, jit, jit_apart, jit_inline, move, rank
+from runtime.native.plain import array, copy_words, jit, jit_apart, jit_inline, rank
 
 META, WORDS, LEAVES, INNERS, PATH = 0, 1, 2, 3, 4
 """Places of the table: numbers, order words by slot, the two kinds of nodes, and the way to a leaf: for each level the
@@ -154,7 +154,7 @@ def shift(cells: Any, at: int, place: int, by: int, arrays: int) -> None:
     count = cells[at + SIZE] - place
     for number in range(arrays):
         base = at + FIRST + ARRAY * number + place
-        move(cells, base + by, base, count)
+        copy_words(cells, base + by, cells, base, count)
     cells[at + SIZE] += by
 
 
@@ -164,7 +164,7 @@ def transfer(cells: Any, at: int, place: int, to: int, arrays: int) -> None:
     count, held = cells[at + SIZE] - place, cells[to + SIZE]
     for number in range(arrays):
         base = FIRST + ARRAY * number
-        move(cells, to + base + held, at + base + place, count)
+        copy_words(cells, to + base + held, cells, at + base + place, count)
     cells[at + SIZE] = place
     cells[to + SIZE] = held + count
 

@@ -9,7 +9,6 @@ import pytest
 
 from runtime.native.deltas import Deltas
 from runtime.native.library import ahead, deltas, entries, hashing, ordered
-from runtime.native.library.around import around
 from runtime.native.ordered import OrderedIndex
 from runtime.native.plain import store_wide
 
@@ -81,7 +80,7 @@ def test_many_at_once_are_as_one_by_one(dense_cells: int, largest: int, is_found
                 scratch = [0] * width
                 for place in range(length):
                     group, key = taken.views[deltas.GROUP][place], taken.views[deltas.KEY][place]
-                    around(single.views, group, key, scratch, SUMS)
+                    deltas.around(single.views, group, key, scratch, 0, SUMS)
                     assert not is_found or found[place * width : (place + 1) * width] == scratch
                     single.views[entries.VALUES][:] = taken.views[deltas.VALUE][place * WIDTH : (place + 1) * WIDTH]
                     while ordered.add(single.views, group, key, SUMS) < 0:
