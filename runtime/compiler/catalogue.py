@@ -15,7 +15,16 @@ from runtime.compiler.errors import SqlError
 from runtime.compiler.script import NamedSelect
 from runtime.plan import Body, Lane, Map, Program, Relation, View, columns_read
 
-__all__ = ["columns_of", "extend_program", "lane_program", "map_identity", "maps_of", "only_view", "without_view"]
+__all__ = [
+    "columns_of",
+    "extend_program",
+    "lane_program",
+    "map_identity",
+    "maps_of",
+    "only_view",
+    "view_of",
+    "without_view",
+]
 
 _replace = msgspec.structs.replace
 
@@ -48,13 +57,13 @@ def extend_program(program: Program, selects: Sequence[NamedSelect], relations: 
 
 def without_view(program: Program, name: str) -> Program:
     """The program without a view and the maps that no other view reads; raises `KeyError` if it is not there."""
-    _view(program, name)
+    view_of(program, name)
     return _only(program, [view for view in program.views if view.name != name])[0]
 
 
 def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
     """A program of one view alone, and which map of the old program each of its maps is."""
-    return _only(program, [_view(program, name)])
+    return _only(program, [view_of(program, name)])
 
 
 def lane_program(program: Program, lane: Lane) -> Program:
@@ -83,7 +92,8 @@ def map_identity(map_: Map) -> bytes:
     return msgspec.msgpack.encode(_replace(map_, id=0))
 
 
-def _view(program: Program, name: str) -> View:
+def view_of(program: Program, name: str) -> View:
+    """The view of this name; raises `KeyError` if it is not there."""
     for view in program.views:
         if view.name == name:
             return view

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runtime.compiler.catalogue import view_of
 from runtime.plan import Program, View
 from runtime.plan.notation import column_text, map_lines
 
@@ -13,10 +14,7 @@ def explain(program: Program, name: str) -> str:
 
     Raises `KeyError` for a view that is not there.
     """
-    view = next((view for view in program.views if view.name == name.lower()), None)
-    if view is None:
-        known = ", ".join(view.name for view in program.views) or "none"
-        raise KeyError(f"expected a view of the program ({known}), was {name!r}")
+    view = view_of(program, name.lower())
     lines = [
         f"view {view.name}: {view.view_class}",
         f"  because: {view.reason}",

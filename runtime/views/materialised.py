@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.plan import Column
-from runtime.state import ARROW_TYPES, KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
+from runtime.state import KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
+from runtime.views.rows import WEIGHT, change_schema
 
 __all__ = ["MaterialisedView"]
 
-_WEIGHT: Final = "weight"
 _MOST_WAITING: Final = 256
 
 
@@ -33,7 +33,7 @@ class MaterialisedView:
         self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
         self._pool = StringPool() if pool is None else pool
         self._waiting: list[pa.Table] = []
-        self.table = KeyedTable(width_of(self._keys), [_WEIGHT])
+        self.table = KeyedTable(width_of(self._keys), [WEIGHT])
         """Row → multiplicity, without what waits."""
         self.version = 0
         self.changes = 0
@@ -84,12 +84,7 @@ class MaterialisedView:
         self._settle()
         slots = self.table.live_slots()
         arrays = decode_words(self._keys, self.table.keys_of(slots), self._pool)
-        fields = [
-            pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None)
-            for c in self.columns
-        ]
-        schema = pa.schema([*fields, pa.field(_WEIGHT, pa.int64())])
-        return pa.Table.from_arrays([*arrays, pa.array(self.table.get(slots)[0])], schema=schema)
+        return pa.Table.from_arrays([*arrays, pa.array(self.table.get(slots)[0])], schema=change_schema(self.columns))
 
     def shown(self) -> pa.Table:
         """The same without rows that are not shown."""

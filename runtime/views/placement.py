@@ -7,16 +7,38 @@ other view lives in one shard, with all of the maps that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
 from runtime.plan import Program, View
-from runtime.views.memo import Memo
 
-__all__ = ["Part", "is_spread", "part_of", "parts_of_map", "views_of_shard"]
+__all__ = ["Memo", "Part", "is_spread", "part_of", "parts_of_map", "views_of_shard"]
 
 _COLUMNS = 1 << 6
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Memo(Generic[T, R]):
+    """A function of an object that never changes, computed once for each; it keeps the last objects alive.
+
+    They are known by their identity: to hash a map or a program takes longer than to look it up.
+    """
+
+    def __init__(self, function: Callable[[T], R], most: int = 1024) -> None:
+        """``most``: how many results are kept."""
+        self._function, self._most = function, most
+        self._held: dict[int, tuple[T, R]] = {}
+
+    def __call__(self, thing: T) -> R:
+        held = self._held.get(id(thing))
+        if held is None:
+            if len(self._held) >= self._most:
+                self._held.clear()
+            held = self._held[id(thing)] = thing, self._function(thing)
+        return held[1]
 
 
 class Part(msgspec.Struct, frozen=True, order=True):

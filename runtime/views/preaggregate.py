@@ -28,8 +28,7 @@ from runtime.views.errors import reason_of
 from runtime.views.feeds import ColumnBatch, MapFeed
 from runtime.views.kernels import Kernels, await_kernels
 from runtime.views.nodes.totals import Totals, totals_node
-from runtime.views.payload import payload_schema
-from runtime.views.rows import record_arrays
+from runtime.views.rows import payload_schema, record_arrays
 from runtime.views.strings import Strings
 
 __all__ = ["Preaggregation"]
@@ -78,7 +77,7 @@ class Preaggregation:
         """Map → its deltas, from those of the relation (columns and ``weight``); or why there are none.
 
         The deltas have one row per key, none without effect, in an order that follows from that of the relation's: see
-        `payload.payload_schema`. A map that they do not change has no rows. Without ``kernels`` all are interpreted.
+        `rows.payload_schema`. A map that they do not change has no rows. Without ``kernels`` all are interpreted.
         """
         if kernels is not None:
             self._look_for_kernels(kernels, deltas.num_rows)

@@ -15,8 +15,7 @@ from runtime.compiler.catalogue import only_view
 from runtime.epochs import Segment
 from runtime.plan import Map, Program
 from runtime.views.kernels import Kernels
-from runtime.views.memo import Memo
-from runtime.views.placement import Part, parts_of_map
+from runtime.views.placement import Memo, Part, parts_of_map
 from runtime.views.preaggregate import Preaggregation
 
 __all__ = ["Delivery", "deliveries", "deliveries_of", "payload_sources", "shard_of"]
@@ -30,7 +29,7 @@ class Delivery(msgspec.Struct, frozen=True):
     part: Part
     """Which map, and whether the shard keeps all of it."""
     deltas: pa.Table | str
-    """One row per key, see `payload.payload_schema`; or why there are none: the views over the part fail."""
+    """One row per key, see `rows.payload_schema`; or why there are none: the views over the part fail."""
     view: str | None = None
     """Set: everything that the part holds before the version, for this view, which is new; None: the version's own."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.plan import Column
+from runtime.plan import Column, Map
 from runtime.state import ARROW_TYPES
 from runtime.views.emission.values import Field, places_of
 from runtime.views.feeds import ColumnBatch
@@ -23,6 +23,7 @@ __all__ = [
     "changes_as_tuples",
     "changes_of",
     "consolidate",
+    "payload_schema",
     "record_arrays",
 ]
 
@@ -42,6 +43,16 @@ def change_schema(columns: Sequence[Column]) -> pa.Schema:
         pa.field(c.name, ARROW_TYPES[c.type], metadata={"scale": str(c.scale)} if c.scale else None) for c in columns
     ]
     return pa.schema([*fields, pa.field(WEIGHT, pa.int64())])
+
+
+def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
+    """What a shard is sent of a map: one row per key that changed, with its keys, ``weight``, and its sums.
+
+    A sum is one column: int64, or decimal128(38, 0) in a payload that has a value past 64 bits (``wide``).
+    """
+    keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
+    sums = [(s.name, ARROW_TYPES["int128" if s.name in wide else "int64"]) for s in map_.sums]
+    return pa.schema([*keys, (WEIGHT, pa.int64()), *sums])
 
 
 def consolidate(changes: pa.Table, schema: pa.Schema) -> pa.Table:

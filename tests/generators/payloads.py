@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runtime.plan import Map, Relation
 from runtime.views.errors import ViewError
-from runtime.views.payload import WEIGHT
 from runtime.views.preaggregate import Preaggregation
+from runtime.views.rows import WEIGHT
 
 __all__ = ["groups_of", "payload_of", "preaggregated"]
 

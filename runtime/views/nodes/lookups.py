@@ -29,7 +29,7 @@ from runtime.views.emission.values import Field, Value, load_field, places_of
 from runtime.views.errors import ViewError
 from runtime.views.feeds import Feed
 from runtime.views.graph import GraphBuilder
-from runtime.views.nodes.members import MemberIndex, member_index, members_node, members_of
+from runtime.views.nodes.members import MemberIndex, members_node, members_of
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import MapOrder, order_of, ordered_index, ordered_node, put_group
 from runtime.views.nodes.totals import Totals, put_key, put_slot, totals_node
@@ -96,17 +96,23 @@ class LookupKind(ABC):
     repeats: ClassVar[bool] = False
     """Whether a row may match several times."""
 
-    @abstractmethod
     def shared(self, builder: GraphBuilder, view: View, lookup: Lookup) -> Any:
-        """The structure over a base map."""
+        """The structure over a base map, kept up to date, one for all views that ask for it."""
+        return builder.indexed(
+            view,
+            lookup.source,
+            self.spec(lookup),
+            lambda feed: self.made(feed, lookup),
+            lambda feed, structure: self.node(feed, structure, builder.strings, [view.name]),
+        )
 
     @abstractmethod
     def spec(self, lookup: Lookup) -> str:
-        """What tells the structure from others over the same auxiliary map."""
+        """What tells the structure from others over the same map."""
 
     @abstractmethod
     def made(self, feed: Feed, lookup: Lookup) -> Any:
-        """A structure over an auxiliary map, empty."""
+        """A structure over a map, empty."""
 
     @abstractmethod
     def node(self, feed: Feed, structure: Any, strings: Strings, views: Collection[str]) -> Node:
@@ -155,9 +161,6 @@ class _TotalsLookup(LookupKind):
 
 class _MemberLookup(LookupKind):
     repeats = True
-
-    def shared(self, builder: GraphBuilder, view: View, lookup: Lookup) -> MemberIndex:
-        return member_index(builder, view, lookup.source, _names(lookup))
 
     def spec(self, lookup: Lookup) -> str:
         return f"members {','.join(sorted(_names(lookup)))}"

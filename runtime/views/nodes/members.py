@@ -13,16 +13,14 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from runtime.native.members import Members
-from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field, may_be_direct, nullable_places, string_places, words_of
 from runtime.views.feeds import Feed, stop
-from runtime.views.graph import GraphBuilder
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.totals import put_add, put_key
 from runtime.views.strings import Strings
 
-__all__ = ["MemberIndex", "member_index", "members_node", "members_of"]
+__all__ = ["MemberIndex", "members_node", "members_of"]
 
 
 class MemberIndex(Members):
@@ -66,15 +64,3 @@ def members_node(feed: Feed, index: MemberIndex, strings: Strings, views: Collec
             k.put(f"drop_member_if_zero({t}, {slot})")
     k.put("return -1 if bad else 0")
     return Node(k, views, feed.batches)
-
-
-def member_index(builder: GraphBuilder, view: View, number: int, on: Collection[str]) -> MemberIndex:
-    """The records of a map by some of its keys, kept up to date, one for all views that ask for it."""
-    given = [key.name for key in builder.program.maps[number].keys if key.name in on]
-    return builder.indexed(
-        view,
-        number,
-        f"members {','.join(given)}",
-        lambda feed: members_of(feed, given),
-        lambda feed, index: members_node(feed, index, builder.strings, [view.name]),
-    )

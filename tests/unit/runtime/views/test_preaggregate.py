@@ -17,8 +17,8 @@ from runtime.native import structures
 from runtime.native.cache import KernelCache
 from runtime.views import ViewError
 from runtime.views import preaggregate as preaggregation
-from runtime.views.payload import payload_schema
 from runtime.views.preaggregate import Preaggregation
+from runtime.views.rows import payload_schema
 from tests.generators.deltas import Row, delta_table
 from tests.generators.payloads import groups_of, payload_of, preaggregated
 
