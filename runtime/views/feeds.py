@@ -23,7 +23,7 @@ from runtime.native.structures import Batch
 from runtime.plan import Col, Map, Relation
 from runtime.views.arrow_columns import ColumnBinding
 from runtime.views.emission.kernel import KernelSource
-from runtime.views.emission.values import Field, Value
+from runtime.views.emission.values import Field, Value, load_value, store_value
 from runtime.views.errors import ViewError
 from runtime.views.strings import Strings
 from runtime.views.tuples import Column, RowReader, columns_of, row_reader, row_writer
@@ -61,46 +61,21 @@ class ColumnBatch(Batch):
         """The place of a field that is one word a row; None: it is more."""
         return None if field.words > 1 else self._places[field.name]
 
+    def _value_cells(self, k: KernelSource, field: Field, row: str) -> tuple[str, str, str]:
+        """Where a field of a row stands: cells, the place of the value, and the cell of the NULL flag if it has one."""
+        place = self._places[field.name]
+        flag = f"{k.cells(self, place + 1)}[{row}]" if field.nullable else ""
+        return k.cells(self, place), f"2 * {row}" if field.type == "int128" else row, flag
+
     def load_column(self, k: KernelSource, field: Field, row: str) -> Value:
         """Lines that read a field of a row."""
         self.read.add(field.name)
-        place = self._places[field.name]
-        null = k.assign("n", f"{k.cells(self, place + 1)}[{row}]") if field.nullable else None
-        cells = k.cells(self, place)
-        if field.type == "int128":
-            return Value(k.assign("v", f"load_wide({cells}, 2 * {row})"), "int128", null, 126, True)
-        text = f"{cells}[{row}]"
-        text = f"float_of({text})" if field.type == "float64" else text
-        return Value(k.assign("v", text), field.type, null, is_word=True)
+        cells, place, flag = self._value_cells(k, field, row)
+        return load_value(k, field, cells, place, k.assign("n", flag) if flag else None)
 
     def store(self, k: KernelSource, field: Field, value: Value, row: str) -> None:
         """Lines that write a field of a row; the value is of the field's type. The value of a NULL is written as 0."""
-        place = self._places[field.name]
-        cells = k.cells(self, place)
-        if field.nullable:
-            flags = k.cells(self, place + 1)
-            if value.null is None or value.is_word:
-                k.put(f"{flags}[{row}] = {value.null or 0}")
-            else:
-                k.put(f"{flags}[{row}] = 1 if {value.null} else 0")
-        if field.type == "int128":
-            text, zero = (
-                f"store_wide({cells}, 2 * {row}, {value.wide_text})",
-                f"store_wide({cells}, 2 * {row}, wide(0))",
-            )
-        elif field.type == "float64":
-            text, zero = f"{cells}[{row}] = bits_of({value.text})", f"{cells}[{row}] = 0"
-        elif field.type == "bool":
-            text, zero = f"{cells}[{row}] = 1 if {value.text} else 0", f"{cells}[{row}] = 0"
-        else:
-            text, zero = f"{cells}[{row}] = {value.text}", f"{cells}[{row}] = 0"
-        if field.nullable and value.null is not None and not value.is_word:
-            with k.block(f"if {value.null}:"):
-                k.put(zero)
-            with k.block("else:"):
-                k.put(text)
-        else:
-            k.put(text)
+        store_value(k, field, value, self._value_cells(k, field, row))
 
     def put_room(self, k: KernelSource, count: str, stops: Callable[[int], None]) -> None:
         """Lines that stop the kernel unless there is room for so many rows more; ``stops`` writes those that do."""

@@ -33,10 +33,12 @@ __all__ = [
     "Value",
     "load_field",
     "load_fields",
+    "load_value",
     "may_be_direct",
     "nullable_places",
     "places_of",
     "store_field",
+    "store_value",
     "string_places",
     "words_of",
 ]
@@ -92,12 +94,8 @@ class Value(msgspec.Struct, frozen=True):
         return f"bits_of({self.text})" if self.type == "float64" else self.text
 
 
-def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
-    """Lines that read a field's words from cells at a place."""
-    null = None
-    if field.nullable:
-        null = w.assign("n", f"{cells}[{place}]")
-        place = f"{place} + 1"
+def load_value(w: KernelSource, field: Field, cells: str, place: str, null: str | None) -> Value:
+    """Lines that read a field's value from cells at a place; ``null``: the word that says whether it is NULL."""
     if field.type == "int128":
         return Value(w.assign("v", f"load_wide({cells}, {place})"), "int128", null, 126, True)
     text = f"{cells}[{place}]"
@@ -105,33 +103,37 @@ def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
     return Value(w.assign("v", text), field.type, null, is_word=True)
 
 
+def store_value(w: KernelSource, field: Field, value: Value, where: tuple[str, str, str]) -> None:
+    """Lines that write a value, which is of the field's type; the value of a NULL is written as 0.
+
+    ``where``: cells, the place in them, and the cell that says whether it is NULL, of a nullable field.
+    """
+    cells, place, flag = where
+    if field.type == "int128":
+        line, zero = (f"store_wide({cells}, {place}, {each})" for each in (value.wide_text, "wide(0)"))
+    else:
+        line, zero = f"{cells}[{place}] = {value.word()}", f"{cells}[{place}] = 0"
+    if not field.nullable or value.null is None or value.is_word:
+        w.put(*([f"{flag} = {value.null or 0}"] if field.nullable else []), line)
+        return
+    w.put(f"{flag} = 1 if {value.null} else 0")
+    with w.block(f"if {flag}:"):
+        w.put(zero)
+    with w.block("else:"):
+        w.put(line)
+
+
+def load_field(w: KernelSource, field: Field, cells: str, place: str) -> Value:
+    """Lines that read a field's words from cells at a place."""
+    if not field.nullable:
+        return load_value(w, field, cells, place, None)
+    null = w.assign("n", f"{cells}[{place}]")
+    return load_value(w, field, cells, f"{place} + 1", null)
+
+
 def store_field(w: KernelSource, field: Field, value: Value, cells: str, place: str) -> None:
     """Lines that write a value, which is of the field's type, to cells at a place."""
-    if field.nullable:
-        null = value.null
-        if null is None or value.is_word:
-            w.put(f"{cells}[{place}] = {null or 0}")
-        else:
-            flag = w.assign("f", f"1 if {null} else 0")
-            w.put(f"{cells}[{place}] = {flag}")
-            with w.block(f"if {flag}:"):
-                w.put(f"{cells}[{place} + 1] = 0")
-                if field.type == "int128":
-                    w.put(f"{cells}[{place} + 2] = 0")
-            with w.block("else:"):
-                _store(w, field, value, cells, f"{place} + 1")
-            return
-        place = f"{place} + 1"
-    _store(w, field, value, cells, place)
-
-
-def _store(w: KernelSource, field: Field, value: Value, cells: str, place: str) -> None:
-    if field.type == "int128":
-        w.put(f"store_wide({cells}, {place}, {value.wide_text})")
-    elif field.type == "float64":
-        w.put(f"{cells}[{place}] = bits_of({value.text})")
-    else:
-        w.put(f"{cells}[{place}] = {value.text}")
+    store_value(w, field, value, (cells, f"{place} + 1" if field.nullable else place, f"{cells}[{place}]"))
 
 
 def places_of(fields: Sequence[Field]) -> list[int]:
