@@ -33,7 +33,7 @@ from runtime.views.nodes.lookups import Scope, columns_of_statement, kind_of, to
 from runtime.views.nodes.node import Node
 from runtime.views.nodes.ordered import order_of
 from runtime.views.nodes.range_pass import can_pass, pass_node
-from runtime.views.nodes.range_sweep import RangeSweep, Sweep, sweep_plan
+from runtime.views.nodes.range_sweep import RangeSweep, Sweep, SweepPlan, sweep_plan
 from runtime.views.nodes.show import Shape
 from runtime.views.nodes.totals import Totals, put_add, put_locate, put_touch
 
@@ -71,47 +71,47 @@ class _Lowering:
         result: Totals = builder.structure(
             name, lambda: Totals(self._fields(last), body.auxiliaries[last].sums, is_result=True)
         )
-        if self._passes():
-            self._lower_pass(result)
-            builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
-            return
+        plan = sweep_plan(body)
+        is_self_join = len(set(self._maps.values())) == 1
+        if plan is not None and is_self_join and can_pass(body.auxiliaries[0].statements):
+            self._lower_pass(plan, result)
+        else:
+            self._lower_statements(plan, result)
+        if self._sweep is not None:
+            builder.ends.append(RangeSweep(self._sweep, builder.strings, [view.name]))
+        builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
+
+    def _lower_statements(self, plan: SweepPlan | None, result: Totals) -> None:
+        """The nodes of every occurrence, in their order."""
+        view, body, builder = self._view, self._body, self._builder
         # Every index is made before a node that reads it; the nodes of an occurrence follow all of its statements.
         sources = {
             id(statement): [self._source(lookup) for lookup in statement.lookups]
             for auxiliary in body.auxiliaries
             for statement in auxiliary.statements
         }
-        self._sweep = self._swept(sources, result)
+        if plan is not None:
+            first, second = body.auxiliaries[0].statements
+            feeds = dict.fromkeys(builder.feed(builder.part_of(view, number)) for number in self._maps.values())
+            batches = [feed.batch for feed in feeds]
+            self._sweep = Sweep(plan, sources[id(second)][0], sources[id(first)][0], result, batches)
         seen: set[int] = set()
         for occurrence in body.occurrences:
             turn = builder.turn(builder.part_of(view, occurrence.map))
             nodes = turn.after if occurrence.map in seen else turn.before
             seen.add(occurrence.map)
             nodes += self._nodes(occurrence, sources, result)
-        if self._sweep is not None:
-            builder.ends.append(RangeSweep(self._sweep, builder.strings, [view.name]))
-        builder.show(view, result, Shape(view.columns, body.outputs, body.having, body.empty))
 
-    def _passes(self) -> bool:
-        """Whether the join is one of a map with itself that one pass can do."""
-        numbers = {occurrence.map for occurrence in self._body.occurrences}
-        return (
-            len(numbers) == 1 and sweep_plan(self._body) is not None and can_pass(self._body.auxiliaries[0].statements)
-        )
-
-    def _lower_pass(self, result: Totals) -> None:
-        """The one node for both occurrences, and the one that makes groups anew."""
-        view, builder = self._view, self._builder
-        plan, statements = sweep_plan(self._body), self._body.auxiliaries[0].statements
-        assert plan is not None
+    def _lower_pass(self, plan: SweepPlan, result: Totals) -> None:
+        """The one node for both occurrences."""
+        view, builder, statements = self._view, self._builder, self._body.auxiliaries[0].statements
         lookup = statements[0].lookups[0]
         assert lookup.ordered is not None
         part = builder.part_of(view, lookup.source)
         feed, on, ordered = builder.feed(part), {key for key, _ in lookup.on}, lookup.ordered
         index = builder.structure(f"view/{view.name}/order", lambda: order_of(feed, on, ordered))
-        sweep = Sweep(plan, index, index, result, [feed.batch])
-        builder.turn(part).update.append(pass_node(feed, statements, sweep, builder.strings, [view.name]))
-        builder.ends.append(RangeSweep(sweep, builder.strings, [view.name]))
+        self._sweep = Sweep(plan, index, index, result, [feed.batch])
+        builder.turn(part).update.append(pass_node(feed, statements, self._sweep, builder.strings, [view.name]))
 
     def _nodes(self, occurrence: Occurrence, sources: dict[int, list[Any]], result: Totals) -> list[Runnable]:
         """The statements of an occurrence, then the indexes over what they change."""
@@ -180,18 +180,6 @@ class _Lowering:
         return self._structures[name]
 
     # --- statements
-
-    def _swept(self, sources: dict[int, list[Any]], result: Totals) -> Sweep | None:
-        """The alternative to the statements where there is one."""
-        plan = sweep_plan(self._body)
-        if plan is None:
-            return None
-        first, second = self._body.auxiliaries[0].statements
-        feeds = [self._builder.feed(self._builder.part_of(self._view, o.map)) for o in self._body.occurrences]
-        batches = [feed.batch for feed in feeds]
-        if feeds[0] is feeds[1]:
-            del batches[1]
-        return Sweep(plan, sources[id(second)][0], sources[id(first)][0], result, batches)
 
     def _node(self, statement: Statement, feed: Feed, sources: Sequence[Any], target: Totals | ColumnFeed) -> Node:
         k = KernelSource("multiplies rows with what they look up", self._builder.strings)
