@@ -181,11 +181,7 @@ class ShardState:
         by_part: dict[Part, list[pa.Table]] = {}
         for part, payload in delivered:
             if isinstance(payload, str):
-                for view in self._views:
-                    if view.name not in self._failed and any(
-                        self._part_of(view, number) == part for number in maps_of(view.body)
-                    ):
-                        self._failed[view.name] = failed[view.name] = payload
+                failed |= self._fail_part(part, payload)
             else:
                 by_part.setdefault(part, []).append(payload)
         if self.keeps_taken:

@@ -23,8 +23,8 @@ from contextlib import ExitStack
 
 from msgspec.structs import replace
 
-from runtime.native.deltas import Deltas
 from runtime.native.library import deltas, entries, hashing
+from runtime.native.rooms import Deltas
 from runtime.plan import Col, Expr, Range, Statement
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields

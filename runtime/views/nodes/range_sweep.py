@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 
 from runtime.native.library import entries, hashing, sweep
+from runtime.native.rooms import Entries
 from runtime.native.structures import Structure
-from runtime.native.sweep import Entries
 from runtime.plan import Col, Expr, Joined, Lit, Range, Statement, Term
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields

@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 import pytest
 
-from runtime.native.deltas import Deltas
 from runtime.native.library import ahead, deltas, entries, hashing, ordered
 from runtime.native.ordered import OrderedIndex
 from runtime.native.plain import store_wide
+from runtime.native.rooms import Deltas
 
 SUMS = 1
 WIDTH = 1 + 2 * SUMS
