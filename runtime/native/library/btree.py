@@ -356,46 +356,31 @@ def make_place(t: Any, row: int, leaf: int, key: int) -> bool:
 
 
 @jit_apart
-def merge_leaves(t: Any, parent: int, child: int) -> bool:
-    """Merge a child, a leaf, with the next one of the same parent if they are small enough."""
+def merge(t: Any, parent: int, child: int, is_leaf: bool) -> bool:
+    """Merge a child with the next one of the same parent if they are small enough."""
     cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
     if child < 0 or child + 1 >= cells[at + COUNT]:
         return False
     left, right = cells[at + CHILDREN + child], cells[at + CHILDREN + child + 1]
     target, to, source, start = chunk_of(t, left), left & CHUNK_MASK, chunk_of(t, right), right & CHUNK_MASK
-    live = target[to + COUNT] - target[to + DEAD] + source[start + COUNT] - source[start + DEAD]
-    if live > MERGED:
+    if target[to + COUNT] - target[to + DEAD] + source[start + COUNT] - source[start + DEAD] > MERGED:
         return False
-    squeeze(t, left)
-    squeeze(t, right)
+    values = entries_of(0, FAN) if is_leaf else CHILD_SUMS
+    if is_leaf:
+        squeeze(t, left)
+        squeeze(t, right)
     count, more = target[to + COUNT], source[start + COUNT]
+    if not is_leaf:
+        target[to + KEYS + count - 1] = cells[at + KEYS + child]
+        copy_words(target, to + CHILDREN + count, source, start + CHILDREN, more)
     copy_words(target, to + KEYS + count, source, start + KEYS, more)
-    copy_words(target, entries_of(to, FAN) + count * width, source, entries_of(start, FAN), more * width)
+    copy_words(target, to + values + count * width, source, start + values, more * width)
     target[to + COUNT] = count + more
-    make_octets(t, left, True)
-    unlink(t, right)
-    join_children(t, parent, child)
-    return True
-
-
-@jit_apart
-def merge_inner(t: Any, parent: int, child: int) -> bool:
-    """Merge a child, an inner node, with the next one of the same parent if they are small enough."""
-    cells, at, width = chunk_of(t, parent), parent & CHUNK_MASK, 1 + 2 * array(t, META)[SUMS]
-    if child < 0 or child + 1 >= cells[at + COUNT]:
-        return False
-    left, right = cells[at + CHILDREN + child], cells[at + CHILDREN + child + 1]
-    target, to, source, start = chunk_of(t, left), left & CHUNK_MASK, chunk_of(t, right), right & CHUNK_MASK
-    count, more = target[to + COUNT], source[start + COUNT]
-    if count + more > MERGED:
-        return False
-    target[to + KEYS + count - 1] = cells[at + KEYS + child]
-    copy_words(target, to + KEYS + count, source, start + KEYS, more)
-    copy_words(target, to + CHILDREN + count, source, start + CHILDREN, more)
-    copy_words(target, to + CHILD_SUMS + count * width, source, start + CHILD_SUMS, more * width)
-    target[to + COUNT] = count + more
-    make_octets(t, left, False)
-    release(t, INNER, right)
+    make_octets(t, left, is_leaf)
+    if is_leaf:
+        unlink(t, right)
+    else:
+        release(t, INNER, right)
     join_children(t, parent, child)
     return True
 
@@ -440,7 +425,7 @@ def shrink_leaf(t: Any, group: int, row: int, leaf: int) -> None:
     squeeze(t, leaf)
     if level >= 0:
         parent, child = path[2 * level], path[2 * level + 1]
-        if merge_leaves(t, parent, child) or merge_leaves(t, parent, child - 1):
+        if merge(t, parent, child, True) or merge(t, parent, child - 1, True):
             shrink_inner(t, group, row)
 
 
@@ -454,7 +439,7 @@ def shrink_inner(t: Any, group: int, row: int) -> None:
         if count == 0:
             release(t, INNER, inner)
             delete_child(t, parent, child)
-        elif count > SPARSE or not (merge_inner(t, parent, child) or merge_inner(t, parent, child - 1)):
+        elif count > SPARSE or not (merge(t, parent, child, False) or merge(t, parent, child - 1, False)):
             return
     root = path[0]
     count = chunk_of(t, root)[(root & CHUNK_MASK) + COUNT]
