@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.native.plain import array, jit, mix
+from runtime.native.plain import array, jit, jit_inline, mix
 
 META, CELLS, INDEX, KEY, STAMPS, TOUCHED, OLD = 0, 1, 2, 3, 4, 5, 6
 """Places of a table's arrays."""
@@ -39,45 +39,37 @@ def same_key(cells: Any, place: int, key: Any, width: int) -> bool:
     return True
 
 
+@jit_inline
+def probe(t: Any) -> tuple[int, int]:
+    """The place of the scratch key in the index, or where it belongs there (-1: outside it), and its slot, or -1."""
+    meta, index, key = array(t, META), array(t, INDEX), array(t, KEY)
+    if meta[DIRECT]:
+        at = key[0] - meta[BASE]
+        if at < 0 or at > meta[MASK]:
+            return -1, -1
+        return at, index[at] - 1
+    cells, mask, width, stride = array(t, CELLS), meta[MASK], meta[WIDTH], meta[STRIDE]
+    at = hash_of(key, 0, width) & mask
+    while index[at] != 0 and not same_key(cells, (index[at] - 1) * stride, key, width):
+        at = (at + 1) & mask
+    return at, index[at] - 1
+
+
 @jit
 def find(t: Any) -> int:
     """The slot of the scratch key, or -1."""
-    meta, index, key = array(t, META), array(t, INDEX), array(t, KEY)
-    if meta[DIRECT]:
-        offset = key[0] - meta[BASE]
-        if offset < 0 or offset > meta[MASK]:
-            return -1
-        return index[offset] - 1
-    cells, mask, width, stride = array(t, CELLS), meta[MASK], meta[WIDTH], meta[STRIDE]
-    at = hash_of(key, 0, width) & mask
-    while index[at] != 0:
-        slot = index[at] - 1
-        if same_key(cells, slot * stride, key, width):
-            return slot
-        at = (at + 1) & mask
-    return -1
+    _, slot = probe(t)
+    return slot
 
 
 @jit
 def locate(t: Any) -> int:
     """The slot of the scratch key, which is added if it is not there; -1: the table has no room for it."""
-    meta, index, key = array(t, META), array(t, INDEX), array(t, KEY)
-    width, stride, mask = meta[WIDTH], meta[STRIDE], meta[MASK]
-    if meta[DIRECT]:
-        at = key[0] - meta[BASE]
-        if at < 0 or at > mask:
-            return -1
-        if index[at] != 0:
-            return index[at] - 1
-        cells = array(t, CELLS)
-    else:
-        cells = array(t, CELLS)
-        at = hash_of(key, 0, width) & mask
-        while index[at] != 0:
-            slot = index[at] - 1
-            if same_key(cells, slot * stride, key, width):
-                return slot
-            at = (at + 1) & mask
+    at, slot = probe(t)
+    if slot >= 0 or at < 0:
+        return slot
+    meta, cells, key = array(t, META), array(t, CELLS), array(t, KEY)
+    width, stride = meta[WIDTH], meta[STRIDE]
     slot = meta[FREE] - 1
     if slot >= 0:
         meta[FREE] = cells[slot * stride]
@@ -86,7 +78,7 @@ def locate(t: Any) -> int:
         if slot == meta[ROOM]:
             return -1
         meta[USED] = slot + 1
-    index[at] = slot + 1
+    array(t, INDEX)[at] = slot + 1
     meta[LIVE] += 1
     for word in range(width):
         cells[slot * stride + word] = key[word]
