@@ -25,13 +25,13 @@ from msgspec.structs import replace
 
 from runtime.native.library import deltas, entries, hashing
 from runtime.native.rooms import Deltas
-from runtime.plan import Col, Expr, Range, Statement
+from runtime.plan import Col, Range, Statement
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Value, load_fields
 from runtime.views.feeds import Feed, Row
 from runtime.views.nodes.lookups import Scope, columns_of_statement, total_of
 from runtime.views.nodes.node import Node
-from runtime.views.nodes.ordered import MapOrder, put_group
+from runtime.views.nodes.ordered import put_group
 from runtime.views.nodes.range_sweep import Sweep
 from runtime.views.nodes.totals import put_add, put_locate, put_touch
 from runtime.views.strings import Strings
@@ -217,68 +217,47 @@ class _PassCode:
     def _looked_up(self, statement: Statement, found: str, added: Row | None) -> dict[str, Value]:
         """What a statement's look-up binds; ``added``: the row, if the index has it by now."""
         (lookup,) = statement.lookups
-        used = columns_of_statement(statement)
-        values: dict[str, Value] = {}
-        for column in ("weight", *self._index.sum_names):
-            name = f"{lookup.name}.{column}"
-            if name in used:
-                own = None if added is None else self._feed.named(added)[column]
-                values[name] = _Column(self._k, self._index, column, found, own).value(lookup.ranges)
-        return values
+        used, counts = columns_of_statement(statement), _counts(lookup.ranges)
+        own = {} if added is None else self._feed.named(added)
+        return {
+            f"{lookup.name}.{column}": self._put_sum(number, counts, found, own.get(column))
+            for number, column in enumerate(("weight", *self._index.sum_names))
+            if f"{lookup.name}.{column}" in used
+        }
 
-
-class _Column:
-    """A weight or a sum of an index around a row's key."""
-
-    def __init__(self, k: KernelSource, index: MapOrder, column: str, found: str, added: Value | None) -> None:
-        self._k, self._words, self._found, self._added = k, index.entry_words, found, added
-        self._number = ("weight", *index.sum_names).index(column)
-        self._known: dict[str, str] = {}
-
-    @property
-    def _is_weight(self) -> bool:
-        return self._number == 0
-
-    def value(self, ranges: Sequence[Range]) -> Value:
-        """The sum over all ranges."""
-        k = self._k
-        total = k.assign("y", "0" if self._is_weight else "wide(0)")
-        for part in ranges:
-            if part.low is not None and part.high is not None and part.low_strict and part.high_strict:
-                continue  # nothing is between a key and itself
-            parts = [("+", self._prefix(part.high, inclusive=not part.high_strict))]
-            if part.low is not None:
-                parts.append(("-", self._prefix(part.low, inclusive=part.low_strict)))
-            for symbol, prefix in parts:
-                sign = symbol if part.sign > 0 else {"+": "-", "-": "+"}[symbol]
-                k.put(f"{total} = {total} {sign} {prefix}")
-                if not self._is_weight:
+    def _put_sum(self, number: int, counts: Sequence[int], found: str, added: Value | None) -> Value:
+        """Lines that add up the weights (``number`` 0) or a sum around a delta, each part of it so often."""
+        k, width = self._k, self._index.entry_words
+        total = k.assign("y", "wide(0)" if number else "0")
+        for part, count in enumerate(counts):
+            if not count:
+                continue
+            place = f"i * {3 * width} + {part * width}"
+            text = f"load_wide({found}, {place} + {2 * number - 1})" if number else f"{found}[{place}]"
+            if added is not None and part:
+                text += f" + {added.wide_text if number else added.text}"
+            summand = k.assign("x", text)
+            if number:
+                k.put(f"bad |= outside({summand})")
+            for _ in range(abs(count)):
+                k.put(f"{total} = {total} {'+' if count > 0 else '-'} {summand}")
+                if number:
                     k.put(f"bad |= outside({total})")
-        return Value(total, "int64") if self._is_weight else Value(total, "int128", None, 126)
+        return Value(total, "int128", None, 126) if number else Value(total, "int64")
 
-    def _prefix(self, bound: Expr | None, *, inclusive: bool) -> str:
-        """The sum up to a bound, which is the row's key; None: of all."""
-        if bound is None:
-            return self._sum("all")
-        return self._sum("upto") if inclusive else self._sum("below")
 
-    def _sum(self, which: str) -> str:
-        if which not in self._known:
-            self._known[which] = self._k.assign("x", self._text(which))
-            if which != "below" and not self._is_weight:
-                self._k.put(f"bad |= outside({self._known[which]})")
-        return self._known[which]
-
-    def _text(self, which: str) -> str:
-        added = ""
-        if self._added is not None and which != "below":
-            added = f" + {self._added.text if self._is_weight else self._added.wide_text}"
-        if which == "upto":
-            return f"{self._sum('below')} + {self._load(1)}{added}"
-        return f"{self._load(2 if which == 'all' else 0)}{added}"
-
-    def _load(self, part: int) -> str:
-        place = f"i * {3 * self._words} + {part * self._words}"
-        if self._is_weight:
-            return f"{self._found}[{place}]"
-        return f"load_wide({self._found}, {place} + {2 * self._number - 1})"
+def _counts(ranges: Sequence[Range]) -> list[int]:
+    """How often what is below a key, at the key, and all of it count in ranges whose bounds are the key."""
+    counts = [0, 0, 0]
+    for part in ranges:
+        if part.low is not None and part.high is not None and part.low_strict and part.high_strict:
+            continue  # nothing is between a key and itself
+        if part.high is None:
+            counts[2] += part.sign
+        else:
+            counts[0] += part.sign
+            counts[1] += 0 if part.high_strict else part.sign
+        if part.low is not None:
+            counts[0] -= part.sign
+            counts[1] -= part.sign if part.low_strict else 0
+    return counts
