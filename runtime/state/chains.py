@@ -151,7 +151,7 @@ class _Plan(msgspec.Struct):
     """What a save whose outcome is open makes of a chain."""
 
     key: int
-    run: Run
+    run: Run | None
     dropped: tuple[int, ...]
     size: int = 0
     """Of the run's bytes, once they are made."""
@@ -160,8 +160,10 @@ class _Plan(msgspec.Struct):
     useless: int = 0
 
     def encode(self) -> bytes:
-        """The run's bytes."""
-        data = self.run.encode()
+        """The run's bytes, once: what they are made of may be large."""
+        assert self.run is not None
+        run, self.run = self.run, None
+        data = run.encode()
         self.size = len(data)
         return data
 

@@ -191,7 +191,8 @@ class ExpressLab:
         self._seal(self._batches(self._open), cast(Sections, sections), record)
 
     def _seal(self, relations: Mapping[str, pa.RecordBatch], sections: Sections, record: bytes) -> None:
-        held = {**{name: [batch] for name, batch in relations.items()}, **sections.batches}
+        said = sections.batches()
+        held = {**{name: [batch] for name, batch in relations.items()}, **said}
         footer = Footer(max(0, self.epoch), self.epoch + 1, control=record, attributes=dict(sections.attributes))
         prepared = self.log.prepare(footer, held)
         self.space.commit()
@@ -200,7 +201,7 @@ class ExpressLab:
         self._committed, self._open = self._committed + self._open, []
         names = {view.name for view in self.state.program.views}
         self._sealed = {name: rows for name, rows in self._sealed.items() if name in names}
-        for name, batches in sections.batches.items():
+        for name, batches in said.items():
             add(self._sealed.setdefault(name.removeprefix("view/"), Counter()), pa.Table.from_batches(batches))
         for name in names - self.failed.keys():
             assert self._sealed.get(name, Counter()) == self._shown.get(name, Counter()), name
@@ -217,7 +218,7 @@ class ExpressLab:
     def result(self, name: str) -> Counter[Row]:
         """The full result that is saved."""
         found: Counter[Row] = Counter()
-        add(found, self.state.results[name].rows())
+        add(found, self.state.results.views[name].rows())
         return found
 
     def crash(self) -> list[Change]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from runtime.compiler import Program, lane_program
 from runtime.engine.express.filling import Filled, Filling, with_open_epoch
+from runtime.engine.express.results import added_up
 from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
 from runtime.views.filling import columns_to_fill, new_views
-from runtime.views.rows import change_schema, consolidate
 from runtime.views.shard import Step
 
 __all__ = ["ANEW", "ExpressViews", "Update"]
@@ -85,7 +85,7 @@ class ExpressViews:
     def rows(self) -> dict[str, pa.Table]:
         """Every view's rows and weights as it has said them last, in the open epoch too; failed views are left out."""
         found: dict[str, pa.Table] = {}
-        for name, result in self._state.results.items():
+        for name, result in self._state.results.views.items():
             if name not in self._state.failed:
                 held = self._changes.get(name)
                 found[name] = self._added_up(name, [result.rows(), *held]) if held else result.rows()
@@ -146,22 +146,18 @@ class ExpressViews:
         return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
 
     def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
-        columns = next(view.columns for view in self._state.program.views if view.name == name)
-        return consolidate(pa.concat_tables(tables), change_schema(columns))
+        return added_up(tables, self._state.results.views[name].columns)
 
     def close(self) -> Sections:
         """The end of the epoch that closes: what it changed in each view; what is saved is at it from now on."""
-        batches: dict[str, tuple[pa.RecordBatch, ...]] = {}
-        for name, tables in self._changes.items():
-            if name in self._state.failed:
-                continue  # what a view said before it failed is no result, as in the other lane
-            whole = self._added_up(name, tables)
-            if whole.num_rows:
-                batches[f"view/{name}"] = tuple(whole.combine_chunks().to_batches())
-                self._state.add(name, whole)
+        # What a view said before it failed is no result, as in the other lane.
+        changes = {name: tables for name, tables in self._changes.items() if name not in self._state.failed}
+        closed = self._state.close(changes, is_dirty=bool(self._open))
+
+        def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:
+            return {f"view/{name}": tuple(rows.combine_chunks().to_batches()) for name, rows in closed.rows().items()}
+
         attributes = {f"failed/{name}": reason for name, reason in self._failed.items()}
         attributes |= {f"{ANEW}{name}": "" for name in self._anew}
-        if self._state.program.views and (self._open or batches):
-            self._state.dirty = True
         self._changes, self._failed, self._open, self._anew = {}, {}, {}, ()
         return Sections(self._epoch, batches, attributes)

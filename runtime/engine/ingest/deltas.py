@@ -8,7 +8,7 @@ apply ──Deltas──▶ express view ──Sections──▶ epoch sink
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 import pyarrow as pa
@@ -50,7 +50,8 @@ class Sections(msgspec.Struct, frozen=True, eq=False):
 
     epoch: int
     """`Deltas.closes` of the epoch."""
-    batches: Mapping[str, tuple[pa.RecordBatch, ...]]
-    """By name of the section, ``view/NAME``: its rows; without any the section is left out."""
+    batches: Callable[[], Mapping[str, tuple[pa.RecordBatch, ...]]] = dict
+    """Gives by name of the section, ``view/NAME``, its rows; called once, when the epoch is committed, on the thread
+    that does it. A section without rows is left out."""
     attributes: Mapping[str, str] = {}
     """What the segment's footer says beside that, such as why a view has failed; by a name that nobody else gives."""

@@ -52,7 +52,7 @@ class GuardedView(Pipeline):
         self._guard(lambda: self._view.start_drain(barrier, context))
         if self._reason and not self._is_told and self._closes >= 0:
             self._is_told = True
-            context.emit(Sections(self._closes, {}, {f"express/failed/{self._name}": self._reason}))
+            context.emit(Sections(self._closes, attributes={f"express/failed/{self._name}": self._reason}))
         self._closes = -1
 
     def stop(self, context: Context) -> None:

@@ -59,9 +59,19 @@ class _Closed(msgspec.Struct, frozen=True):
 
     footer: Footer
     deltas: Mapping[str, Sequence[pa.RecordBatch]]
+    sections: Sequence[Sections]
     letters: Sequence[DeadLetter]
     malformed: int
     edits: Callable[[], list[Edit]]
+
+    def batches(self) -> dict[str, list[pa.RecordBatch]]:
+        """The segment's, by name of the section."""
+        found = {name: [*batches] for name, batches in self.deltas.items()}
+        for each in self.sections:
+            for name, batches in each.batches().items():
+                if batches:
+                    found.setdefault(name, []).extend(batches)
+        return found
 
 
 class EpochWriter:
@@ -110,6 +120,7 @@ class EpochWriter:
             raise
         self._deltas: dict[str, list[pa.RecordBatch]] = {}
         self._attributes: dict[str, str] = {}
+        self._sections: list[Sections] = []
         self._letters: list[DeadLetter] = []
         self._malformed = 0
         self._messages = 0
@@ -158,9 +169,7 @@ class EpochWriter:
 
     def add_sections(self, sections: Sections) -> None:
         """Put what a view has made of the open epoch next to its deltas."""
-        for name, batches in sections.batches.items():
-            if batches:
-                self._deltas.setdefault(name, []).extend(batches)
+        self._sections.append(sections)
         self._attributes.update(sections.attributes)
 
     def set_aside(self, letters: tuple[DeadLetter, ...], messages: int) -> None:
@@ -188,9 +197,10 @@ class EpochWriter:
             control=control,
             attributes=self._attributes | ({TERM: str(self._claim.term)} if self._claim else {}),
         )
-        closed = _Closed(footer, self._deltas, self._letters, self._malformed, self.space.capture())
+        closed = _Closed(footer, self._deltas, self._sections, self._letters, self._malformed, self.space.capture())
         self._is_taken_off = True
-        self._deltas, self._attributes, self._letters, self._malformed, self._messages = {}, {}, [], 0, 0
+        self._deltas, self._sections, self._attributes = {}, [], {}
+        self._letters, self._malformed, self._messages = [], 0, 0
         self._committer.begin(partial(self._try_commit, closed))
         self._raise_failure()
         return footer
@@ -227,7 +237,7 @@ class EpochWriter:
         footer, before = closed.footer, self.recovered
         epoch = footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
-        prepared = self.log.prepare(footer, closed.deltas)
+        prepared = self.log.prepare(footer, closed.batches())
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0
         recovered = Recovered(

@@ -27,12 +27,12 @@ class FailingStore(MemoryStore):
 def step(state: ExpressState, a: int, s: str) -> None:
     rows = pa.table({"a": [a], "s": [s], "weight": [1]})
     found = state.shard.step_tables({"r": rows})
-    state.add("v", found.changes["v"])
-    state.dirty = True
+    state.close({"v": [found.changes["v"]]})
 
 
 def held(state: ExpressState) -> list[tuple[str, int]]:
-    rows = state.results["v"].rows()
+    state.close({})
+    rows = state.results.views["v"].rows()
     return sorted(zip(rows["s"].to_pylist(), map(int, rows["x"].to_pylist()), strict=True))
 
 
@@ -63,10 +63,10 @@ def test_strings_that_no_row_has_are_forgotten_with_a_base() -> None:
         rows = pa.table({"a": [1] * 5000, "s": [f"{number}-{n}" for n in range(5000)]})
         for weight in (1, -1):
             found = state.shard.step_tables({"r": rows.append_column("weight", pa.array([weight] * 5000))})
-            state.add("v", found.changes["v"])
-        state.save_all()
+            state.close({"v": [found.changes["v"]]})
+        state.save_all().encode()
         state.on_saved()
-    assert len(state._pool) < 5000
+    assert len(state.results._pool) < 5000
     assert held(state) == [("stays", 7)]
     step(state, 1, "stays")
     assert held(state) == [("stays", 8)]
@@ -81,9 +81,8 @@ def test_a_row_removed_before_it_comes_stops_nothing() -> None:
     other = pa.table({"b": [1], "weight": [1]})
     for weight in (-1, 1, 1):
         given = {"r": pa.table({"a": [1], "s": ["x"], "weight": [weight]}), "q": other.slice(0, weight == -1)}
-        for name, changes in state.shard.step_tables(given).changes.items():
-            state.add(name, changes)
-    assert state.results["v"].shown().to_pylist() == [{"s": "x", "b": 1, "weight": 1}]
+        state.close({name: [rows] for name, rows in state.shard.step_tables(given).changes.items()}).rows()
+    assert state.results.views["v"].shown().to_pylist() == [{"s": "x", "b": 1, "weight": 1}]
 
 
 def test_what_a_failed_commit_lost_goes_out_with_the_next() -> None:
@@ -115,7 +114,7 @@ def test_a_program_that_follows_takes_standing_views_along() -> None:
     state.shard.step([], {"w": []})
     space.commit()
     _, again = opened(store)
-    assert (held(again), list(again.results)) == ([("x", 1)], ["v", "w"])
+    assert (held(again), list(again.results.views)) == ([("x", 1)], ["v", "w"])
 
 
 def test_a_run_of_nothing_known_is_refused() -> None:

@@ -67,7 +67,7 @@ class Counting(Pipeline):
         if self.closes >= 0:
             self.payloads.append(barrier.payload)
             batch = pa.record_batch({"rows": pa.array([self.rows]), "weight": pa.array([1])})
-            context.emit(Sections(self.closes, {"view/rows": (batch,)}))
+            context.emit(Sections(self.closes, lambda: {"view/rows": (batch,)}))
             self.closes = -1
 
     def stop(self, context: Context) -> None:

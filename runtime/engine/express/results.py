@@ -1,0 +1,126 @@
+"""The full results of the express lane's views, as of the end of an epoch.
+
+They are what a restart shows first, and are brought up to date when an epoch is committed: no step needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.plan import Column, View
+from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
+from runtime.views.materialised import MaterialisedView
+from runtime.views.rows import change_schema, consolidate
+
+__all__ = ["Closed", "Results", "ResultsRun", "added_up"]
+
+_SPARE_STRINGS: Final = 4096
+"""The pool is begun anew with a base if there are more than twice as many strings as rows can have, and so many."""
+
+
+class ResultsRun(msgspec.Struct, frozen=True):
+    """What changed since the run before, or everything."""
+
+    first_string: int
+    strings: list[str]
+    results: dict[str, bytes]
+
+
+class Closed:
+    """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
+
+    def __init__(self, changes: Mapping[str, Sequence[pa.Table]], results: Mapping[str, MaterialisedView]) -> None:
+        self._changes, self._results = changes, results
+        self._rows: dict[str, pa.Table] | None = None
+
+    def rows(self) -> dict[str, pa.Table]:
+        """View → its changes, added up; views without any are left out."""
+        if self._rows is None:
+            found = {name: added_up(tables, self._results[name].columns) for name, tables in self._changes.items()}
+            self._rows = {name: rows for name, rows in found.items() if rows.num_rows}
+            for name, rows in self._rows.items():
+                self._results[name].add(rows)
+        return self._rows
+
+
+class Results:
+    """One owner at a time: the views' pipeline, and the committer from a save until that is durable, or known lost."""
+
+    def __init__(self, views: Sequence[View] = ()) -> None:
+        self._pool = StringPool()
+        self._saved_strings = self._taken_strings = 0
+        self._closed: Closed | None = None
+        self.views = {view.name: MaterialisedView(view.columns, self._pool) for view in views}
+        """View → its rows at the last epoch that was settled."""
+
+    @property
+    def nbytes(self) -> int:
+        """About what everything takes up in a run."""
+        return sum(result.table.held_bytes for result in self.views.values())
+
+    def migrate(self, views: Sequence[View]) -> None:
+        """Keep these views: what stays keeps its rows, what is new has none."""
+        self.settle()
+        self.views = {
+            view.name: self.views.get(view.name) or MaterialisedView(view.columns, self._pool) for view in views
+        }
+
+    def close(self, changes: Mapping[str, Sequence[pa.Table]]) -> Closed:
+        """The end of an epoch that has changed views so."""
+        self.settle()
+        self._closed = Closed(changes, self.views)
+        return self._closed
+
+    def settle(self) -> None:
+        """Add what the last epoch has changed."""
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            closed.rows()
+
+    def save(self, *, is_base: bool) -> ResultsRun:
+        """What changed since the last save that was followed by `on_saved`, or everything."""
+        self.settle()
+        first = 0 if is_base else self._saved_strings
+        if is_base:
+            self._forget_strings()
+        results = {}
+        for name, result in self.views.items():
+            if is_base or result.table.dirty:
+                edits = result.table.save()
+                results[name] = encode_run(result.table.save_all() if is_base else edits)
+        self._taken_strings = len(self._pool)
+        return ResultsRun(first, self._pool.added_since(first), results)
+
+    def on_saved(self) -> None:
+        """The last save is durable."""
+        for result in self.views.values():
+            result.table.on_saved()
+        self._saved_strings = self._taken_strings
+
+    def apply_run(self, run: ResultsRun) -> None:
+        """Take over a run; raises `CorruptStateError`."""
+        if run.first_string != len(self._pool):
+            raise CorruptStateError(f"expected a run from string {len(self._pool)}, was from string {run.first_string}")
+        self._pool.extend(run.strings)
+        self._saved_strings = self._taken_strings = len(self._pool)
+        for name, table_run in run.results.items():
+            self.views[name].table.apply_run(decode_run(table_run, name))
+
+    def _forget_strings(self) -> None:
+        """Begin a new pool of the strings that rows have, if many others must be in it."""
+        most = sum(len(r.table) * sum(c.type == "string" for c in r.columns) for r in self.views.values())
+        if len(self._pool) <= 2 * most + _SPARE_STRINGS:
+            return
+        self._pool = StringPool()
+        for name, result in self.views.items():
+            fresh = self.views[name] = MaterialisedView(result.columns, self._pool)
+            fresh.add(result.rows())
+
+
+def added_up(tables: Sequence[pa.Table], columns: Sequence[Column]) -> pa.Table:
+    """Changes of a view as one table without equal rows."""
+    return consolidate(pa.concat_tables(tables), change_schema(columns))
