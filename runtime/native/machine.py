@@ -3,8 +3,8 @@
 A table is an array of addresses, an array of cells an address of int64; reading one is one load, with no bounds. An
 integer of 128 bits is LLVM's i128, on which the ordinary operators work.
 
-A primitive is a function of the code under construction and its arguments, `Operand`s, which returns its result. The
-one exception is `rank`, which is kernel source itself.
+A primitive is a function of the code under construction and its arguments, `Operand`s, which returns its result. Those
+for which LLVM has no instruction are kernel source themselves: `rank`, and what is imported from `library.wide`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
+from runtime.native.library.wide import divide_wide, float_quotient, wide_float
 from runtime.native.plain import NAN_WORD, jit_inline
 
 __all__ = [
@@ -25,8 +26,11 @@ __all__ = [
     "WIDE",
     "Code",
     "Operand",
+    "divide_wide",
     "element",
     "float_literal",
+    "float_quotient",
+    "wide_float",
 ]
 
 BOOL: Final = "i1"
@@ -148,8 +152,8 @@ def _outside(c: Code, value: Operand) -> Operand:
     return c.emit(BOOL, f"icmp uge {moved.typed}, {2 * _LIMIT}")
 
 
-def _wide_float(c: Code, value: Operand) -> Operand:
-    """Return the double nearest, but for half a unit in the last place of each half: LLVM's own function is missing.
+def _near_float(c: Code, value: Operand) -> Operand:
+    """Return a double that is near: each half of the value is rounded by itself.
 
     The halves are those of the magnitude. Those of a small negative number would be -2^64 and nearly 2^64.
     """
@@ -166,7 +170,7 @@ def _wide_float(c: Code, value: Operand) -> Operand:
 
 def _mul_wide(c: Code, left: Operand, right: Operand) -> Operand:
     product = c.emit(WIDE, f"mul {left.typed}, {right.text}")
-    near = c.emit(DOUBLE, f"fmul {_wide_float(c, left).typed}, {_wide_float(c, right).text}")
+    near = c.emit(DOUBLE, f"fmul {_near_float(c, left).typed}, {_near_float(c, right).text}")
     # Near the limit the float may be on the wrong side of it; the product itself has not wrapped there.
     limit = 1.5 * 2.0**126
     below = c.emit(BOOL, f"fcmp olt {near.typed}, {float_literal(limit)}")
@@ -195,6 +199,20 @@ def _bits_of(c: Code, value: Operand) -> Operand:
     return c.emit(INT, f"select {is_nan.typed}, i64 {NAN_WORD}, {word.typed}")
 
 
+def _bit_length(c: Code, value: Operand) -> Operand:
+    c.declare("i128 @llvm.ctlz.i128(i128, i1)")
+    zeros = _narrow(c, c.emit(WIDE, f"call i128 @llvm.ctlz.i128({value.typed}, i1 false)"))
+    return c.emit(INT, f"sub i64 128, {zeros.text}")
+
+
+def _wide_left(c: Code, value: Operand, by: Operand) -> Operand:
+    return c.emit(WIDE, f"shl {value.typed}, {_wide(c, by).text}")
+
+
+def _wide_right(c: Code, value: Operand, by: Operand) -> Operand:
+    return c.emit(WIDE, f"lshr {value.typed}, {_wide(c, by).text}")
+
+
 def _mix(c: Code, state: Operand, word: Operand) -> Operand:
     value = c.emit(INT, f"mul {c.emit(INT, f'xor {state.typed}, {word.text}').typed}, {_GOLDEN}")
     return c.emit(INT, f"xor {value.typed}, {c.emit(INT, f'lshr {value.typed}, 32').text}")
@@ -202,6 +220,7 @@ def _mix(c: Code, state: Operand, word: Operand) -> Operand:
 
 PRIMITIVES: Final[dict[str, _Primitive]] = {
     "array": _array,
+    "bit_length": _bit_length,
     "bits_of": _bits_of,
     "call": _call,
     "copy_words": _copy_words,
@@ -217,7 +236,8 @@ PRIMITIVES: Final[dict[str, _Primitive]] = {
     "store_wide": _store_wide,
     "table": _array,
     "wide": _wide,
-    "wide_float": _wide_float,
+    "wide_left": _wide_left,
+    "wide_right": _wide_right,
     "window": _window,
 }
 """By name in `runtime.native.plain`."""

@@ -15,12 +15,15 @@ from typing import Any, TypeVar
 
 __all__ = [
     "array",
+    "bit_length",
     "bits_of",
     "call",
     "constant",
     "copy_words",
+    "divide_wide",
     "fits",
     "float_of",
+    "float_quotient",
     "jit",
     "jit_apart",
     "jit_inline",
@@ -36,6 +39,8 @@ __all__ = [
     "table",
     "wide",
     "wide_float",
+    "wide_left",
+    "wide_right",
     "window",
 ]
 
@@ -142,6 +147,31 @@ def store_wide(cells: Any, place: int, value: int) -> None:
     """Write an integer of 128 bits to two cells."""
     cells[place] = narrow(value)
     cells[place + 1] = narrow(value >> 64)
+
+
+def bit_length(value: int) -> int:
+    """The number of bits of an integer of 128 bits that is not negative."""
+    return value.bit_length()
+
+
+def wide_left(value: int, by: int) -> int:
+    """An integer of 128 bits shifted left by 0 to 127 bits, none of which it has."""
+    return value << by
+
+
+def wide_right(value: int, by: int) -> int:
+    """An integer of 128 bits that is not negative, shifted right by 0 to 127 bits."""
+    return value >> by
+
+
+def divide_wide(value: int, by: int) -> tuple[int, int]:
+    """Quotient and remainder of two integers of 128 bits that are not negative; ``by`` is not 0."""
+    return divmod(value, by)
+
+
+def float_quotient(left: int, right: int) -> float:
+    """The float nearest to the quotient of two integers of 128 bits; ``right`` is not 0."""
+    return left / right
 
 
 def wide_float(value: int) -> float:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from math import nan, sqrt
 
-from runtime.native.plain import fits, jit, jit_inline, mul_wide, narrow, outside, wide, wide_float
+from runtime.native.plain import divide_wide, fits, jit, jit_inline, mul_wide, narrow, wide
 
-FLOAT_EXACT = 9007199254740992
-"""2^53: integers up to it are floats exactly."""
 DAY = 86400000000
 """Microseconds."""
 
@@ -32,32 +30,12 @@ def product(left: int, right: int) -> tuple[int, bool]:
 
 
 @jit
-def floor_quotient(value: int, by: int) -> tuple[int, int]:
-    """Quotient and remainder of two wide values that are not negative, by long division; ``by`` is not 0."""
-    if fits(value) and fits(by):
-        a, b = narrow(value), narrow(by)
-        return wide(a // b), wide(a % b)
-    quotient, rest = wide(0), value
-    shifted, bit = by, wide(1)
-    while shifted <= rest and not outside(shifted):
-        shifted, bit = shifted + shifted, bit + bit
-    # Halving is not an operation of wide integers, so every step doubles anew from the divisor.
-    while rest >= by:
-        shifted, bit = by, wide(1)
-        while shifted + shifted <= rest:
-            shifted, bit = shifted + shifted, bit + bit
-        rest = rest - shifted
-        quotient = quotient + bit
-    return quotient, rest
-
-
-@jit
 def quotient(left: int, right: int) -> int:
     """SQL's ``//`` on wide values: rounded towards zero; the divisor is not 0."""
     zero = wide(0)
     a = -left if left < zero else left
     b = -right if right < zero else right
-    found, _ = floor_quotient(a, b)
+    found, _ = divide_wide(a, b)
     return found if (left < zero) == (right < zero) else -found
 
 
@@ -67,47 +45,8 @@ def remainder(left: int, right: int) -> int:
     zero = wide(0)
     a = -left if left < zero else left
     b = -right if right < zero else right
-    _, rest = floor_quotient(a, b)
+    _, rest = divide_wide(a, b)
     return -rest if left < zero else rest
-
-
-@jit
-def float_quotient(left: int, right: int) -> float:
-    """The float nearest to the quotient of two wide values; the divisor is not 0."""
-    zero, exact = wide(0), wide(FLOAT_EXACT)
-    a = -left if left < zero else left
-    b = -right if right < zero else right
-    sign = 1.0 if (left < zero) == (right < zero) else -1.0
-    if a <= exact and b <= exact:
-        return sign * (wide_float(a) / wide_float(b))
-    whole, rest = floor_quotient(a, b)
-    scale = 1.0
-    # Long division until the quotient has 55 bits at least; what is left over only says whether it is exact.
-    enough = wide(4 * FLOAT_EXACT)
-    steps = 0
-    while whole < enough and rest > zero and steps < 1200:
-        whole, rest = whole + whole, rest + rest
-        scale = scale * 0.5
-        if rest >= b:
-            rest = rest - b
-            whole = whole + wide(1)
-        steps += 1
-    unit = wide(1)
-    while whole >= enough + enough:
-        whole, lost = floor_quotient(whole, wide(2))
-        scale = scale * 2.0
-        if lost > zero:
-            rest = unit
-    if rest > zero:
-        _, odd = floor_quotient(whole, wide(2))
-        if odd == zero:
-            whole = whole + unit  # a sticky bit: the conversion below rounds once, as the exact value would be
-    return sign * (_nearest(narrow(whole)) * scale)
-
-
-@jit
-def _nearest(value: int) -> float:
-    return float(value)
 
 
 @jit_inline

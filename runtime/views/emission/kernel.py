@@ -28,11 +28,11 @@ Room = Callable[[], None]
 _HEADER = '''"""Generated: {title}."""
 
 from runtime.native.library.arithmetic import (
-    civil, clock, day_of, float_quotient, product, quotient, remainder, square_root, weighted,
+    civil, clock, day_of, product, quotient, remainder, square_root, weighted,
 )
 from runtime.native.plain import (
-    array, bits_of, copy_words, fits, float_of, jit, load_wide, mix, mul_wide, narrow, outside, prefetch, root,
-    store_wide, table, wide, wide_float,
+    array, bits_of, copy_words, fits, float_of, float_quotient, jit, load_wide, mix, mul_wide, narrow, outside,
+    prefetch, root, store_wide, table, wide, wide_float,
 )
 '''
 
