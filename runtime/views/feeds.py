@@ -280,7 +280,7 @@ class Rows(ABC):
         with k.block("while e < rows:"):
             with self.row(k, wanted, "e") as row:
                 # A value that is loaded when it is first used would be missing behind a condition of the caller.
-                yield Row({name: row.values[name] for name in wanted}, row.weight)
+                yield Row({name: k.emitter.used(row.values[name]) for name in wanted}, row.weight)
             k.put("e += 1")
         k.put("s[0] = e" if stays_at_end else "s[0] = 0")
 
@@ -290,7 +290,8 @@ class Rows(ABC):
         """Write the lines that bind some columns of the row with a number (an identifier).
 
         What the caller writes next belongs to the row: it may be skipped because of a condition. Values may be loaded
-        only when they are looked up, which the caller does before it opens a block of its own.
+        only when they are looked up, which the caller does before it opens a block of its own. Whether they are used
+        (`Emitter.used`) is up to the caller.
         """
 
     def field(self, name: str) -> Field:
@@ -381,7 +382,7 @@ class MapFeed(Feed):
             values = {}
             for key, field in zip(self._map.keys, self.keys, strict=True):
                 if field.name in names:
-                    values[field.name] = k.emitter.cast(k.emitter.value(key.expr, columns), key.type)
+                    values[field.name] = k.emitter.column(key.expr, columns, key.type)
             for total, field in zip(self._map.sums, self.sum_fields, strict=True):
                 if field.name in names:
                     values[field.name] = _weighted(k, k.emitter.value(total.expr, columns), weight)

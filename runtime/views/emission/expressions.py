@@ -1,8 +1,10 @@
 """Emits the view program's expressions as kernel source.
 
-Integers are exact: what may pass 64 bits is computed in 128, what may pass 126 is checked, and a row that passes them
-sets the kernel's variable ``bad``; the node then fails. NULL is a condition beside the value; the value of a NULL is
-undefined but harmless, so that both may be computed without branches.
+Integers are exact: what may pass 64 bits is computed in 128, and what may pass 126 is checked. NULL and overflow are
+conditions beside a value; the value is then undefined but harmless, so that all branches of an expression are computed
+without jumps. An overflow sets the kernel's variable ``bad``, with which the node fails, only where the value is used:
+not if it is in a branch of CASE or COALESCE that is not taken, nor beside a false operand of AND or a true one of OR,
+in whatever order the operands stand.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from runtime.native.plain import bits_of
 from runtime.plan import Call, Col, ColumnType, Expr, Lit
@@ -35,7 +39,36 @@ class Emitter:
         self._w = kernel
 
     def value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
-        """The value of an expression."""
+        """The value of an expression, which is used."""
+        return self.used(self._value(expr, bound))
+
+    def cast(self, value: Value, type_: ColumnType) -> Value:
+        """The value in a column's type, which is used."""
+        return self.used(self._cast(value, type_))
+
+    def arithmetic(self, op: str, left: Value, right: Value) -> Value:
+        """Sum, difference or product, which is used."""
+        return self.used(self._arithmetic(op, left, right))
+
+    def column(self, expr: Expr, bound: Mapping[str, Value], type_: ColumnType) -> Value:
+        """The value of an expression in a column's type, whose use is still open: `used` must follow."""
+        return self._cast(self._value(expr, bound), type_)
+
+    def used(self, value: Value) -> Value:
+        """The value, whose overflow from here on is one of the row: it sets ``bad``."""
+        if value.overflow is None:
+            return value
+        self._w.put(f"bad |= {value.overflow}")
+        return msgspec.structs.replace(value, overflow=None)
+
+    def truth(self, expr: Expr, bound: Mapping[str, Value]) -> str:
+        """A condition that holds where the expression is true: not false, not NULL."""
+        value = self.value(expr, bound)
+        if value.type is None:
+            return "False"
+        return value.text if value.null is None else f"({value.text} and not {value.null})"
+
+    def _value(self, expr: Expr, bound: Mapping[str, Value]) -> Value:
         if isinstance(expr, Col):
             try:
                 return bound[expr.name]
@@ -45,22 +78,14 @@ class Emitter:
             return self._literal(expr.value)
         rule = _RULES.get(expr.op)
         if rule is not None:
-            return rule(self, expr, [self.value(argument, bound) for argument in expr.args])
+            return rule(self, expr, [self._value(argument, bound) for argument in expr.args])
         if expr.op in ("date", "timestamp") and isinstance(expr.args[0], Lit):
             return _moment(expr.op, expr.args[0].value)
         if expr.op == "like":
             return self._like(expr, bound)
-        return self._part(expr.op, [self.value(argument, bound) for argument in expr.args])
+        return self._part(expr.op, [self._value(argument, bound) for argument in expr.args])
 
-    def truth(self, expr: Expr, bound: Mapping[str, Value]) -> str:
-        """A condition that holds where the expression is true: not false, not NULL."""
-        value = self.value(expr, bound)
-        if value.type is None:
-            return "False"
-        return value.text if value.null is None else f"({value.text} and not {value.null})"
-
-    def cast(self, value: Value, type_: ColumnType, nullable: bool | None = None) -> Value:
-        """The value in a column's type; a wide integer that does not fit 64 bits sets ``bad``."""
+    def _cast(self, value: Value, type_: ColumnType) -> Value:
         w = self._w
         if value.type is None:
             zero = {"int128": "wide(0)", "float64": "0.0"}.get(type_, "0")
@@ -68,17 +93,28 @@ class Emitter:
         if value.type == type_:
             return value
         if type_ == "int128" and value.type == "int64":
-            return Value(f"wide({value.text})", type_, value.null, value.bits)
+            return Value(f"wide({value.text})", type_, value.null, value.bits, overflow=value.overflow)
         if type_ == "float64" and value.type in _INTEGERS:
             return self._float(value)
         if type_ == "int64" and value.type == "int128":
             text = w.assign("v", value.text)
-            unless = "" if value.null is None else f"not {value.null} and "
-            w.put(f"bad |= {unless}not fits({text})")
-            return Value(f"narrow({text})", type_, value.null)
+            overflow = self._overflow(f"not fits({text})", value.null, [value])
+            return Value(f"narrow({text})", type_, value.null, overflow=overflow)
         if {value.type, type_} == {"int64", "bool"}:
-            return Value(value.text if type_ == "int64" else f"({value.text} != 0)", type_, value.null)
+            text = value.text if type_ == "int64" else f"({value.text} != 0)"
+            return Value(text, type_, value.null, overflow=value.overflow)
         raise ViewError(f"expected a value of type {type_}, was {value.type}")
+
+    def _overflow(self, flag: str | None, null: str | None, values: Sequence[Value]) -> str | None:
+        """A truth value that says whether an operation, unless it is NULL, or one of its operands is out of range.
+
+        An operand that is out of range counts even where the result is NULL: what says so may be computed from it.
+        """
+        flags = [] if flag is None else [flag if null is None else f"({flag} and not {null})"]
+        flags += dict.fromkeys(value.overflow for value in values if value.overflow is not None)
+        if not flags:
+            return None
+        return flags[0] if flag is None and len(flags) == 1 else self._w.assign("o", " or ".join(flags))
 
     # --- leaves
 
@@ -97,11 +133,11 @@ class Emitter:
         return Value(self._w.number(str(value)), "string")
 
     def _like(self, expr: Call, bound: Mapping[str, Value]) -> Value:
-        text, pattern = self.value(expr.args[0], bound), expr.args[1]
+        text, pattern = self._value(expr.args[0], bound), expr.args[1]
         if not isinstance(pattern, Lit) or not isinstance(pattern.value, str) or text.type is None:
             return Value("False", "bool", "True")
         name = self._w.assign("m", f"{self._w.matches(pattern.value)}[{text.text}] != 0")
-        return Value(name, "bool", text.null)
+        return Value(name, "bool", text.null, overflow=text.overflow)
 
     # --- integers and floats
 
@@ -109,23 +145,25 @@ class Emitter:
         if value.type == "float64":
             return value
         text = f"wide_float({value.text})" if value.type == "int128" else f"float({value.text})"
-        return Value(text, "float64", value.null)
+        return Value(text, "float64", value.null, overflow=value.overflow)
 
-    def arithmetic(self, op: str, left: Value, right: Value) -> Value:
-        """Sum, difference or product."""
+    def _arithmetic(self, op: str, left: Value, right: Value) -> Value:
         null = self.either((left, right))
         if left.type is None or right.type is None:
             return Value("0", None, "True")
         symbol = {"add": "+", "sub": "-", "mul": "*"}[op]
         if "float64" in (left.type, right.type):
             a, b = self._float(left), self._float(right)
-            return Value(self._w.assign("x", f"{a.text} {symbol} {b.text}"), "float64", null)
+            text = self._w.assign("x", f"{a.text} {symbol} {b.text}")
+            return Value(text, "float64", null, overflow=self._overflow(None, null, (left, right)))
         bits = left.bits + right.bits if op == "mul" else max(left.bits, right.bits) + 1
-        if bits <= 62:
-            texts = (f"narrow({v.text})" if v.type == "int128" else v.text for v in (left, right))
-            return Value(self._w.assign("x", f" {symbol} ".join(texts)), "int64", null, bits)
         if bits <= _LIMIT:
-            return Value(self._w.assign("x", f"{left.wide_text} {symbol} {right.wide_text}"), "int128", null, bits)
+            overflow = self._overflow(None, null, (left, right))
+            if bits <= 62:
+                texts = (f"narrow({v.text})" if v.type == "int128" else v.text for v in (left, right))
+                return Value(self._w.assign("x", f" {symbol} ".join(texts)), "int64", null, bits, overflow=overflow)
+            text = self._w.assign("x", f"{left.wide_text} {symbol} {right.wide_text}")
+            return Value(text, "int128", null, bits, overflow=overflow)
         name = self._w.name("x")
         if op == "mul":
             flag = self._w.name("f")
@@ -133,8 +171,7 @@ class Emitter:
         else:
             self._w.put(f"{name} = {left.wide_text} {symbol} {right.wide_text}")
             flag = f"outside({name})"
-        self._w.put(f"bad |= {flag}" if null is None else f"bad |= {flag} and not {null}")
-        return Value(name, "int128", null, _LIMIT)
+        return Value(name, "int128", null, _LIMIT, overflow=self._overflow(flag, null, (left, right)))
 
     def either(self, values: Sequence[Value]) -> str | None:
         """A condition that one of the values is NULL; None: never."""
@@ -148,20 +185,20 @@ class Emitter:
     def _folded(self, expr: Call, args: list[Value]) -> Value:
         value = args[0]
         for other in args[1:]:
-            value = self.arithmetic(expr.op, value, other)
+            value = self._arithmetic(expr.op, value, other)
         return value
 
     def _negated(self, expr: Call, args: list[Value]) -> Value:
         (value,) = args
         if value.type == "float64":
-            return Value(f"(-{value.text})", "float64", value.null)
-        return self.arithmetic("sub", Value("0", "int64", None, 1), value)
+            return Value(f"(-{value.text})", "float64", value.null, overflow=value.overflow)
+        return self._arithmetic("sub", Value("0", "int64", None, 1), value)
 
     def _divided(self, expr: Call, args: list[Value]) -> Value:
         left, right = args
         if left.type is None or right.type is None:
             return Value("0", None, "True")
-        w = self._w
+        w, overflow = self._w, self._overflow(None, None, args)
         if expr.op == "div":
             result = w.assign("x", "0.0")
         elif left.bits <= 62 or left.type == right.type == "int64":
@@ -173,7 +210,7 @@ class Emitter:
             zero = w.assign("z", f"{b.text} == 0.0")
             with w.block(f"if not {zero}:"):
                 w.put(f"{result} = {a.text} / {b.text}")
-            return Value(result, "float64", self.either((left, right, Value("", None, zero))))
+            return Value(result, "float64", self.either((left, right, Value("", None, zero))), overflow=overflow)
         divisor = w.assign("d", right.wide_text)
         zero = w.assign("z", f"{divisor} == wide(0)")
         kind: ColumnType = "int128"
@@ -189,7 +226,7 @@ class Emitter:
                 w.put(f"{result} = {value}")
         null = None if right.text == str(_constant(right)) and _constant(right) else zero
         bits = left.bits if expr.op == "floordiv" else min(left.bits, right.bits)
-        return Value(result, kind, self.either((left, right, Value("", None, null))), bits)
+        return Value(result, kind, self.either((left, right, Value("", None, null))), bits, overflow=overflow)
 
     # --- truth
 
@@ -198,7 +235,7 @@ class Emitter:
         if left.type is None or right.type is None:
             return Value("False", "bool", "True")
         symbol = _COMPARE[expr.op]
-        null = self.either((left, right))
+        null, overflow = self.either((left, right)), self._overflow(None, None, args)
         if "float64" in (left.type, right.type) and left.type != right.type:
             left, right = self._float(left), self._float(right)
         if left.type == "int128" or right.type == "int128":
@@ -210,7 +247,7 @@ class Emitter:
             text = self._compared_floats(expr.op, left.text, right.text)
         else:
             text = f"{left.text} {symbol} {right.text}"
-        return Value(self._w.assign("b", text), "bool", null)
+        return Value(self._w.assign("b", text), "bool", null, overflow=overflow)
 
     def _compared_floats(self, op: str, left: str, right: str) -> str:
         """Source of a comparison in SQL's order, in which NaN is equal to itself and greater than all other floats."""
@@ -228,62 +265,69 @@ class Emitter:
 
     def _two(self, op: str, left: Value, right: Value) -> Value:
         w = self._w
-        left, right = (self.cast(v, "bool") for v in (left, right))
-        if left.null is None and right.null is None:
+        left, right = (self._cast(v, "bool") for v in (left, right))
+        never = (left.null, right.null, left.overflow, right.overflow)
+        if all(each is None for each in never):
             return Value(w.assign("b", f"({left.text}) {op} ({right.text})"), "bool")
-        # Three outcomes: known to decide, else NULL if either is.
+        # Three outcomes: known to decide, else NULL if either is. An operand out of range is not known.
         decides = "not " if op == "and" else ""
         settled = []
         for value in (left, right):
-            known = "" if value.null is None else f"not {value.null} and "
-            settled.append(f"({known}{decides}({value.text}))")
+            tests = [f"not {each}" for each in (value.null, value.overflow) if each is not None]
+            settled.append(f"({' and '.join([*tests, f'{decides}({value.text})'])})")
         decided = w.assign("b", " or ".join(settled))
-        null = w.assign("n", f"not {decided} and ({self._unknown(left)} or {self._unknown(right)})")
-        return Value(w.assign("b", decided if op == "or" else f"not {decided}"), "bool", null)
+        null = overflow = None
+        if left.null is not None or right.null is not None:
+            null = w.assign("n", f"not {decided} and ({self._unknown(left)} or {self._unknown(right)})")
+        if left.overflow is not None or right.overflow is not None:
+            overflow = w.assign("o", f"not {decided} and ({left.overflow or False} or {right.overflow or False})")
+        return Value(w.assign("b", decided if op == "or" else f"not {decided}"), "bool", null, overflow=overflow)
 
     @staticmethod
     def _unknown(value: Value) -> str:
         return "False" if value.null is None else f"({value.null} != 0)" if value.null[0] == "n" else value.null
 
     def _not(self, expr: Call, args: list[Value]) -> Value:
-        value = self.cast(args[0], "bool")
-        return Value(self._w.assign("b", f"not ({value.text})"), "bool", value.null)
+        value = self._cast(args[0], "bool")
+        return Value(self._w.assign("b", f"not ({value.text})"), "bool", value.null, overflow=value.overflow)
 
     def _is_null(self, expr: Call, args: list[Value]) -> Value:
-        return Value(self._w.assign("b", f"{self._unknown(args[0])}"), "bool")
+        return Value(self._w.assign("b", f"{self._unknown(args[0])}"), "bool", overflow=args[0].overflow)
 
     # --- choices
 
-    def alike(self, values: Sequence[Value]) -> list[Value]:
+    def _alike(self, values: Sequence[Value]) -> list[Value]:
         """The values in one type: integers as wide as the widest, a bare NULL as its neighbours."""
         types = [value.type for value in values if value.type is not None]
         if not types:
             return list(values)
         target = "float64" if "float64" in types else "int128" if "int128" in types else types[0]
-        return [self.cast(value, target) for value in values]
+        return [self._cast(value, target) for value in values]
 
-    def _choice(self, values: Sequence[Value], tests: Sequence[str | None]) -> Value:
-        """The first value whose test holds; the last has no test."""
+    def _choice(self, values: Sequence[Value], tests: Sequence[str | None], overflows: Sequence[str | None]) -> Value:
+        """The first value whose test holds; the last has no test.
+
+        ``overflows``: whether each test is out of range, which counts if no earlier one holds.
+        """
         w = self._w
-        values = self.alike(values)
-        if values[0].type is None:
+        values = self._alike(values)
+        if values[0].type is None or tests[0] is None:
             return values[0]
         is_nullable = any(value.null is not None for value in values)
-        result, null = w.name("c"), w.name("n") if is_nullable else None
-        first = True
-        for value, test in zip(values, tests, strict=True):
-            header = "else:" if test is None else f"if {test}:" if first else f"elif {test}:"
-            if first and test is None:
-                return value
-            first = False
-            with w.block(header):
+        result, null, overflow = w.name("c"), w.name("n") if is_nullable else None, None
+        if any(each is not None for each in (*overflows, *(value.overflow for value in values))):
+            overflow = w.name("o")
+        reached: list[str] = []
+        for place, (value, test, wrong) in enumerate(zip(values, tests, overflows, strict=True)):
+            reached += [] if wrong is None else [wrong]
+            with w.block("else:" if test is None else f"elif {test}:" if place else f"if {test}:"):
                 w.put(f"{result} = {value.text}")
                 if null is not None:
                     w.put(f"{null} = 1 if {self._unknown(value)} else 0")
-            if test is None:
-                break
+                if overflow is not None:
+                    w.put(f"{overflow} = {' or '.join([*reached, value.overflow or 'False'])}")
         bits = max(value.bits for value in values)
-        return Value(result, values[0].type, null, bits)
+        return Value(result, values[0].type, null, bits, overflow=overflow)
 
     def _coalesce(self, expr: Call, args: list[Value]) -> Value:
         kept = []
@@ -292,21 +336,20 @@ class Emitter:
             if value.null is None:
                 break
         tests = [None if place == len(kept) - 1 else f"not {self._unknown(value)}" for place, value in enumerate(kept)]
-        return self._choice(kept, tests)
+        return self._choice(kept, tests, [value.overflow for value in kept])
 
     def _case(self, expr: Call, args: list[Value]) -> Value:
-        tests: list[str | None] = []
-        for condition in args[:-1:2]:
-            test = self.cast(condition, "bool")
-            tests.append(test.text if test.null is None else f"({test.text}) and not {self._unknown(test)}")
-        return self._choice([*args[1::2], args[-1]], [*tests, None])
+        conditions = [self._cast(condition, "bool") for condition in args[:-1:2]]
+        tests = [c.text if c.null is None else f"({c.text}) and not {self._unknown(c)}" for c in conditions]
+        overflows = [condition.overflow for condition in conditions]
+        return self._choice([*args[1::2], args[-1]], [*tests, None], [*overflows, None])
 
     def _extreme(self, expr: Call, args: list[Value]) -> Value:
         """LEAST and GREATEST pass over NULL."""
         w = self._w
         op = "lt" if expr.op == "least" else "gt"
         symbol = _COMPARE[op]
-        values = self.alike([value for value in args if value.type is not None])
+        values = self._alike([value for value in args if value.type is not None])
         if not values:
             return args[0]
         best, null = values[0], values[0].null
@@ -329,18 +372,22 @@ class Emitter:
             bits = max(best.bits, value.bits)
             null = flag if null is not None and value.null is not None else None
             best = Value(result, value.type, null, bits)
-        return best
+        return msgspec.structs.replace(best, overflow=self._overflow(None, None, values))
 
     # --- functions
 
     def _root(self, expr: Call, args: list[Value]) -> Value:
-        value = self.cast(args[0], "float64")
-        return Value(self._w.assign("x", f"square_root({value.text})"), "float64", value.null)
+        value = self._cast(args[0], "float64")
+        text = self._w.assign("x", f"square_root({value.text})")
+        return Value(text, "float64", value.null, overflow=value.overflow)
 
     def _part(self, op: str, args: list[Value]) -> Value:
         (value,) = args
         if value.type is None:
             return value
+        return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
+
+    def _part_of(self, op: str, value: Value) -> Value:
         if op == "date":
             text = f"day_of({value.text})" if value.type == "timestamp" else value.text
             return Value(text, "date", value.null)

@@ -83,6 +83,11 @@ class Value(msgspec.Struct, frozen=True):
     """Integers: the magnitude is less than 2 to this."""
     is_word: bool = False
     """Whether ``null`` is 0 or 1 and the value of a NULL is 0, as in cells: then both are copied as they are."""
+    overflow: str | None = None
+    """A truth value that says whether the value is out of range and therefore wrong; None: never.
+
+    It makes a row fail only where the value is used (`Emitter.used`), not where a condition passes it over.
+    """
 
     @property
     def wide_text(self) -> str:

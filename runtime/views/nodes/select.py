@@ -58,7 +58,7 @@ class SelectedRows(Rows):
             with nullcontext() if test is None else k.block(test):
                 values = {}
                 for name, expr in zip(names, exprs, strict=True):
-                    values[name] = emitter.cast(emitter.value(expr, row.values), self.field(name).type)
+                    values[name] = emitter.column(expr, row.values, self.field(name).type)
                 yield Row(values, row.weight)
 
     def stored(self, names: Sequence[str]) -> ColumnBatch | None:

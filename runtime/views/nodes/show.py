@@ -92,7 +92,7 @@ def _put_row_function(k: KernelSource, table: Totals, shape: Shape, out: ColumnB
         bound[name] = Value(k.assign("x", f"load_wide(values, at + {1 + 2 * number})"), "int128", None, 126)
     if shape.having is not None:
         with k.block(f"if not ({k.emitter.truth(shape.having, bound)}):"):
-            k.put("return 0")
+            k.put("return 2 if bad else 0")
     for field, expr, column in zip(out.fields, shape.outputs, shape.columns, strict=True):
         value = k.emitter.cast(k.emitter.value(expr, bound), column.type)
         out.store(k, field, value, "n")

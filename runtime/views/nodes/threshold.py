@@ -246,6 +246,8 @@ class _Lowering:
         bound = k.emitter.value(nested.value, key)
         bound_key, flag = key_of_bound(k, bound, is_inclusive=nested.compare in ("le", "gt"))
         k.put(f"below({k.table(index)}, 0, {bound_key}, {flag}, {index.sums})")
+        with k.block("if bad:"):
+            k.put(f"s[{_BAD}] = 1")
         k.put("return 0")
 
     def _put_test(self) -> None:

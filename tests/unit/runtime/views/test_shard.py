@@ -64,6 +64,32 @@ def test_a_result_that_does_not_fit_its_column_fails_the_view() -> None:
     assert failed or held.result("x") == Counter([(2**63,)])
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT b, CASE WHEN a < 1000 THEN a * a * a ELSE 0 END AS c FROM r", [(1, 0), (2, 27)]),
+        ("SELECT b, COALESCE(a, a * a * a) AS c FROM r", [(1, 2**50), (2, 3)]),
+        ("SELECT COUNT(*) AS n FROM r WHERE a < 1000 AND a * a * a > 5", [(1,)]),
+        ("SELECT COUNT(*) AS n FROM r WHERE a * a * a > 5 AND a < 1000", [(1,)]),
+        ("SELECT b, a * a * a AS c FROM r WHERE a < 1000", [(2, 27)]),
+        ("SELECT c FROM (SELECT a, a * a * a AS c FROM r) t WHERE a < 1000", [(27,)]),
+        ("SELECT b, MAX(c) AS m FROM (SELECT a, b, a * a * a AS c FROM r) t WHERE a < 1000 GROUP BY b", [(2, 27)]),
+        ("SELECT b, SUM(CASE WHEN a < 1000 THEN a * a * a END) AS c FROM r GROUP BY b", [(1, None), (2, 27)]),
+        ("SELECT b, SUM(a) AS c FROM r GROUP BY b HAVING SUM(a) < 1000 AND SUM(a) * SUM(a) * SUM(a) > 5", [(2, 3)]),
+    ],
+)
+def test_a_value_that_is_not_used_may_be_out_of_range(sql: str, expected: list[Row]) -> None:
+    """No row of these views has a value past 126 bits."""
+    held = Shards(program(x=sql), 2)
+    assert held.step([{"r": [((2**50, 1), 1), ((3, 2), 1)]}]) == {}
+    assert held.result("x") == Counter(expected)
+
+
+def test_an_overflow_in_having_fails_the_view() -> None:
+    held = Shards(program(x="SELECT b FROM r GROUP BY b HAVING SUM(a) * SUM(a) * SUM(a) < 5"), 1)
+    assert set(held.step([{"r": [((2**50, 1), 1)]}])) == {"x"}
+
+
 def test_a_deletion_may_come_before_its_insertion() -> None:
     held = Shards(MIXED, 2)
     held.step([{"r": [((1, 4), -1)]}])

@@ -228,21 +228,79 @@ def test_nan_is_equal_to_itself_and_the_greatest(is_compiled: bool, kernels: Ker
         assert (sql_order(row[6]), sql_order(row[7])) == (sql_order(least), sql_order(greatest)), (x, y)
 
 
+WRONG = Call("mul", (A, A, A))
+"""Out of range in `LARGE`."""
+LARGE = (2**62, 2, 2**125, 0.0, "", "", date(1970, 1, 1), MOMENT, True, True)
+NO, YES, UNKNOWN = Call("lt", (A, Lit(0))), Call("gt", (A, Lit(0))), Call("eq", (A, Lit(None)))
+IS_WRONG = Call("gt", (WRONG, Lit(0)))
+
+
+def value_of(expr: Expr, kind: str, kernels: KernelCache | None = None) -> Any:
+    """The value for `LARGE`."""
+    strings = Strings()
+    given, out, node = projection([(expr, kind)], strings)
+    if kernels is not None:
+        compile_node(node, kernels)
+    given.append(LARGE, 1, strings)
+    node.run()
+    out.rows = 1
+    (((value,), _),) = tuples_of([out], strings, is_distinct=True)
+    return value
+
+
 @pytest.mark.parametrize(
     ("expr", "kind"),
     [
         (Call("mul", (W, W)), "int128"),
-        (Call("mul", (A, A, A)), "int128"),
+        (WRONG, "int128"),
         (Call("add", (W, W)), "int128"),
+        (Call("floordiv", (Call("add", (W, W, W)), Lit(3))), "int128"),
         (Call("mul", (A, A)), "int64"),
+        (IS_WRONG, "bool"),
+        (Call("not", (IS_WRONG,)), "bool"),
+        (Call("is_null", (WRONG,)), "bool"),
+        (Call("and", (YES, IS_WRONG)), "bool"),
+        (Call("or", (IS_WRONG, NO)), "bool"),
+        (Call("and", (UNKNOWN, IS_WRONG)), "bool"),
+        (Call("case", (NO, Lit(1), WRONG)), "int128"),
+        (Call("case", (IS_WRONG, Lit(1), YES, Lit(2), Lit(3))), "int64"),
+        (Call("coalesce", (WRONG, A)), "int128"),
+        (Call("coalesce", (Lit(None), WRONG)), "int128"),
+        (Call("greatest", (A, WRONG)), "int128"),
+        (Call("div", (WRONG, A)), "float64"),
+        (Call("div", (WRONG, X)), "float64"),
+        (Call("add", (WRONG, X)), "float64"),
+        (Call("neg", (WRONG,)), "int128"),
+        (Call("sqrt", (WRONG,)), "float64"),
+        (Call("like", (Call("case", (IS_WRONG, S, U)), Lit("a%"))), "bool"),
+    ],
+)  # fmt: skip
+def test_values_out_of_range_fail_the_node(expr: Expr, kind: str, kernels: KernelCache) -> None:
+    for tier in (None, kernels):
+        with pytest.raises(ViewOverflowError, match="expected integers of at most 126 bits"):
+            value_of(expr, kind, tier)
+
+
+@pytest.mark.parametrize(
+    ("expr", "kind", "expected"),
+    [
+        (Call("case", (NO, WRONG, A)), "int128", 2**62),
+        (Call("case", (YES, A, WRONG)), "int128", 2**62),
+        (Call("case", (YES, A, IS_WRONG, B, Lit(0))), "int64", 2**62),
+        (Call("coalesce", (A, WRONG)), "int128", 2**62),
+        (Call("and", (NO, IS_WRONG)), "bool", False),
+        (Call("and", (IS_WRONG, NO)), "bool", False),
+        (Call("and", (UNKNOWN, IS_WRONG, NO)), "bool", False),
+        (Call("or", (YES, IS_WRONG)), "bool", True),
+        (Call("or", (IS_WRONG, YES)), "bool", True),
+        (Call("not", (Call("and", (IS_WRONG, NO)),)), "bool", True),
     ],
 )
-def test_values_out_of_range_fail_the_node(expr: Expr, kind: str) -> None:
-    strings = Strings()
-    given, _, node = projection([(expr, kind)], strings)
-    given.append((2**62, 2, 2**125, 0.0, "", "", date(1970, 1, 1), MOMENT, True, True), 1, strings)
-    with pytest.raises(ViewOverflowError, match="expected integers of at most 126 bits"):
-        node.run()
+def test_values_out_of_range_are_harmless_where_they_are_not_used(
+    expr: Expr, kind: str, expected: object, kernels: KernelCache
+) -> None:
+    for tier in (None, kernels):
+        assert value_of(expr, kind, tier) == expected
 
 
 def test_no_text_of_a_program_stands_in_generated_source() -> None:
