@@ -51,8 +51,6 @@ class Runnable(Protocol):
 class ViewOutput(msgspec.Struct):
     """Where a view's changes are after a step."""
 
-    view: View
-    """The view."""
     batches: list[ColumnBatch]
     """Its changes, in one or more batches."""
     is_distinct: bool
@@ -188,9 +186,7 @@ class GraphBuilder:
         """One more batch for a view's changes."""
         batch = ColumnBatch(output_fields(view.columns))
         self.transient.append(batch)
-        if view.name not in self.outputs:
-            self.outputs[view.name] = ViewOutput(view, [], is_distinct)
-        output = self.outputs[view.name]
+        output = self.outputs.setdefault(view.name, ViewOutput([], is_distinct))
         output.batches.append(batch)
         output.is_distinct = is_distinct and len(output.batches) == 1
         return batch

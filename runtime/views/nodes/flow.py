@@ -113,13 +113,9 @@ class FlowContext(msgspec.Struct, frozen=True):
         """Numbers of strings."""
         return self.builder.strings
 
-    def identity(self, name: str) -> str:
-        """The identity of a structure of this record."""
-        return f"view/{self.view.name}/{self.number}/{name}"
-
     def structure(self, name: str, make: Callable[[], S]) -> S:
         """A structure of this record: inherited or made."""
-        return self.builder.structure(self.identity(name), make)
+        return self.builder.structure(f"view/{self.view.name}/{self.number}/{name}", make)
 
     def batch(self, fields: Sequence[Field]) -> FlowBatch:
         """A batch for this record's changes, which the graph empties after each step."""

@@ -69,7 +69,7 @@ def _show(view: View, rows: Rows, ctx: FlowContext) -> None:
     if batch is None:
         batch = _copied(rows, ctx)
     ctx.builder.transient.append(batch)
-    ctx.builder.outputs[view.name] = ViewOutput(view, [batch], True)
+    ctx.builder.outputs[view.name] = ViewOutput([batch], True)
 
 
 def _copied(rows: Rows, ctx: FlowContext) -> ColumnBatch:

@@ -55,8 +55,6 @@ class SweepPlan(msgspec.Struct, frozen=True):
     """Alias whose entries are gone over."""
     own_ordered: str
     """Its ordered key."""
-    other: str
-    """Alias of which ranges are summed."""
     pairs: tuple[tuple[str, str], ...]
     """(group key of the other map, group key of the own map)."""
     keys: tuple[str, ...]
@@ -94,7 +92,7 @@ def sweep_plan(body: Joined) -> SweepPlan | None:
     terms = _terms(first, own, other)
     if terms is None:
         return None
-    return SweepPlan(own, back.ordered, other, pairs, keys, lookup.ranges, terms)
+    return SweepPlan(own, back.ordered, pairs, keys, lookup.ranges, terms)
 
 
 def _is_monotone(expr: Expr, column: str) -> bool:

@@ -42,8 +42,6 @@ class Shape(msgspec.Struct, frozen=True):
     """Without GROUP BY: the row while no row is in the group."""
     is_bag: bool = False
     """True: a group stands for ``weight`` equal rows."""
-    nothing: int | None = None
-    """What the sum of no rows is."""
 
     def shows_keys(self, keys: Sequence[Field]) -> bool:
         """Whether every key is a column, so that rows of different groups are never equal."""
