@@ -210,7 +210,7 @@ def test_nan_is_equal_to_itself_and_the_greatest(is_compiled: bool, kernels: Ker
     """As in ORDER BY, GROUP BY, MIN, MAX and keys of joins, and in DuckDB."""
     strings = Strings()
     other = Col("y")
-    compare: dict[Any, Any] = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le}
+    compare = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le}
     compare |= {"gt": operator.gt, "ge": operator.ge}
     exprs: list[tuple[Expr, Any]] = [(Call(op, (X, other)), "bool") for op in compare]  # type: ignore[arg-type]
     exprs += [(Call("least", (X, other)), "float64"), (Call("greatest", (X, other)), "float64")]
