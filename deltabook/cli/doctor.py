@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Final, Literal
 
@@ -27,7 +27,13 @@ _DISK_WANTED_MIB: Final = 2048
 _SHARED_MEMORY_WANTED_MIB: Final = 64
 _PORTS_NEEDED: Final = 8
 """The demo opens three; Spark some more."""
-_SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas", "protobuf")
+_SPARK_PACKAGES: Final = {
+    "pyspark": "pyspark.sql",
+    "pyarrow": "pyarrow.compute",
+    "pandas": "pandas",
+    "protobuf": "google.protobuf.message",
+}
+"""Package → the module that is imported to see that it is whole."""
 _MARKS: Final = {"ok": "ok     ", "warning": "warning", "missing": "MISSING"}
 
 
@@ -71,13 +77,17 @@ def check_java(environ: Mapping[str, str]) -> Check:
 def check_spark() -> Check:
     """pyspark and what it needs of Python packages."""
     versions: dict[str, str] = {}
-    for package in _SPARK_PACKAGES:
+    for package, module in _SPARK_PACKAGES.items():
         try:
             versions[package] = metadata.version(package)
+            import_module(module)
         except metadata.PackageNotFoundError:
             return Check(
                 "spark", "missing", f"no package {package}", "run make setup, or pip install 'deltabook[spark]'"
             )
+        except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
+            found = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
+            return Check("spark", "missing", found, f"pip install --force-reinstall {package}")
     found = ", ".join(f"{package} {version}" for package, version in versions.items())
     if int(versions["pandas"].split(".")[0]) >= 3:
         return Check("spark", "missing", found, "pip install 'pandas<3': this Spark does not take pandas 3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_a_missing_package_and_pandas_3_are_named(monkeypatch: pytest.MonkeyPatc
     assert "pandas<3" in doctor.check_spark().mend
     del versions["pandas"]
     assert doctor.check_spark().found == "no package pandas"
+
+
+def test_a_package_that_cannot_be_imported_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.compute", None)
+    check = doctor.check_spark()
+    assert check.status == "missing"
+    assert "pyarrow" in check.found
+    assert "cannot be imported" in check.found
+    assert "reinstall pyarrow" in check.mend
 
 
 def test_little_memory_is_a_warning_and_less_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
