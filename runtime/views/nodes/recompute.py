@@ -1,7 +1,7 @@
 """Recompute: any other SQL, by DuckDB over maintained maps; the change is the difference to the last result.
 
-Plan record: `Reevaluated`. Cost of a step: the state. Everything that generated code cannot do ends here, and `explain`
-says so. State: totals of the maps by all of their keys, and the rows of the last result.
+Plan record: `Reevaluated`. Cost of a step: the state, sorted. Everything that generated code cannot do ends here, and
+`explain` says so. State: totals of the maps by all of their keys, and the rows of the last result.
 """
 
 from __future__ import annotations
@@ -98,7 +98,12 @@ def _as_column(array: pa.Array | pa.ChunkedArray, kind: str, name: str) -> pa.Ar
 
 
 def _expanded(table: Totals, strings: Strings) -> pa.Table:
-    """The keys as a table with as many equal rows as each one's weight."""
+    """The keys as a table with as many equal rows as each one's weight, in the order of all columns.
+
+    Slots, and numbers of strings, depend on what the state went through. The order that is given to DuckDB, which runs
+    on one thread, depends on the rows alone, and so does the answer where SQL leaves several open: where rows are equal
+    by ORDER BY, for MODE, for sums of floats.
+    """
     records = table.dump()
     records = records[records[:, table.key_words] > 0]
     times = records[:, table.key_words]
@@ -106,7 +111,8 @@ def _expanded(table: Totals, strings: Strings) -> pa.Table:
         return pa.table({"one": pa.array(np.ones(int(times.sum()), np.int8))})
     names = [field.name for field in table.keys]
     expanded = pa.Table.from_arrays(record_arrays(table.keys, records, strings), names=names)
-    return expanded if (times == 1).all() else expanded.take(pa.array(np.repeat(np.arange(len(times)), times)))
+    order = pc.sort_indices(expanded, sort_keys=[(name, "ascending") for name in names])
+    return expanded.take(order if (times == 1).all() else pa.array(np.repeat(order, times[order])))
 
 
 def lower(view: View, body: Reevaluated, builder: GraphBuilder) -> None:
