@@ -29,6 +29,7 @@ _LIMIT: Final = 126
 _COMPARE: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INTEGERS: Final = frozenset({"int64", "int128"})
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - SQL's TIMESTAMP has no zone
+_MICROSECONDS_A_DAY: Final = 86_400_000_000
 _MICROSECONDS: Final = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}
 
 
@@ -385,15 +386,22 @@ class Emitter:
         (value,) = args
         if value.type is None:
             return value
+        if op == "timestamp" and value.type == "date":
+            return self._midnight(value)
         return msgspec.structs.replace(self._part_of(op, value), overflow=value.overflow)
+
+    def _midnight(self, day: Value) -> Value:
+        """The timestamp with which a date begins; dates reach farther than timestamps."""
+        text = self._w.assign("x", f"wide({day.text}) * wide({_MICROSECONDS_A_DAY})")
+        overflow = self._overflow(f"not fits({text})", day.null, [day])
+        return Value(f"narrow({text})", "timestamp", day.null, overflow=overflow)
 
     def _part_of(self, op: str, value: Value) -> Value:
         if op == "date":
             text = f"day_of({value.text})" if value.type == "timestamp" else value.text
             return Value(text, "date", value.null)
         if op == "timestamp":
-            text = f"({value.text} * 86400000000)" if value.type == "date" else value.text
-            return Value(text, "timestamp", value.null)
+            return Value(value.text, "timestamp", value.null)
         if op in _MICROSECONDS:
             unit, count = _MICROSECONDS[op]
             text = "0" if value.type == "date" else self._w.assign("p", f"clock({value.text}, {unit}, {count})")

@@ -303,6 +303,26 @@ def test_values_out_of_range_are_harmless_where_they_are_not_used(
         assert value_of(expr, kind, tier) == expected
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize(("days", "is_in_range"), [(106_751_991, True), (-106_751_991, True), (106_751_992, False)])
+def test_dates_past_all_timestamps_fail_the_node(
+    days: int, is_in_range: bool, is_compiled: bool, kernels: KernelCache
+) -> None:
+    """The product of a day and its microseconds is not taken modulo 2^64."""
+    strings = Strings()
+    given, out, node = projection([(Call("timestamp", (Col("d"),)), "timestamp")], strings, (Field("d", "date"),))
+    if is_compiled:
+        compile_node(node, kernels)
+    given.append((date(1970, 1, 1),), 1, strings)
+    given.array(2)[0] = days
+    if not is_in_range:
+        with pytest.raises(ViewOverflowError):
+            node.run()
+        return
+    node.run()
+    assert out.array(2)[0] == days * 86_400_000_000
+
+
 def test_no_text_of_a_program_stands_in_generated_source() -> None:
     strings = Strings()
     evil = '"); import os; os.abort() #'
