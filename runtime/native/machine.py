@@ -42,7 +42,7 @@ NOTHING: Final = "void"
 
 _LIMIT: Final = 1 << 126
 _DOUBLE: Final = struct.Struct("<Q")
-_GOLDEN: Final = 0x9E3779B97F4A7C15 - 2**64
+_GOLDEN: Final = 0x9E3779B97F4A7C15
 _MOVE: Final = "void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)"
 _PREFETCH: Final = "void @llvm.prefetch.p0(ptr, i32, i32, i32)"
 
@@ -214,8 +214,11 @@ def _wide_right(c: Code, value: Operand, by: Operand) -> Operand:
 
 
 def _mix(c: Code, state: Operand, word: Operand) -> Operand:
-    value = c.emit(INT, f"mul {c.emit(INT, f'xor {state.typed}, {word.text}').typed}, {_GOLDEN}")
-    return c.emit(INT, f"xor {value.typed}, {c.emit(INT, f'lshr {value.typed}, 32').text}")
+    # One multiplication gives both halves, so that this takes as long as a product of 64 bits and a shift of it.
+    mixed = c.emit(WIDE, f"zext {c.emit(INT, f'xor {state.typed}, {word.text}').typed} to i128")
+    product = c.emit(WIDE, f"mul {mixed.typed}, {_GOLDEN}")
+    high = _narrow(c, c.emit(WIDE, f"lshr {product.typed}, 64"))
+    return c.emit(INT, f"xor {_narrow(c, product).typed}, {high.text}")
 
 
 PRIMITIVES: Final[dict[str, _Primitive]] = {

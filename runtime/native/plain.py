@@ -190,6 +190,10 @@ def bits_of(value: float) -> int:
 
 
 def mix(state: int, word: int) -> int:
-    """The next state of a hash over words, from 0; all bits of it are good."""
-    value = ((state ^ word) * 0x9E3779B97F4A7C15) & _MASK
-    return narrow(value ^ (value >> 32))
+    """The next state of a hash over words, from 0: the two halves of the product with 2^64 divided by the golden ratio.
+
+    Words that differ in few bits, wherever these are (integers in sequence, multiples of a power of two, floats with
+    few digits), differ in the low bits of the state, by which tables are indexed.
+    """
+    product = ((state ^ word) & _MASK) * 0x9E3779B97F4A7C15
+    return narrow(product ^ (product >> 64))

@@ -21,6 +21,8 @@ __all__ = ["Batch", "HashTable", "NullablePlace", "Structure"]
 Words = npt.NDArray[np.int64]
 
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
+_GOLDEN_LOW, _GOLDEN_HIGH = _GOLDEN & _LOW_HALF, _GOLDEN >> _HALF
 _SMALL: Final = 64
 _DIRECT_LEAST: Final = 1 << 16
 _DIRECT_SPREAD: Final = 16
@@ -417,6 +419,10 @@ def _hashes(keys: Words) -> Words:
     """`library.hashing.hash_of` of each row."""
     state = np.zeros(len(keys), np.uint64)
     for place in range(keys.shape[1]):
-        state = (state ^ keys[:, place].view(np.uint64)) * _GOLDEN
-        state ^= state >> np.uint64(32)
+        state ^= keys[:, place].view(np.uint64)
+        low, high = state & _LOW_HALF, state >> _HALF
+        first, second = high * _GOLDEN_LOW, low * _GOLDEN_HIGH
+        carry = (low * _GOLDEN_LOW >> _HALF) + (first & _LOW_HALF) + (second & _LOW_HALF) >> _HALF
+        state *= _GOLDEN
+        state ^= high * _GOLDEN_HIGH + (first >> _HALF) + (second >> _HALF) + carry
     return state.view(np.int64)

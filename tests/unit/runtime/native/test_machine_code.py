@@ -47,7 +47,7 @@ EXPRESSIONS = (
     "narrow(remainder(wide(a) * wide(b), wide(c))) if c != 0 else 0",
     "1 if wide(a) * wide(b) < wide(c) else 0",
     "int(fits(wide(a) * wide(b))) + 2 * int(outside(wide(a) * wide(b) * wide(4)))",
-    "mix(a, b)",
+    "mix(mix(a, b), c << 20)",
     "civil(a & 65535, 0) * 10000 + civil(a & 65535, 1) * 100 + civil(a & 65535, 2)",
     "rank(cells, 3, 4, b)",
     "bits_of(float_quotient(wide(a), wide(c))) if c != 0 else 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from runtime.native.library import hashing
@@ -127,3 +128,39 @@ def test_a_cleared_table_begins_with_nothing(width: int, most_room: int, *, is_d
         assert columns.flags.owndata
     table.clear(most_room)
     assert table.array(hashing.CELLS).size <= most_room * table.stride
+
+
+def words(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Floats as they stand in cells."""
+    return np.asarray(values, np.float64).view(np.int64)
+
+
+NUMBERS = np.arange(4096)
+KEYS = {
+    "integers": NUMBERS,
+    "negative": -NUMBERS,
+    "hundreds": 100 * NUMBERS,
+    "seconds": 1_700_000_000_000_000 + 1_000_000 * NUMBERS,
+    "whole floats": words(NUMBERS),
+    "quarters": words(NUMBERS / 4),
+    "prices": words(1000 + NUMBERS / 2),
+    "shifted by 32": NUMBERS << 32,
+    "shifted by 40": NUMBERS << 40,
+    "shifted by 52": NUMBERS << 52,
+    "pairs of shifted": np.column_stack([NUMBERS >> 6 << 48, (NUMBERS & 63) << 48]),
+    "pairs of floats": np.column_stack([words(NUMBERS >> 6), words(NUMBERS & 63)]),
+    "flag and float": np.column_stack([0 * NUMBERS, words(NUMBERS)]),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_found_after_few_probes(name: str) -> None:
+    """Keys that differ in their high bits alone, as floats with few digits do, are as far apart as others."""
+    keys = KEYS[name].reshape(4096, -1)
+    table = HashTable(keys.shape[1], 1)
+    table.load(np.column_stack([keys, np.ones(len(keys), np.int64)]))
+    table._check()
+    index, mask = table.array(hashing.INDEX), table.views[hashing.META][hashing.MASK]
+    at = np.flatnonzero(index)
+    home = np.array([hashing.hash_of(key, 0, len(key)) & mask for key in keys.tolist()])
+    assert ((at - home[index[at] - 1]) & mask).mean() < 2
