@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.plan import Column
 from runtime.state import KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
-from runtime.views.rows import WEIGHT, change_schema
+from runtime.views.rows import WEIGHT, change_schema, consolidate
 
 __all__ = ["MaterialisedView"]
 
@@ -67,6 +67,8 @@ class MaterialisedView:
 
     def add(self, changes: pa.Table) -> None:
         """Add changes to `table`, which afterwards knows what of it is to be saved."""
+        if changes.num_rows > _MOST_WAITING:  # of many changes most cancel, and Arrow adds up quicker than sorting does
+            changes = consolidate(changes, changes.schema)
         *columns, weight = (c.combine_chunks() for c in changes.columns)
         words = encode_words(self._keys, columns, self._pool)
         keys, inverse = np.unique(words, axis=0, return_inverse=True)
