@@ -111,11 +111,12 @@ class Emitter:
 
         An operand that is out of range counts even where the result is NULL: what says so may be computed from it.
         """
-        flags = [] if flag is None else [flag if null is None else f"({flag} and not {null})"]
-        flags += dict.fromkeys(value.overflow for value in values if value.overflow is not None)
-        if not flags:
-            return None
-        return flags[0] if flag is None and len(flags) == 1 else self._w.assign("o", " or ".join(flags))
+        flags = list(dict.fromkeys(value.overflow for value in values if value.overflow is not None))
+        if flag is not None:
+            flags.append(self._w.assign("o", flag if null is None else f"{flag} and not {null}"))
+        if len(flags) < 2:
+            return flags[0] if flags else None
+        return self._w.assign("o", " | ".join(flags))
 
     # --- leaves
 
@@ -326,7 +327,7 @@ class Emitter:
                 if null is not None:
                     w.put(f"{null} = 1 if {self._unknown(value)} else 0")
                 if overflow is not None:
-                    w.put(f"{overflow} = {' or '.join([*reached, value.overflow or 'False'])}")
+                    w.put(f"{overflow} = {' | '.join([*reached, value.overflow or 'False'])}")
         bits = max(value.bits for value in values)
         return Value(result, values[0].type, null, bits, overflow=overflow)
 
