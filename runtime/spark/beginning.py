@@ -26,8 +26,8 @@ __all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
 
 MARK: Final = "begun.json"
 """The file in the checkpoint; Spark does not look at it."""
-_FORMAT: Final = 2
-"""1: views that are graphs of operators live in one shard."""
+_FORMAT: Final = 3
+"""1: views that are graphs of operators live in one shard; 2: so do keys that are floats with few digits."""
 _OLDEST_STATE: Final = 3
 """Of marks that say nothing about it."""
 
@@ -46,7 +46,7 @@ class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failed: dict[str, str] = {}
     """View that had failed by then → why."""
     format: int = _FORMAT
-    """Of this record and of what Spark keeps of a shard: head and pages."""
+    """Of this record, of what Spark keeps of a shard (head and pages), and of which keys are in which shard."""
     state: int = _OLDEST_STATE
     """Format of the runs in those pages."""
 
@@ -78,10 +78,10 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
         return str(error)
     if held is None:
         return "it does not say what it was made for"
-    if held.format != here.format:
-        return f"it has format {held.format}, not {here.format}"
     if held.state != here.state:
         return f"its shard state has format {held.state}, this release reads {here.state}"
+    if held.format != here.format:
+        return f"it has format {held.format}, not {here.format}"
     if held.location != here.location:
         return f"it was made at {held.location}"
     if held.shards != here.shards:

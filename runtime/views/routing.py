@@ -122,10 +122,14 @@ def _spread(map_: Map, part: Part, deltas: pa.Table, shards: int) -> Iterator[De
 
 
 def shard_of(map_: Map, deltas: pa.Table, shards: int, keys: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """The shard of each row by its key, or by these of its columns: the same in every process and at every time."""
+    """The shard of each row by its key, or by these of its columns: the same in every process and at every time.
+
+    Checkpoints depend on it: whoever changes it changes the format in `runtime.spark.beginning` as well.
+    """
     mixed = np.full(deltas.num_rows, 0x9E3779B97F4A7C15, np.uint64)
     for name in [key.name for key in map_.keys] if keys is None else keys:
         mixed ^= _stable_words(deltas[name].combine_chunks()).view(np.uint64)
+        mixed ^= mixed >> np.uint64(32)  # floats with few digits differ in their high bits alone
         mixed *= np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(32)
     return (mixed % np.uint64(shards)).astype(np.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,7 +14,8 @@ from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Rel
 from runtime.compiler.catalogue import only_view
 from runtime.engine.operators.evaluate import wide_array
 from runtime.epochs import Segment
-from runtime.plan import Col, Key, Map
+from runtime.plan import Col, ColumnType, Key, Map
+from runtime.spark.beginning import wanted
 from runtime.state import ARROW_TYPES
 from runtime.views import Part, deliveries
 from runtime.views.placement import is_spread, part_of, parts_of_map, views_of_shard
@@ -59,6 +62,18 @@ def test_shards_keep_exactly_what_they_are_sent(shards: int) -> None:
         views = views_of_shard(found, shard, shards)
         kept = {part_of(found, view, number) for view in views for number in view.body.maps()}
         assert kept == sent
+
+
+@pytest.mark.parametrize("shards", [2, 3, 4, 16])
+@pytest.mark.parametrize("step", [0.25, 1, 2**40])
+def test_keys_with_few_digits_are_in_all_shards(step: float, shards: int) -> None:
+    """Floats with few digits, and multiples of powers of two, differ in their high bits alone."""
+    key: ColumnType = "float64" if step < 2 else "int64"
+    map_ = Map(0, "r", None, (Key("a", key, Col("a")),), ())
+    rows = pa.table({"a": pa.array([step * number for number in range(4096)], ARROW_TYPES[key])})
+    held = np.bincount(shard_of(map_, rows, shards), minlength=shards)
+    assert held.min() > 0.7 * 4096 / shards
+    assert held.max() < 1.3 * 4096 / shards
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])
@@ -156,11 +171,11 @@ def test_every_type_of_key_has_a_shard(kind: Any) -> None:
     assert shard_of(map_, table.slice(2), 3).tolist() == found[2:].tolist()
 
 
-def test_the_shard_of_a_key_never_changes() -> None:
-    """Another place for a key would leave the old one's rows behind in every checkpoint."""
+def test_the_shard_of_a_key_changes_with_the_format_of_checkpoints_only() -> None:
+    """Another place for a key would leave the old one's rows behind in every checkpoint that is read on."""
     by_k = Map(0, "r", None, (Key("k", "string", Col("k")),), ())
     found = shard_of(by_k, pa.table({"k": pa.array(["BTCUSD", "ETHUSD", "", None, "x"])}), 5)
-    assert found.tolist() == [1, 3, 0, 1, 0]
+    assert (wanted(Path(), 5).format, found.tolist()) == (3, [4, 1, 3, 2, 4])
 
 
 def test_keys_are_spread() -> None:
