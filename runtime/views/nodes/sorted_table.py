@@ -31,8 +31,8 @@ class SortedTable(RecordTable):
     The order words of strings are their ranks. An order by the strings' numbers would need no upkeep, but a comparison
     would then load the rank of each string that it passes; ranks are replaced rarely, and the replacement, which sorts
     all strings, costs more than to write the words again, which sorts nothing. The order is derived: after the records
-    or their groups were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for
-    `refresh`.
+    were loaded, or the ranks were replaced, it is stale, and a kernel that finds it so stops for `refresh`. Whoever
+    loads the groups loads the records too, as groups then have other slots.
     """
 
     def __init__(
@@ -57,8 +57,6 @@ class SortedTable(RecordTable):
         self._is_loaded = False
         self.rows.views[kernel.META][kernel.GENERATION] = self._generation()
         self.rows.make_room(self._room())
-        if group is not None:
-            group.after_load.append(self._expire)
 
     def _room(self) -> int:
         return int(self.views[hashing.META][hashing.ROOM])
@@ -78,10 +76,6 @@ class SortedTable(RecordTable):
     def load(self, records: Words) -> None:
         """Make these the records; the order is built when a kernel asks for it, when all tables are loaded."""
         super().load(records)
-        self._expire()
-
-    def _expire(self) -> None:
-        """Have the order built from the records before it is used again."""
         self._is_loaded = True
         self.rows.views[kernel.META][kernel.GENERATION] = _STALE
 

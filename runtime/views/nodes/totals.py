@@ -12,9 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from runtime.native.library import hashing
 from runtime.native.structures import HashTable
 from runtime.views.emission.kernel import KernelSource
@@ -33,8 +30,6 @@ from runtime.views.strings import Strings
 
 __all__ = ["RecordTable", "Totals", "put_add", "put_key", "put_locate", "put_slot", "put_touch", "totals_node"]
 
-Words = npt.NDArray[np.int64]
-
 _PREFETCHED_ROWS: Final = 8
 """How many rows ahead a cell of an index is fetched."""
 
@@ -49,14 +44,6 @@ class RecordTable(HashTable):
         self.keys = tuple(keys)
         self.string_places = string_places(keys)
         self.nullable_places = nullable_places(keys)
-        self.after_load: list[Callable[[], None]] = []
-        """Called after records were loaded, which gives them other slots: by them tables that refer to slots expire."""
-
-    def load(self, records: Words) -> None:
-        """Make these the records."""
-        super().load(records)
-        for call in self.after_load:
-            call()
 
 
 class Totals(RecordTable):
