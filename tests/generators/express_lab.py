@@ -104,6 +104,7 @@ class ExpressLab:
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
             first = self.views.close()
+            first.batches()  # which brings the results up to date
             self._shown = {view.name: self.result(view.name) for view in self.state.program.views}
             self._seal({}, first, encode_program(self.program))
 
