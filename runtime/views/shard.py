@@ -414,6 +414,10 @@ class ShardState:
         """What `capture_all` gives, as bytes."""
         return self.capture_all().encode()
 
+    def forget_taken(self) -> None:
+        """Remember nothing of what is taken in: the next capture has to be one of everything."""
+        self._taken, self._results, self.keeps_taken = [], {}, False
+
     def capture(self) -> Run:
         """What was taken in since the last capture."""
         taken, results, nbytes = self._taken, self._results, self.taken_bytes

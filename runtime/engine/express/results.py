@@ -34,15 +34,16 @@ class Closed:
     """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
 
     def __init__(self, changes: Mapping[str, Sequence[pa.Table]], results: Mapping[str, MaterialisedView]) -> None:
-        self._changes, self._results = changes, results
-        self._rows: dict[str, pa.Table] | None = None
+        self._changes, self._results = dict(changes), results
+        self._rows: dict[str, pa.Table] = {}
 
     def rows(self) -> dict[str, pa.Table]:
         """View → its changes, added up; views without any are left out."""
-        if self._rows is None:
-            found = {name: added_up(tables, self._results[name].columns) for name, tables in self._changes.items()}
-            self._rows = {name: rows for name, rows in found.items() if rows.num_rows}
-            for name, rows in self._rows.items():
+        for name in tuple(self._changes):
+            # View by view they are let go as well: thousands of tables at once would hold up all other threads.
+            rows = added_up(self._changes.pop(name), self._results[name].columns)
+            if rows.num_rows:
+                self._rows[name] = rows
                 self._results[name].add(rows)
         return self._rows
 

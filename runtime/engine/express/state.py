@@ -78,10 +78,16 @@ class ExpressState:
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)
 
+    def stepped(self) -> None:
+        """The shard has taken rows in: if they are more than it holds, as with a market's views, a base is smaller."""
+        if self.shard.keeps_taken and self.shard.taken_bytes > self._base_bytes:
+            self.shard.forget_taken()
+            self._is_new = True
+
     @property
     def wants_base(self) -> bool:
-        """See `RunHolder`: many rows over a small state, which is what a market's views are."""
-        return self._is_new or self.shard.taken_bytes > self._base_bytes
+        """See `RunHolder`."""
+        return self._is_new
 
     def save(self) -> Run:
         """See `RunHolder`; everything if the program is another one, or a save has failed."""
@@ -91,6 +97,7 @@ class ExpressState:
         """See `RunHolder`."""
         run = self._run(encode_program(self.program), self.shard.capture_all(), self.results)
         self._base_bytes = run.nbytes
+        self.shard.keeps_taken = True
         return run
 
     def _run(self, program: bytes, shard: Run, results: Results) -> Run:

@@ -107,6 +107,7 @@ class ExpressViews:
                 publish(self._stepped(Step({}, {}), closes=True))
             return
         step = self._state.shard.step_tables(tables) if tables else Step({}, {})
+        self._state.stepped()
         publish(self._stepped(step, closes=closes))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:

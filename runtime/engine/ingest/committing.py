@@ -75,4 +75,5 @@ class CommitterThread(Committer):
             try:
                 commit()
             finally:
+                del commit  # an epoch is let go now, not while the next one waits for it
                 self._is_idle.set()

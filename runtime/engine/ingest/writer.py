@@ -33,6 +33,7 @@ _TERM: Final = 1
 TERM: Final = "term"
 """The attribute of a segment that says in which term of the directory it was written."""
 _MOST_LETTERS: Final = 10_000
+_LET_GO: Final = 32
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class _Closed(msgspec.Struct, frozen=True):
     """What was taken off for an epoch; nothing of it changes any more."""
 
     footer: Footer
-    deltas: Mapping[str, Sequence[pa.RecordBatch]]
+    deltas: dict[str, list[pa.RecordBatch]]
     sections: Sequence[Sections]
     letters: Sequence[DeadLetter]
     malformed: int
@@ -66,12 +67,17 @@ class _Closed(msgspec.Struct, frozen=True):
 
     def batches(self) -> dict[str, list[pa.RecordBatch]]:
         """The segment's, by name of the section."""
-        found = {name: [*batches] for name, batches in self.deltas.items()}
         for each in self.sections:
             for name, batches in each.batches().items():
                 if batches:
-                    found.setdefault(name, []).extend(batches)
-        return found
+                    self.deltas.setdefault(name, []).extend(batches)
+        return self.deltas
+
+    def let_go(self) -> None:
+        """Of batches, piece by piece: thousands at once would hold up all other threads."""
+        for batches in self.deltas.values():
+            while batches:
+                del batches[-_LET_GO:]
 
 
 class EpochWriter:
@@ -238,6 +244,7 @@ class EpochWriter:
         epoch = footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
         prepared = self.log.prepare(footer, closed.batches())
+        closed.let_go()
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0
         recovered = Recovered(
