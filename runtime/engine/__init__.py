@@ -14,7 +14,8 @@ the views of the express lane in `runtime.engine.express`.
 """
 
 from runtime.engine.admission import Admission
-from runtime.engine.barriers import Barrier, BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.barriers import Barrier, BarrierFuture, BarrierOutcome
+from runtime.engine.durations import Durations
 from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError, EngineError, PlanError
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
@@ -26,11 +27,11 @@ from runtime.engine.workers import Workers
 __all__ = [
     "Admission",
     "Barrier",
-    "BarrierDurations",
     "BarrierError",
     "BarrierFuture",
     "BarrierOutcome",
     "Context",
+    "Durations",
     "Emitter",
     "EngineConfig",
     "EngineError",

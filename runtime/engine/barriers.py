@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 from twisted.logger import Logger
 
+from runtime.engine.durations import DurationCounter, Durations
 from runtime.engine.errors import BarrierError
 
-__all__ = ["Barrier", "BarrierCycle", "BarrierDurations", "BarrierFuture", "BarrierOutcome"]
+__all__ = ["Barrier", "BarrierCycle", "BarrierFuture", "BarrierOutcome"]
 
 _MOST_REQUESTS: Final = 1000
-_BUCKETS: Final = 48  # of microseconds, each twice as wide as the one before: up to eight years
 
 
 class Barrier(msgspec.Struct, frozen=True):
@@ -89,31 +89,6 @@ class BarrierFuture:
                 self._log.failure("who waited for a barrier failed at its end: {outcome}", outcome=outcome.value)
 
 
-class BarrierDurations(msgspec.Struct, frozen=True):
-    """How long barriers took from request to completion, in buckets that double."""
-
-    counts: tuple[int, ...] = (0,) * _BUCKETS
-    """How many took less than 2 to the power of the bucket's number microseconds, and not less than half of that."""
-
-    @property
-    def count(self) -> int:
-        """How many there were."""
-        return sum(self.counts)
-
-    def quantile_us(self, share: float) -> int:
-        """So many microseconds were enough for this share of them, to a factor of 2; 0 if there were none.
-
-        >>> BarrierDurations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41).quantile_us(0.5)
-        4
-        """
-        wanted, seen = share * self.count, 0
-        for bucket, count in enumerate(self.counts):
-            seen += count
-            if count and seen >= wanted:
-                return 1 << bucket
-        return 0
-
-
 class _Round:
     """A barrier with those who wait for it."""
 
@@ -146,14 +121,14 @@ class BarrierCycle:
         self._next: deque[_Round] = deque()
         self._number = 0
         self._since_s = 0.0
-        self._counts = [0] * _BUCKETS
+        self._took = DurationCounter()
         self.aborted = 0
         """Barriers that were aborted."""
 
     @property
-    def durations(self) -> BarrierDurations:
+    def durations(self) -> Durations:
         """Of those that were reached."""
-        return BarrierDurations(tuple(self._counts))
+        return self._took.durations
 
     def request(self, payload: object) -> BarrierFuture:
         """Someone wants a barrier; see then whether one can `begin`. Raises BarrierError if too many wait."""
@@ -196,8 +171,7 @@ class BarrierCycle:
 
     def complete(self) -> list[BarrierFuture]:
         """All nodes have passed it on: those who waited, to be settled without locks."""
-        micros = max(0, int((self._now_s() - self._since_s) * 1e6))
-        self._counts[min(micros.bit_length(), _BUCKETS - 1)] += 1
+        self._took.add(self._now_s() - self._since_s)
         return self._take()
 
     def abort(self) -> list[BarrierFuture]:

@@ -126,7 +126,9 @@ class LiveRuntime(IngestListener):
             views={"express": pipeline},
             statistics=statistics,
         )
-        engine = EngineMetrics(statistics, lambda: self._ingest.barrier_durations)
+        engine = EngineMetrics(
+            statistics, lambda: self._ingest.barrier_durations, lambda: self._ingest.commit_durations
+        )
         self._figures = RuntimeFigures(
             RuntimeParts(
                 writer=self._writer,

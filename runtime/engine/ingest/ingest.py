@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from runtime.engine.barriers import BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.barriers import BarrierFuture, BarrierOutcome
+from runtime.engine.durations import Durations
 from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
 from runtime.engine.ingest.applying import Applying, ApplyingConfig
@@ -230,10 +231,15 @@ class Ingest(BufferSink):
         return 0 if self._engine is None else self._engine.admission.size
 
     @property
-    def barrier_durations(self) -> BarrierDurations:
+    def barrier_durations(self) -> Durations:
         """How long barriers took, from request until what the epoch holds is taken off; of the query that runs."""
         counters = None if self._engine is None else self._engine.counters(INGEST)
-        return BarrierDurations() if counters is None else counters.barrier_durations
+        return Durations() if counters is None else counters.barrier_durations
+
+    @property
+    def commit_durations(self) -> Durations:
+        """How long commits took that succeeded, from what was taken off until it is durable and visible."""
+        return self._writer.commit_durations
 
     def counters(self) -> dict[str, OriginCounters]:
         """What became of each origin's tuples so far, by name."""

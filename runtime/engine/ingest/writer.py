@@ -10,6 +10,7 @@ under way at most: the next epoch is closed when the one before is durable.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from runtime.engine.durations import DurationCounter, Durations
 from runtime.engine.ingest.committing import Committer, InlineCommitter
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
@@ -98,10 +100,11 @@ class EpochWriter:
         disk: Disk = LOCAL_DISK,
         claim: DirectoryClaim | None = None,
         committer: Committer | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``now_ns`` is the clock of epochs; ``on_epoch`` hears each one once it is committed, from the committer.
 
-        Without a ``committer`` epochs are committed as they are closed.
+        Without a ``committer`` epochs are committed as they are closed. ``now_s`` times commits.
 
         Without a ``store`` it is ``state.db`` in the directory; closing the writer closes it in either case. A
         ``claim`` is begun with the term that the state knows, and asked before each commit.
@@ -132,6 +135,7 @@ class EpochWriter:
         self._messages = 0
         self._committer = committer or InlineCommitter()
         self._is_taken_off = False
+        self._now_s, self._took = now_s, DurationCounter()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
         """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
@@ -229,9 +233,16 @@ class EpochWriter:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def commit_durations(self) -> Durations:
+        """How long commits took that succeeded; may be looked at by others."""
+        return self._took.durations
+
     def _try_commit(self, closed: _Closed) -> None:
+        begun_s = self._now_s()
         try:
             self._commit(closed)
+            self._took.add(self._now_s() - begun_s)
         except BaseException as error:
             self._failure = error  # whoever owns the writer gets it
             if not isinstance(error, Exception):

@@ -10,7 +10,8 @@ from functools import partial
 import msgspec
 
 from runtime.engine.admission import Admission
-from runtime.engine.barriers import Barrier, BarrierCycle, BarrierDurations, BarrierFuture, BarrierOutcome
+from runtime.engine.barriers import Barrier, BarrierCycle, BarrierFuture, BarrierOutcome
+from runtime.engine.durations import Durations
 from runtime.engine.errors import BarrierError
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (
@@ -57,7 +58,7 @@ class QueryCounters(msgspec.Struct, frozen=True):
     """Barriers that were reached."""
     barriers_aborted: int
     """Barriers that the end of the query cut short."""
-    barrier_durations: BarrierDurations
+    barrier_durations: Durations
     """How long those that were reached took."""
 
 

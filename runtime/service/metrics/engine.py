@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from runtime.engine.barriers import BarrierDurations
+from runtime.engine.durations import Durations
 from runtime.engine.statistics import Statistics
 
 __all__ = ["EngineFigures", "EngineMetrics"]
@@ -59,12 +59,13 @@ class EngineMetrics:
     def __init__(
         self,
         statistics: Statistics,
-        barriers: Callable[[], BarrierDurations] = BarrierDurations,
+        barriers: Callable[[], Durations] = Durations,
+        commits: Callable[[], Durations] = Durations,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``: how long its barriers took."""
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times so far."""
         self._statistics = statistics
-        self._barriers = barriers
+        self._barriers, self._commits = barriers, commits
         self._now_s = now_s
 
     def figures(self) -> EngineFigures:
@@ -97,10 +98,11 @@ class EngineMetrics:
             for node in figures.nodes:
                 family.add_metric((node.query_id, node.node), getattr(node, of))
             yield family
-        yield _histogram(self._barriers())
+        yield _histogram("barrier", "From the request of a barrier to its completion.", self._barriers())
+        yield _histogram("commit", "From the end of an epoch's barrier until it is durable.", self._commits())
 
 
-def _histogram(durations: BarrierDurations) -> HistogramMetricFamily:
+def _histogram(name: str, what: str, durations: Durations) -> HistogramMetricFamily:
     """Buckets in seconds, as far as there is anything in them; the sum is not known and left out."""
     buckets: list[tuple[str, float]] = []
     last = max((bucket for bucket, count in enumerate(durations.counts) if count), default=0)
@@ -109,5 +111,4 @@ def _histogram(durations: BarrierDurations) -> HistogramMetricFamily:
         seen += count
         buckets.append((str((1 << bucket) / 1e6), seen))
     buckets.append(("+Inf", durations.count))
-    what = "From the request of a barrier to its completion."
-    return HistogramMetricFamily("deltabook_runtime_engine_barrier_seconds", what, buckets=buckets, sum_value=None)
+    return HistogramMetricFamily(f"deltabook_runtime_engine_{name}_seconds", what, buckets=buckets, sum_value=None)

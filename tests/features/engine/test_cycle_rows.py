@@ -8,7 +8,8 @@ import tracemalloc
 
 import pytest
 
-from runtime.engine.barriers import BarrierCycle, BarrierDurations
+from runtime.engine.barriers import BarrierCycle
+from runtime.engine.durations import Durations
 from tests.harness import ControlledPipeline, Harness
 
 
@@ -60,8 +61,8 @@ def test_row_37_durations_are_bounded_whatever_they_are() -> None:
         now_s += 10.0**exponent
         cycle.complete()
     assert cycle.durations.count == 20
-    assert len(cycle.durations.counts) == len(BarrierDurations().counts) == 48
-    assert BarrierDurations().quantile_us(0.5) == 0
+    assert len(cycle.durations.counts) == len(Durations().counts) == 48
+    assert Durations().quantile_us(0.5) == 0
 
 
 def cycles(count: int) -> None:

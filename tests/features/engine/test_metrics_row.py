@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import runtime.engine
-from runtime.engine.barriers import BarrierDurations
+from runtime.engine.durations import Durations
 from runtime.engine.listeners import Event, QueryStopped, StatisticsListener
 from runtime.engine.statistics import Statistics
 from runtime.service.metrics import EngineMetrics, RuntimeMetrics
@@ -36,7 +36,7 @@ def test_row_18_events_answer_how_much_is_done_and_where_the_time_goes(tmp_path:
     data = trace(300)
     source = ListSource(0, data, range(70, len(data), 70))
     statistics = Statistics()
-    durations = [BarrierDurations()]
+    durations = [Durations()]
     metrics = EngineMetrics(statistics, lambda: durations[-1])
     found: dict[tuple[str, str], float] = {}
 

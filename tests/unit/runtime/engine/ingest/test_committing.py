@@ -150,6 +150,7 @@ def test_the_end_is_told_when_all_is_durable(tmp_path: Path, monkeypatch: pytest
     assert lab.listener.outcomes.get(timeout=WAIT_SECONDS) == "finished"
     lab.close()
     assert told == [len(footers(tmp_path))] == [3]
+    assert lab.ingest.commit_durations.count == 4, "with the lab's own epoch 0"
 
 
 def test_a_store_can_be_read_during_a_commit(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.engine.barriers import BarrierDurations
+from runtime.engine.durations import Durations
 from runtime.engine.listeners import (
     Event,
     QueryFailed,
@@ -33,7 +33,8 @@ EVENTS: list[Event] = [
     TaskExpired("other", 1.0, "late", 7),
     QueryFailed("other", 1.0, "a cause"),
 ]
-DURATIONS = BarrierDurations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
+DURATIONS = Durations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
+COMMITS = Durations((0, 3) + (0,) * 46)
 
 
 def told(*events: Event) -> EngineMetrics:
@@ -41,7 +42,7 @@ def told(*events: Event) -> EngineMetrics:
     statistics = Statistics(window_s=4.0)
     for event in events:
         statistics.on_event(event)
-    return EngineMetrics(statistics, lambda: DURATIONS, lambda: 2.0)
+    return EngineMetrics(statistics, lambda: DURATIONS, lambda: COMMITS, lambda: 2.0)
 
 
 def samples(metrics: EngineMetrics, figures: dict[str, Any]) -> dict[tuple[str, ...], float]:
@@ -63,12 +64,13 @@ def test_events_are_added_up_by_pipeline() -> None:
     assert found[f"{ENGINE}_expired_inputs_total",] == 7
 
 
-def test_barriers_are_a_histogram_of_seconds() -> None:
+def test_barriers_and_commits_are_histograms_of_seconds() -> None:
     found = samples(told(), {})
     buckets = {key[1]: value for key, value in found.items() if key[0] == f"{ENGINE}_barrier_seconds_bucket"}
     assert list(buckets.values()) == [0, 0, 98, 98, 98, 98, 100, 100]
     assert float(list(buckets)[2]) == pytest.approx(4e-6)
     assert list(buckets)[-1] == "+Inf"
+    assert found[f"{ENGINE}_commit_seconds_bucket", "+Inf"] == 3
 
 
 def test_a_status_answer_has_the_moments_figures() -> None:
