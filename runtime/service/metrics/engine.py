@@ -63,7 +63,7 @@ class EngineMetrics:
         commits: Callable[[], Durations] = Durations,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times so far."""
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times."""
         self._statistics = statistics
         self._barriers, self._commits = barriers, commits
         self._now_s = now_s
