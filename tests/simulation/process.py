@@ -72,6 +72,8 @@ class Process(IngestListener):
         self.reactor = SimulatedReactor(machine.network, now_s)
         self.failure: str | None = None
         """Why it cannot go on."""
+        self.is_gone = False
+        """It was killed: what Python lets go of it later has nothing to say."""
         self.is_started = False
         self.is_degraded = False
         """A source has failed, and the others go on."""
@@ -207,6 +209,8 @@ class Process(IngestListener):
 
     def _refused(self, error: BaseException) -> None:
         """Somebody else was quicker; whatever else it is, the runtime must not go on."""
+        if self.is_gone:
+            return  # a change that waited when it was killed: its coroutine is closed when Python collects it
         if isinstance(error, SqlError | ServiceError):
             self._trace.say("the catalogue: {}", error)
         else:

@@ -122,6 +122,7 @@ class World(Mishaps):
         process, self.process = self.process, None
         self._hub_seen = 0
         if process is not None:
+            process.is_gone = True
             self.now_s = process.reactor.seconds()
         self.audit.look()
         self.machine.kill(powers_off=self.chance.random() < self.shape.power_share)
@@ -135,6 +136,7 @@ class World(Mishaps):
         except CrashError:
             self._crashed()
         else:
+            self.process.is_gone = True
             self.now_s = self.process.reactor.seconds()
             self.process = None
             self.machine.crews.forget()
