@@ -72,7 +72,7 @@ class Shape(msgspec.Struct, frozen=True):
             keep=chance.choice((None, None, 2)),
             lag_bytes=chance.choice((64 << 20, 4_000)),
             stall_s=chance.choice((30.0, 3.0)),
-            connections=chance.choice((256, 256, 9)),
+            connections=chance.choice((256, 256, 10)),
             account_limits=AccountLimits(open_orders=chance.choice((0, 0, 10))),
             self_trade=chance.choice(("allow", "newest", "oldest", "both", "decrement")),
             brokers=chance.choice((1, 2, 3)),
