@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.native.library import hashing, members
-from runtime.native.structures import HashTable, Structure
+from runtime.native.structures import HashTable, RecordStructure
 
 __all__ = ["Members"]
 
 Words = npt.NDArray[np.int64]
 
 
-class Members(Structure):
+class Members(RecordStructure):
     """Key → values, with a list of the records for each head (the first words of a key): see `library.members`."""
 
     def __init__(self, head_words: int, key_words: int, value_words: int, *, is_direct: bool = False) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from runtime.native.library import btree, dense, entries, hashing
 from runtime.native.plain import outside
-from runtime.native.structures import HashTable, Structure
+from runtime.native.structures import HashTable, RecordStructure, Structure
 
 __all__ = ["OrderedIndex"]
 
@@ -33,7 +33,7 @@ _FIRST_WORDS: Final = 1 << 12
 """Words of a tree's first chunk at first."""
 
 
-class OrderedIndex(Structure):
+class OrderedIndex(RecordStructure):
     """Group × key → weight and sums, with exact prefix sums: see `library.ordered`.
 
     It begins in the dense layout and goes over to the tree when keys and groups need more cells than entries justify;

@@ -8,6 +8,7 @@ structure names them. No structure is thread-safe: one owner at a time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from runtime.native.library import hashing
 
-__all__ = ["Batch", "HashTable", "NullablePlace", "Structure"]
+__all__ = ["Batch", "HashTable", "NullablePlace", "RecordStructure", "Structure"]
 
 Words = npt.NDArray[np.int64]
 
@@ -67,10 +68,6 @@ class Structure:
         self.address = self.addresses.ctypes.data
         """Where the table is."""
         self._arrays: list[Words | Structure | None] = [None] * places
-        self.string_places: tuple[NullablePlace, ...] = ()
-        """Where in a dumped record numbers of strings stand."""
-        self.nullable_places: tuple[NullablePlace, ...] = ()
-        """Where in a dumped record values stand of which the words are 0 if they are NULL."""
 
     def place_name(self, place: int) -> str:
         """What a place is called in generated source."""
@@ -104,13 +101,28 @@ class Structure:
         grown[: len(held)] = held
         self.put(place, grown)
 
+    def nbytes(self) -> int:
+        """Bytes of its own arrays."""
+        return sum(held.nbytes for held in self._arrays if isinstance(held, np.ndarray))
+
+
+class RecordStructure(Structure, ABC):
+    """A structure that holds records, which a checkpoint has."""
+
+    def __init__(self, places: int) -> None:
+        super().__init__(places)
+        self.string_places: tuple[NullablePlace, ...] = ()
+        """Where in a dumped record numbers of strings stand."""
+        self.nullable_places: tuple[NullablePlace, ...] = ()
+        """Where in a dumped record values stand of which the words are 0 if they are NULL."""
+
+    @abstractmethod
     def dump(self) -> Words:
         """The live records, one a row; copied."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, records: Words) -> None:
         """Make these the records."""
-        raise NotImplementedError
 
     def strings_in(self, records: Words) -> Words:
         """The numbers of all strings in dumped records, once each."""
@@ -131,10 +143,6 @@ class Structure:
         records = self.dump()
         for each in self.nullable_places:
             assert not records[~each.is_there(records), each.place : each.place + each.words].any()
-
-    def nbytes(self) -> int:
-        """Bytes of its own arrays."""
-        return sum(held.nbytes for held in self._arrays if isinstance(held, np.ndarray))
 
 
 class Batch(Structure):
@@ -198,7 +206,7 @@ class Batch(Structure):
         self.views[0][1] = len(weight)
 
 
-class HashTable(Structure):
+class HashTable(RecordStructure):
     """Key → values, by slot: see `library.hashing`."""
 
     place_names = ("meta", "cells", "index", "key", "stamps", "touched", "old")

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from runtime.compiler.catalogue import map_identity
-from runtime.native.structures import Structure
+from runtime.native.structures import RecordStructure
 from runtime.plan import Program, View
 from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.composed import EVENTS_SOURCE, RUN_SOURCE, EventLoop, KernelOf, NodeSequence
@@ -35,7 +35,7 @@ from runtime.views.strings import Strings
 
 __all__ = ["Graph", "GraphBuilder", "Runnable", "ViewOutput"]
 
-S = TypeVar("S", bound=Structure)
+S = TypeVar("S", bound=RecordStructure)
 
 
 class Runnable(Protocol):
@@ -72,7 +72,7 @@ class GraphBuilder:
         self,
         program: Program,
         strings: Strings,
-        structures: Mapping[str, Structure],
+        structures: Mapping[str, RecordStructure],
         *,
         part_of: Callable[[View, int], Part],
         from_payloads: bool,
@@ -80,7 +80,7 @@ class GraphBuilder:
         """``structures``: of a program before this one, by identity."""
         self.program = program
         self.strings = strings
-        self.structures: dict[str, Structure] = {}
+        self.structures: dict[str, RecordStructure] = {}
         """By identity."""
         self.relations: dict[str, ColumnBatch] = {}
         """Relation → the rows that wait."""

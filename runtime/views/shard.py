@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from runtime.compiler import maps_of
 from runtime.compiler.catalogue import only_view
-from runtime.native.structures import Structure
+from runtime.native.structures import RecordStructure
 from runtime.plan import Program, View
 from runtime.state import CorruptStateError, Run
 from runtime.views.encoding import decode_table, decode_words
@@ -89,7 +89,7 @@ class ShardState:
 
     # --- parts
 
-    def _assemble(self, program: Program, held: Mapping[str, Structure], results: Mapping[str, pa.Table]) -> None:
+    def _assemble(self, program: Program, held: Mapping[str, RecordStructure], results: Mapping[str, pa.Table]) -> None:
         """Make the graph of a program, of the structures that there are already and else empty ones."""
         self.program = program
         self._views = views_of_shard(program, self._shard, self._shards)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from runtime.engine.operators.evaluate import wide_array
 from runtime.native.cache import KernelCache
-from runtime.native.structures import Structure
+from runtime.native.structures import RecordStructure
 from runtime.plan import (
     Aggregate,
     Col,
@@ -116,7 +116,7 @@ class GraphLab:
             assert self.graph.use(self._kernels.get), self._kernels.failures
 
     @property
-    def structures(self) -> dict[str, Structure]:
+    def structures(self) -> dict[str, RecordStructure]:
         """All state by identity."""
         return self.graph.structures
 

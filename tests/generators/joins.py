@@ -18,7 +18,7 @@ from runtime.compiler import Column, NamedSelect, Program, Relation, compile_pro
 from runtime.engine.operators.evaluate import wide_array
 from runtime.native import structures
 from runtime.native.cache import KernelCache
-from runtime.native.structures import Structure
+from runtime.native.structures import RecordStructure
 from runtime.plan import Joined, View
 from runtime.state import ARROW_TYPES
 from runtime.views.feeds import ColumnFeed
@@ -109,7 +109,7 @@ class JoinLab:
             assert self.graph.use(self._kernels.get), self._kernels.failures
 
     @property
-    def structures(self) -> dict[str, Structure]:
+    def structures(self) -> dict[str, RecordStructure]:
         """All state by identity."""
         return self.graph.structures
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
 from runtime.engine.operators.evaluate import wide_array
 from runtime.native.cache import KernelCache
-from runtime.native.structures import Structure
+from runtime.native.structures import RecordStructure
 from runtime.plan import Selected, View
 from runtime.state import ARROW_TYPES
 from runtime.views.feeds import ColumnFeed
@@ -87,7 +87,7 @@ class SelectionLab:
             assert self.graph.use(self._kernels.get), self._kernels.failures
 
     @property
-    def structures(self) -> dict[str, Structure]:
+    def structures(self) -> dict[str, RecordStructure]:
         """All state by identity."""
         return self.graph.structures
 

@@ -167,7 +167,7 @@ def nullable_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
 
 
 def string_places(fields: Sequence[Field]) -> tuple[NullablePlace, ...]:
-    """Where strings stand in a record that begins with these fields, see `Structure.string_places`."""
+    """Where strings stand in a record that begins with these fields, see `RecordStructure.string_places`."""
     places = zip(fields, nullable_places(fields), strict=True)
     return tuple(place for field, place in places if field.type == "string")
 

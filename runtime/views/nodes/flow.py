@@ -36,7 +36,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from runtime.native.library import hashing
-from runtime.native.structures import HashTable, Structure
+from runtime.native.structures import HashTable, RecordStructure
 from runtime.plan import View
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.values import Field
@@ -48,7 +48,7 @@ from runtime.views.strings import Strings
 
 __all__ = ["BEGUN", "BatchRows", "FlowBatch", "FlowContext", "open_touched", "reserve"]
 
-S = TypeVar("S", bound=Structure)
+S = TypeVar("S", bound=RecordStructure)
 
 _ROWS: Final = 64
 """Rows that a new batch has room for."""
