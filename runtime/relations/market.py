@@ -21,7 +21,7 @@ class RecentTrades:
 
     def __init__(self, space: ObjectSpace, name: str, retention: Retention) -> None:
         columns = [KeyColumn(f.name, _key_type(f.type), nullable=True) for f in TRADES_SCHEMA if f.name != "weight"]
-        self._retained = Retained(space, f"{name}/trades", columns, retention, number="match_id", time="t")
+        self._retained = Retained(space, f"{name}/trades", columns, retention, time="t")
 
     def take(self, deltas: Mapping[str, pa.RecordBatch]) -> None:
         """Keep the trades among deltas."""

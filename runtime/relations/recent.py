@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from runtime.formats import Pushdown, Schema
@@ -17,9 +15,6 @@ from runtime.relations.table import RowAdaptor
 from runtime.state import KeyColumn, ObjectSpace
 
 __all__ = ["RecentRows"]
-
-_NUMBER: Final = "_number"
-"""Beside the relation's columns: the position of a row in its stream, from 1."""
 
 
 class RecentRows(Adaptor):
@@ -38,14 +33,11 @@ class RecentRows(Adaptor):
         retention: Retention,
         *,
         time: str = "",
-        applied: int = 0,
     ) -> None:
-        """``applied``: so many rows of the stream are in the space already."""
         self._rows = RowAdaptor(relation, schema)
         self._relation = relation
-        self._next = applied + 1
-        columns = [KeyColumn(_NUMBER, "int64"), *[KeyColumn(c.name, c.type, c.nullable) for c in relation.columns]]
-        self._retained = Retained(space, name, columns, retention, number=_NUMBER, time=time or _NUMBER)
+        columns = [KeyColumn(c.name, c.type, c.nullable) for c in relation.columns]
+        self._retained = Retained(space, name, columns, retention, time=time)
         self._time = time
 
     @property
@@ -69,11 +61,9 @@ class RecentRows(Adaptor):
         for batch in deltas.values():
             if self._time and batch.column(self._time).null_count:
                 raise AdaptorError(f"expected a time in {self._time} of every row of {self._relation.name}, was NULL")
-            numbers = pa.array(np.arange(self._next, self._next + batch.num_rows))
-            self._next += batch.num_rows
-            self._retained.add(pa.RecordBatch.from_arrays([numbers, *batch.columns], [_NUMBER, *batch.schema.names]))
+            self._retained.add(batch)
         return deltas
 
     def at_barrier(self) -> Mapping[str, pa.RecordBatch]:
         expired = self._retained.expire()
-        return {} if expired is None else {self._relation.name: expired.select(expired.schema.names[1:])}
+        return {} if expired is None else {self._relation.name: expired}

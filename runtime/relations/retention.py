@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -11,12 +12,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, decode_words, encode_words, width_of
+from runtime.state import (
+    ARROW_TYPES,
+    CorruptStateError,
+    KeyColumn,
+    ObjectSpace,
+    Run,
+    decode_run,
+    decode_words,
+    encode_run,
+    width_of,
+)
 
 __all__ = ["Retained", "Retention"]
 
 Integers = npt.NDArray[np.int64]
 _MINUTE_NS: Final = 60 * 1_000_000_000
+_KEPT: Final = b"kept"
+"""Metadata of a run: how many of the rows of the runs before it are still held."""
+_JOINED: Final = 256
+"""So many batches that were added are joined at once, so that few are left when an epoch ends."""
 
 
 class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,97 +44,156 @@ class Retention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retained:
-    """The rows that are still in a relation, by an ascending number; what expires comes out as deltas.
+    """The rows that are still in a relation, in the order in which they came; what expires comes out as deltas.
 
-    The rows are held as they came. A keyed table of the object space has what stayed at the last `expire`, which has to
-    come before a checkpoint: rows that come and go between two cost nothing there. Not thread-safe: one owner at a
-    time.
+    The rows are held as they came, and a run of the object space has those that came since the one before. `expire`
+    has to come before a checkpoint: rows that come and go between two cost nothing there. Not thread-safe: one owner at
+    a time.
     """
 
     def __init__(
-        self, space: ObjectSpace, name: str, columns: Sequence[KeyColumn], limits: Retention, *, number: str, time: str
+        self, space: ObjectSpace, name: str, columns: Sequence[KeyColumn], limits: Retention, *, time: str = ""
     ) -> None:
-        self._columns = tuple(columns)
-        self._names = [c.name for c in columns]
-        self._number, self._time, self._limits = number, time, limits
-        self._pool = space.pool(f"{name}/strings")
-        width = width_of(self._columns)
-        self._table = space.table(f"{name}/rows", 1, [f"w{i}" for i in range(width)] + ["time"])
-        self._schema = pa.schema([*((c.name, ARROW_TYPES[c.type]) for c in self._columns), ("weight", pa.int64())])
-        self._held: deque[pa.RecordBatch] = deque()  # what the table has, in order
+        """``time``: the column that `Retention.time_ns` counts by; without one, rows go by their number alone."""
+        self._schema = pa.schema([(c.name, ARROW_TYPES[c.type]) for c in columns])
+        self._name, self._time, self._limits = name, time, limits
+        self._held: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
+        self._fresh = 0  # of their rows, so many at the end are in no run
         self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
         self._count = 0  # rows of both
-        self._times: Integers = np.zeros(0, np.int64)  # of the rows that the table has
-        self._restore()
-
-    def _restore(self) -> None:
-        slots = self._table.live_slots()
-        if not len(slots):
-            return
-        slots = slots[np.argsort(self._table.keys_of(slots)[:, 0])]
-        values = self._table.get(slots)
-        arrays = decode_words(self._columns, np.ascontiguousarray(values[:-1].T), self._pool)
-        self._held.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema.remove(len(arrays))))
-        self._times, self._count = values[-1], len(slots)
+        self._times: Integers = np.zeros(0, np.int64)  # of the rows held
+        self.dirty = False
+        """Whether anything changed since the last `save`."""
+        self.wants_base = False
+        """Whether runs were lost: then nobody knows what the ones before the next hold."""
+        space.runs(f"{name}/held", self)
+        self._take_over(space, columns)
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows that were inserted; numbers ascend from call to call."""
-        self._added.append(rows)
+        """Take rows that were inserted, whatever columns they have besides."""
+        self._added.append(rows.select(self._schema.names))
         self._count += rows.num_rows
+        if len(self._added) >= _JOINED:
+            self._added = [pa.concat_batches(self._added)]
 
     def expire(self) -> pa.RecordBatch | None:
         """The rows whose time is over, with weight -1; None for none."""
         if not self._count:
             return None
-        stored, added = len(self._times), deque[pa.RecordBatch]()
-        times = self._times
         if self._added:
-            added.append(pa.concat_batches(self._added).select(self._names))
-            times = np.concatenate([times, added[0].column(self._time).to_numpy()])
-        too_many = max(0, self._count - self._limits.rows)
-        fresh = times[too_many:] >= int(times.max()) - self._limits.time_ns
-        gone = too_many + (int(fresh.argmax()) if fresh.any() else len(fresh))
-        expired = self._take(self._held, min(gone, stored))
-        if expired:
-            numbers = np.concatenate([rows.column(self._number).to_numpy() for rows in expired])
-            self._table.delete(numbers[:, None])
-        expired += self._take(added, max(0, gone - stored))
-        if added:
-            self._store(added[0], times[max(gone, stored) :])
-        self._held += added
-        self._added, self._times, self._count = [], times[gone:], len(times) - gone
-        return self._with_weight(expired) if gone else None
+            added, self._added = pa.concat_batches(self._added), []
+            self._hold(added)
+            self._fresh += added.num_rows
+            self.dirty = True
+        gone = max(0, self._count - self._limits.rows)
+        if self._time:
+            stays = self._times[gone:] >= int(self._times.max()) - self._limits.time_ns
+            gone += int(stays.argmax()) if stays.any() else len(stays)
+        return self._with_weight(self._drop(gone)) if gone else None
 
     def clear(self) -> pa.RecordBatch | None:
         """Forget all rows; gives them with weight -1, None for none. What expires then is nothing."""
-        rows = [*self._held, *[each.select(self._names) for each in self._added]]
-        self._table.delete_at(self._table.live_slots())
-        self._held.clear()
-        self._added, self._times, self._count = [], np.zeros(0, np.int64), 0
+        rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
+        self._added, self._count = [], 0
         return self._with_weight(rows) if rows else None
 
-    @staticmethod
-    def _take(batches: deque[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
-        """Take the first rows away."""
+    # As `RunHolder`
+
+    def save(self) -> Run:
+        """What came since the last save and has stayed, and how much of what came before has."""
+        rows: deque[pa.RecordBatch] = deque()
+        missing = self._fresh
+        for batch in reversed(self._held):
+            if not missing:
+                break
+            rows.appendleft(batch.slice(max(0, batch.num_rows - missing)))
+            missing -= rows[0].num_rows
+        return self._run(self._count - self._fresh, list(rows))
+
+    def save_all(self) -> Run:
+        """All rows."""
+        self.wants_base = False
+        return self._run(0, list(self._held))
+
+    def on_saved(self) -> None:
+        """The last save is durable."""
+
+    def on_failed(self) -> None:
+        """The last save is lost."""
+        self.dirty = self.wants_base = True
+
+    def apply_run(self, data: bytes) -> None:
+        """Take over a run; raises `CorruptStateError`."""
+        rows = decode_run(data, self._name)
+        kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
+        rows = rows.replace_schema_metadata()
+        if not 0 <= kept <= self._count or rows.schema != self._schema:
+            raise CorruptStateError(
+                f"expected a run with columns {self._schema.names} behind {self._count} rows of {self._name}, "
+                f"was one with {rows.schema.names} behind {kept}"
+            )
+        self._drop(self._count - kept)
+        self._hold(rows)
+        self._count += rows.num_rows
+        self.dirty, self._fresh = False, 0
+
+    def _run(self, kept: int, rows: Sequence[pa.RecordBatch]) -> Run:
+        self.dirty, self._fresh = False, 0
+        schema = self._schema.with_metadata({_KEPT: str(kept).encode()})
+        return Run(sum([each.nbytes for each in rows]), partial(_encoded, rows, schema))
+
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        """Put rows behind those that are held; they are counted already."""
+        if rows.num_rows:
+            self._held.append(rows)
+            if self._time:
+                self._times = np.concatenate([self._times, rows.column(self._time).to_numpy()])
+
+    def _drop(self, count: int) -> list[pa.RecordBatch]:
+        """Take away the first of the rows that are held."""
+        if count:
+            self._count -= count
+            self._times = self._times[count:]
+            self._fresh = min(self._fresh, self._count)
+            self.dirty = True
         taken: list[pa.RecordBatch] = []
         while count > 0:
-            rows = batches.popleft()
+            rows = self._held.popleft()
             if rows.num_rows > count:
-                batches.appendleft(rows.slice(count))
+                self._held.appendleft(rows.slice(count))
                 rows = rows.slice(0, count)
             taken.append(rows)
             count -= rows.num_rows
         return taken
 
-    def _store(self, rows: pa.RecordBatch, times: Integers) -> None:
-        """Put rows that stay into the table."""
-        words = encode_words(self._columns, rows.columns, self._pool)
-        self._table.put(rows.column(self._number).to_numpy()[:, None], np.concatenate([words.T, times[None, :]]))
-
     def _with_weight(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         rows = pa.concat_batches(batches)
         weight = pa.array(np.full(rows.num_rows, -1, np.int64))
-        return pa.RecordBatch.from_arrays([*rows.columns, weight], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*rows.columns, weight], names=[*self._schema.names, "weight"])
+
+    def _take_over(self, space: ObjectSpace, columns: Sequence[KeyColumn]) -> None:
+        """Move the rows that version 0.1 kept in a keyed table, by an ascending number, into the first run."""
+        rows, strings = f"{self._name}/rows", f"{self._name}/strings"
+        if rows not in space:
+            return
+        _, width, values = space.kind(rows).split(":")
+        table, pool = space.table(rows, int(width), values.split(",")), space.pool(strings)
+        slots = table.live_slots()
+        if len(slots):
+            words = np.ascontiguousarray(table.get(slots[np.argsort(table.keys_of(slots)[:, 0])])[:-1].T)
+            # Some relations had the number as a column as well, before the others.
+            arrays = decode_words(columns, words[:, words.shape[1] - width_of(columns) :], pool)
+            held = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            self._count = self._fresh = held.num_rows
+            self._hold(held)
+            self.dirty = True
+        space.delete(rows)
+        space.delete(strings)
+
+
+def _encoded(rows: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    columns = pa.concat_batches(rows).columns if rows else [pa.array([], each.type) for each in schema]
+    return encode_run(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -3,23 +3,28 @@
 ::
 
     python -m tests.conformance.fuzz --seeds 10000 [--start 0] [--jobs 2]
+    python -m tests.conformance.fuzz --seeds 500 --tiers    compiled too: the tiers must save the same bytes
     python -m tests.conformance.fuzz --seed 17              one pair, with its query and class
     python -m tests.conformance.fuzz --case joins.triangle --seed 3     a query of the corpus over a seed's stream
 """
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import click
 
+from runtime.native.cache import KernelCache
 from tests.conformance.corpus import cases
 from tests.conformance.grammar import random_query
 from tests.conformance.harness import Question, case_stream, check, compiled, explain_failure
@@ -81,8 +86,8 @@ def question_of(seed: int) -> Question:
     return Question({"view": random_query(seed)}, "dbtoaster" if seed % 7 == 0 else "sql")
 
 
-def run_seed(seed: int, report: Report, *, shrink: bool = True) -> None:
-    """One pair."""
+def run_seed(seed: int, report: Report, *, shrink: bool = True, kernels: KernelCache | None = None) -> None:
+    """One pair; with kernels in both tiers."""
     question = question_of(seed)
     rng = random.Random(-seed - 1)
     shards = (rng.choice((1, 1, 2, 3)),)
@@ -99,31 +104,42 @@ def run_seed(seed: int, report: Report, *, shrink: bool = True) -> None:
         report.reasons[view.reason] += 1
     stream = random_stream(rng, program.relations, versions=rng.randint(2, 4), rows=4, early=rng.random() < 0.1)
     try:
-        outcome = check(question, stream, _oracle(), shards=shards, seed=seed, program=program)
+        outcome = check(question, stream, _oracle(), shards=shards, seed=seed, program=program, kernels=kernels)
     except Exception as error:  # noqa: BLE001 - whatever it is, the report is about it
         said = f"{type(error).__name__}: {error}\nagain: {again}"
-        report.failures.append(explain_failure(question, stream, _oracle(), shards, seed, again) if shrink else said)
+        # The tiers are compared as they are: a smaller stream would be compiled again and again.
+        is_shrunken = shrink and kernels is None
+        report.failures.append(
+            explain_failure(question, stream, _oracle(), shards, seed, again) if is_shrunken else said
+        )
         return
     report.skipped += outcome.limits > 0
     report.answers += outcome.versions
     report.rows += outcome.rows
 
 
-def _run_range(seeds: range) -> Report:
+@functools.cache
+def _kernels(folder: Path) -> KernelCache:
+    return KernelCache(folder)
+
+
+def _run_range(seeds: range, folder: Path | None) -> Report:
     report = Report()
+    kernels = None if folder is None else _kernels(folder)
     for seed in seeds:
-        run_seed(seed, report, shrink=len(report.failures) < 2)
+        run_seed(seed, report, shrink=len(report.failures) < 2, kernels=kernels)
     return report
 
 
-def run_seeds(start: int, count: int, jobs: int) -> Iterator[Report]:
-    """The seeds from ``start`` on, in processes; a report every so many."""
+def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None) -> Iterator[Report]:
+    """The seeds from ``start`` on, in processes; a report every so many. With a folder for kernels: in both tiers."""
     chunks: Sequence[range] = [range(at, min(at + 50, start + count)) for at in range(start, start + count, 50)]
+    run = functools.partial(_run_range, folder=folder)
     if jobs == 1:
-        yield from map(_run_range, chunks)
+        yield from map(run, chunks)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_run_range, chunks)
+        yield from pool.imap_unordered(run, chunks)
 
 
 @click.command()
@@ -134,16 +150,18 @@ def run_seeds(start: int, count: int, jobs: int) -> Iterator[Report]:
 )
 @click.option("--seed", type=int, help="This pair alone.")
 @click.option("--case", help="A query of the corpus in place of the seed's own.")
+@click.option("--tiers", is_flag=True, help="Run compiled kernels beside interpreted ones, and compare their bytes.")
 @click.option("--reasons", is_flag=True, help="Say why views are re-evaluated.")
-def main(seeds: int, start: int, jobs: int, seed: int | None, case: str | None, reasons: bool) -> None:
+def main(seeds: int, start: int, jobs: int, seed: int | None, case: str | None, tiers: bool, reasons: bool) -> None:
     """Compare random queries over random streams with DuckDB."""
     if seed is not None:
         sys.exit(_one(seed, case))
     begun, total = time.monotonic(), Report()
-    for report in run_seeds(start, seeds, jobs):
-        for failure in report.failures[: max(0, 10 - len(total.failures))]:
-            click.echo(f"{failure}\n{'-' * 100}")
-        total.add(report)
+    with tempfile.TemporaryDirectory() as folder:
+        for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None):
+            for failure in report.failures[: max(0, 10 - len(total.failures))]:
+                click.echo(f"{failure}\n{'-' * 100}")
+            total.add(report)
     elapsed = time.monotonic() - begun
     click.echo(f"{total}; {total.pairs / elapsed:.1f} pairs/s by {jobs} processes")
     if reasons:

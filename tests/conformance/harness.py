@@ -7,6 +7,7 @@ saves before it. Every change must be the same as without, and the changes must 
 
 from __future__ import annotations
 
+import copy
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,11 @@ import pyarrow as pa
 
 from runtime.compiler import Column, NamedSelect, Program, View, compile_program
 from runtime.epochs import Segment
+from runtime.native.cache import KernelCache
 from runtime.state import ARROW_TYPES
 from runtime.views import Delivery, deliveries
 from runtime.views.shard import Inputs, ShardState, Step
+from runtime.views.warm import sources_of
 from tests.conformance.oracle import Oracle, OracleLimit, difference, oracle_sql
 from tests.conformance.schema import RELATIONS, Row
 from tests.conformance.streams import Stream, Version, live_rows, random_stream, shrunken
@@ -87,11 +90,17 @@ class _Deployment:
 
     program: Program
     shards: int
+    kernels: KernelCache | None = None
+    """Without them every kernel is interpreted; with them every one is compiled before the first step."""
     states: list[ShardState] = field(default_factory=list)
     runs: list[list[bytes]] = field(default_factory=list)
     results: dict[str, Counter[Row]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.kernels is not None:
+            failures = self.kernels.compile_now(sources_of(self.program, self._inputs, self.shards)).failures
+            if failures:
+                raise Mismatch(f"expected kernels that can be compiled: {failures}")
         self.states = self._fresh()
         self.runs = [[] for _ in range(self.shards)]
         self.results = {view.name: Counter() for view in self.program.views}
@@ -124,9 +133,18 @@ class _Deployment:
                 self._add(name, changes)
         return failed
 
+    @property
+    def _inputs(self) -> Inputs:
+        return "relations" if self.shards == 1 else "payloads"
+
     def _fresh(self) -> list[ShardState]:
-        inputs: Inputs = "relations" if self.shards == 1 else "payloads"
-        return [ShardState(self.program, shard, self.shards, inputs=inputs) for shard in range(self.shards)]
+        states = [
+            ShardState(self.program, shard, self.shards, inputs=self._inputs, kernels=self.kernels)
+            for shard in range(self.shards)
+        ]
+        if self.kernels is not None and not all(state.is_compiled for state in states):
+            raise Mismatch("expected compiled kernels in every node")
+        return states
 
     def _step(self, state: ShardState, shard: int, version: Version, delivered: Sequence[Delivery]) -> Step:
         if self.shards > 1:
@@ -154,7 +172,7 @@ class _Deployment:
             given.append(cast(Segment, FakeSegment(RELATIONS, by_name)))
         # Segments may be partitions of their own.
         parts = [[one] for one in given] if rng is not None and rng.random() < 0.5 else [given]
-        found = [delivery for part in parts for delivery in deliveries(self.program, part, self.shards)]
+        found = [delivery for part in parts for delivery in deliveries(self.program, part, self.shards, self.kernels)]
         if rng is not None:
             rng.shuffle(found)
         return found
@@ -226,11 +244,19 @@ def check(
     shards: Sequence[int] = (1,),
     seed: int | None = None,
     program: Program | None = None,
+    kernels: KernelCache | None = None,
 ) -> Outcome:
-    """Run the stream and compare after every version; raises `Mismatch`. Without a seed there are no failures."""
+    """Run the stream and compare after every version; raises `Mismatch`.
+
+    Without a seed there are no failures. With kernels everything runs in both tiers, and what is saved must be the
+    same to the byte.
+    """
     program = compiled(question) if program is None else program
-    rng = None if seed is None else random.Random(seed)
-    deployments = [_Deployment(program, number) for number in shards]
+    tiers = [None] if kernels is None else [None, kernels]
+    rngs = [None if seed is None else random.Random(seed) for _ in tiers]
+    # A program of its own for each tier: what adds up the deltas of a program's maps is compiled for good.
+    by_tier = [[_Deployment(copy.copy(program), number, tier) for number in shards] for tier in tiers]
+    deployments = [deployment for tier in by_tier for deployment in tier]
     asked = {name: oracle_sql(sql, question.mode) for name, sql in question.queries.items()}
     outcome = Outcome()
     given_up: set[str] = set()
@@ -238,11 +264,16 @@ def check(
     is_huge = _has_huge_numbers(stream)
     held: dict[str, Counter[Row]] = {}
     for number, (version, held) in enumerate(zip(stream.versions, live_rows(stream), strict=True), 1):
-        for deployment in deployments:
+        for deployment, rng in [
+            (deployment, rng) for tier, rng in zip(by_tier, rngs, strict=True) for deployment in tier
+        ]:
             for name, reason in deployment.step(version, rng).items():
                 if not (is_huge and "expected" in reason):
                     raise Mismatch(f"version {number}, {deployment.shards} shards: {name} failed: {reason}")
                 given_up.add(name)
+        for interpreted, other in zip(by_tier[0], by_tier[-1], strict=True):
+            if other.runs != interpreted.runs:
+                raise Mismatch(f"version {number}, {other.shards} shards: the tiers have saved different bytes")
         stale |= {entry[0] for segment in version for entry in segment}
         if any(count < 0 for rows in held.values() for count in rows.values()):
             continue  # no table is like that, so there is no answer to compare with

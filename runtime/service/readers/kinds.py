@@ -183,7 +183,7 @@ def _rows(
     if keep.time_column and keep.time_column not in times:
         raise CatalogueError(f"expected an int64 column as the time of {relation.name}, was {keep.time_column!r}")
     retention = Retention(keep.rows, keep.time if keep.time_column else 1 << 62)
-    rows = RecentRows(space, space_of(number), relation, schema, retention, time=keep.time_column, applied=cut.sequence)
+    rows = RecentRows(space, space_of(number), relation, schema, retention, time=keep.time_column)
     return rows, codec
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.relations import Retained, Retention
-from runtime.state import KeyColumn, MemoryStore, ObjectSpace
+from runtime.state import CorruptStateError, Edit, KeyColumn, MemoryStore, ObjectSpace, encode_words, width_of
 
 COLUMNS = [KeyColumn("n", "int64", True), KeyColumn("t", "int64", True), KeyColumn("name", "string", True)]
 
 
 def retained(space: ObjectSpace, limits: Retention) -> Retained:
-    return Retained(space, "x", COLUMNS, limits, number="n", time="t")
+    return Retained(space, "x", COLUMNS, limits, time="t")
 
 
 def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
@@ -30,9 +31,10 @@ def batch(rows: list[tuple[int, int, str | None]]) -> pa.RecordBatch:
     st.integers(0, 6),
     st.integers(0, 20),
     st.sets(st.integers(0, 7)),
+    st.sets(st.integers(0, 7)),
 )
 def test_what_stays_is_what_the_limits_allow(
-    batches: list[list[tuple[int, str | None]]], most: int, age: int, restarts: set[int]
+    batches: list[list[tuple[int, str | None]]], most: int, age: int, restarts: set[int], lost: set[int]
 ) -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
@@ -53,11 +55,50 @@ def test_what_stays_is_what_the_limits_allow(
         assert (gone is None) == (not expected)
         model = fits
         assert len(held) == len(model)
+        if place in lost:
+            space.save()
+            space.on_failed()
         if place in restarts:
             space.commit()
             space = ObjectSpace(store)
             held = retained(space, Retention(rows=most, time_ns=age))
             assert len(held) == len(model)
+
+
+def test_rows_of_an_earlier_state_go_on() -> None:
+    """Version 0.1 had them in a table, under a number that some relations had before their columns as well."""
+    for numbered in (False, True):
+        columns = [KeyColumn("_number", "int64"), *COLUMNS] if numbered else COLUMNS
+        store = MemoryStore()
+        space = ObjectSpace(store)
+        table = space.table("x/rows", 1, [f"w{i}" for i in range(width_of(columns))] + ["time"])
+        for n, t, name in [(2, 20, "b"), (1, 10, None), (10, 30, "a")]:
+            row = batch([(n, t, name)])
+            arrays = [pa.array([n]), *row.columns] if numbered else row.columns
+            words = encode_words(columns, arrays, space.pool("x/strings"))
+            table.put(row.column("n").to_numpy()[:, None], np.vstack([words.T, row.column("t").to_numpy()]))
+        space.commit()
+        space = ObjectSpace(store)
+        assert len(retained(space, Retention())) == 3
+        space.commit()
+        space = ObjectSpace(store)
+        assert list(space) == ["x/held"]
+        assert retained(space, Retention(rows=1)).expire() == pa.RecordBatch.from_pylist(
+            [{"n": 1, "t": 10, "name": None, "weight": -1}, {"n": 2, "t": 20, "name": "b", "weight": -1}]
+        )
+
+
+def test_runs_that_do_not_fit_are_an_error() -> None:
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    held = retained(space, Retention())
+    for number in range(2):
+        held.add(batch([(number, number, "a")]))
+        held.expire()
+        space.commit()
+    store.commit([Edit("object/x/held", 0, None)])
+    with pytest.raises(CorruptStateError, match=r"behind 0 rows of x, was one with .* behind 1"):
+        retained(ObjectSpace(store), Retention())
 
 
 def test_an_unknown_setting_is_an_error() -> None:
