@@ -25,7 +25,7 @@ from tests.simulation.trace import Trace
 
 __all__ = ["World"]
 
-_CALM_STEPS: Final = 4_000
+_CALM_STEPS: Final = 12_000
 _DARK_STEPS: Final = 30
 """How long the world leaves a process down at most."""
 _MOVED: Final = 0.15
