@@ -20,6 +20,7 @@ from runtime.compiler import MARKET_RELATIONS, Program, compile_program, encode_
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.formats import FEED_SCHEMA
+from runtime.native.cache import default_kernels
 from runtime.relations import FeedAdaptor, Retention
 from runtime.sources import FileSource, Position
 from runtime.spark.lane import SparkLane
@@ -91,7 +92,7 @@ def ingest(path: Path, directory: Path, epoch_messages: int, names: tuple[str, .
     """The whole ingest: file, formatter, adaptor, state, sealed epochs."""
     writer = EpochWriter(directory, time.time_ns, lambda _: None)
     writer.seal({}, control=encode_program(_program(names)))
-    adaptor = FeedAdaptor(writer.space, "feed", Retention())
+    adaptor = FeedAdaptor(writer.space, "feed", Retention(), kernels=default_kernels())
     source = FileSource(path, 0, buffer_bytes=_BUFFER_BYTES)
     origin = Origin(0, "feed", source, adaptor, Position(sequence=1))
     done = _Done()

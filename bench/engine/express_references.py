@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bench.views.handwritten import HANDWRITTEN, Answer, Columns
 from bench.views.market import BROKERS, LEVELS, LOWEST
+from runtime.native.cache import default_kernels
 from runtime.relations import FeedAdaptor, Retention
 from runtime.relations.adaptor import Prepared
 from runtime.state import MemoryStore, ObjectSpace
@@ -160,7 +161,7 @@ def time_plain(table: pa.Table, warm: int) -> Timed:
 
 def deltas_of(table: pa.Table, piece: int) -> Iterator[tuple[int, Mapping[str, pa.RecordBatch]]]:
     """How many messages, and their deltas, in pieces of so many messages."""
-    adaptor = FeedAdaptor(ObjectSpace(MemoryStore()), "feed", Retention())
+    adaptor = FeedAdaptor(ObjectSpace(MemoryStore()), "feed", Retention(), kernels=default_kernels())
     (whole,) = table.combine_chunks().to_batches()
     for begin in range(0, whole.num_rows, piece):
         rows = whole.slice(begin, piece)

@@ -12,10 +12,12 @@ _MIB: Final = 1024 * 1024
 
 
 def shipped_sources() -> list[str]:
-    """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes."""
+    """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and that of
+    order books."""
     from deltabook.demo.plan import EXPRESS, VIEWS
     from queries import QUERIES_DIR
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
+    from runtime.relations import KERNEL_SOURCE
     from runtime.views.warm import sources_of
 
     scripts = [read_script(path) for path in sorted(QUERIES_DIR.glob("*.sql"))]
@@ -23,7 +25,7 @@ def shipped_sources() -> list[str]:
     selects = {select.name: select for script in scripts for select in script.selects}
     for together in (EXPRESS, [view for view in VIEWS if view not in EXPRESS]):
         programs += [compile_program([selects[name] for name in sorted(together)], MARKET_RELATIONS)]
-    found: dict[str, None] = {}
+    found: dict[str, None] = {KERNEL_SOURCE: None}
     for program in programs:
         found |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])
     return list(found)

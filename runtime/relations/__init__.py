@@ -7,8 +7,8 @@ rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ 
                         TraceAdaptor  DBToaster traces: the streams that a script declares
                         RowAdaptor    plain streams and tables, of any format
                         RecentRows    the same, of rows that leave again
-orderbook.py, orderlife.py: what a batch of messages does to orders      retention.py: rows that leave again
-market.py: what the adaptors of market feeds share
+orderbook.py: deltas of a batch of messages   book_kernel.py: what it does to orders   live_orders.py: those, saved
+retention.py: rows that leave again           market.py: what the adaptors of market feeds share
 ```
 """
 
@@ -16,7 +16,17 @@ from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError, FeedGapError
 from runtime.relations.feed import FeedAdaptor
 from runtime.relations.itch import ItchAdaptor, Scale
-from runtime.relations.orderbook import BOOK_SCHEMA, DBTOASTER, FEED, TRADES_SCHEMA, Dialect, Messages, OrderBookAdaptor
+from runtime.relations.orderbook import (
+    BOOK_SCHEMA,
+    DBTOASTER,
+    FEED,
+    ITCH,
+    KERNEL_SOURCE,
+    TRADES_SCHEMA,
+    Dialect,
+    Messages,
+    OrderBookAdaptor,
+)
 from runtime.relations.recent import RecentRows
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.rowends import RowEnds
@@ -27,6 +37,8 @@ __all__ = [
     "BOOK_SCHEMA",
     "DBTOASTER",
     "FEED",
+    "ITCH",
+    "KERNEL_SOURCE",
     "TRACE_SCHEMA",
     "TRADES_SCHEMA",
     "Adaptor",

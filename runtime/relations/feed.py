@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FEED_SCHEMA, Schema
+from runtime.native.kernels import Kernels
 from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
@@ -31,10 +32,17 @@ class FeedAdaptor(Adaptor):
     """
 
     def __init__(
-        self, space: ObjectSpace, name: str, retention: Retention, next_sequence: int = 1, *, prefix: str = ""
+        self,
+        space: ObjectSpace,
+        name: str,
+        retention: Retention,
+        next_sequence: int = 1,
+        *,
+        prefix: str = "",
+        kernels: Kernels | None = None,
     ) -> None:
-        """``prefix`` stands in front of every symbol."""
-        self._book = OrderBookAdaptor(space, name, FEED, prefix)
+        """``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
+        self._book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
         self._trades = RecentTrades(space, name, retention)
         self._next = next_sequence
         self._dead = 0

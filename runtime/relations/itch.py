@@ -27,13 +27,12 @@ from deltabook.wire.attribution import LARGEST_BROKER, broker_of
 from runtime.compiler.relations import MARKET_RELATIONS
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
+from runtime.native.kernels import Kernels
 from runtime.plan import Relation
-from runtime.relations._replaces import OrderEvents, inherit
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, valid_flags, without_heartbeats
-from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
-from runtime.relations.orderlife import ADD, KILL, NONE, REDUCE
+from runtime.relations.orderbook import ITCH, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
 from runtime.state import ObjectSpace
 
@@ -76,10 +75,7 @@ def _codes(letters: Mapping[str, int]) -> Codes:
 
 # The letters of the text feed; of adds, and of executions that are not printable, another column decides.
 _ACTIONS: Final = _codes({
-    "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("D"), "P": ord("T"), "Q": ord("T"),
-})  # fmt: skip
-_KINDS: Final = _codes({
-    "A": ADD, "F": ADD, "E": REDUCE, "C": REDUCE, "X": REDUCE, "D": KILL, "U": KILL, "P": NONE, "Q": NONE,
+    "E": ord("E"), "C": ord("E"), "X": ord("X"), "D": ord("D"), "U": ord("U"), "P": ord("T"), "Q": ord("T"),
 })  # fmt: skip
 _IS_ORDER: Final = _codes(dict.fromkeys("AFECXDUPQ", 1)).astype(np.bool_)
 _SIDES: Final = _codes({"B": ord("B"), "S": ord("S")})
@@ -113,17 +109,18 @@ class ItchAdaptor(Adaptor):
         scale: Scale = Scale(),  # noqa: B008 (frozen)
         scales: Mapping[str, Scale] | None = None,
         prefix: str = "",
+        kernels: Kernels | None = None,
     ) -> None:
         """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others;
-        ``prefix`` stands in front of every symbol."""
+        ``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
         self._schema = schema or itch_schema()
-        self._book = OrderBookAdaptor(space, name, FEED, prefix)
+        self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels)
         self._trades = RecentTrades(space, name, retention)
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
         self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
         self._next = self._base = next_sequence
         self._unsequenced = 0
-        self._counts = {"gaps": 0, "repeated": 0, "unknown_replaces": 0, "bad_sides": 0, "off_scale": 0}
+        self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0, "off_scale": 0}
         self._brokers: dict[str, int] = {}
         self._received: tuple[pa.Schema, pa.Schema] | None = None  # of rows without their numbers, and with them
 
@@ -212,47 +209,18 @@ class ItchAdaptor(Adaptor):
         return rows
 
     def _messages(self, rows: pa.RecordBatch, letters: Codes) -> Messages:
-        """The messages in the terms of the text feed; a replacement becomes two."""
-        is_replace = letters == ord("U")
-        times = 1 + is_replace.astype(np.int64)
-        source = np.repeat(np.arange(len(letters)), times)
-        kills = np.flatnonzero(is_replace[source])[::2]  # the event behind each adds the new order
-        reference = _numbers(rows, "order_reference_number")[source]
-        reference[kills + 1] = _numbers(rows, "new_order_reference_number")[source[kills]]
-        action, kind = self._actions(rows, letters)[source], _KINDS[letters][source]
-        kind[kills + 1] = ADD
-        kind[(kind == ADD) & (action == 0)] = NONE
-        volume = _merged(rows, _VOLUMES)
-        symbol = self._book.symbol_numbers(rows.column("stock"))[source]
-        broker = self._broker_ids(rows.column("attribution"))[source]
-        messages = Messages(
-            t=_numbers(rows, "timestamp")[source],
-            order_id=reference,
-            broker_id=broker,
-            action=action,
-            volume=volume[source],
-            price=_merged(rows, _PRICES)[source],
-            symbol=symbol,
-            number=rows.column("sequence").to_numpy()[source],
+        """The messages in the terms of the text feed."""
+        return Messages(
+            t=_numbers(rows, "timestamp"),
+            order_id=_numbers(rows, "order_reference_number"),
+            broker_id=self._broker_ids(rows.column("attribution")),
+            action=self._actions(rows, letters),
+            volume=_merged(rows, _VOLUMES),
+            price=_merged(rows, _PRICES),
+            symbol=self._book.symbol_numbers(rows.column("stock")),
+            number=rows.column("sequence").to_numpy(),
+            new_order_id=_numbers(rows, "new_order_reference_number") if (letters == ord("U")).any() else None,
         )
-        return self._replaced(messages, kind, kills) if len(kills) else messages
-
-    def _replaced(self, messages: Messages, kind: Codes, kills: Integers) -> Messages:
-        """With what new orders inherit; a replacement of an order that is not live has only its first half."""
-        kind[(kind == ADD) & (messages.volume == 0)] = NONE
-        is_live, held = self._book.held(messages.order_id[kills])
-        found = inherit(
-            OrderEvents(messages.order_id, kind, messages.volume), kills, np.where(is_live, held["volume"], 0)
-        )
-        self._counts["unknown_replaces"] += int((~found.effective).sum())
-        root, adds = np.maximum(found.root, 0), kills + 1
-        for name, into in (("side", messages.action), ("symbol", messages.symbol), ("broker_id", messages.broker_id)):
-            into[adds] = np.where(found.root >= 0, into[root], held[name][found.held])
-        if found.effective.all():
-            return messages
-        keep = np.ones(len(messages.action), np.bool_)
-        keep[adds[~found.effective]] = False
-        return Messages(**{name: getattr(messages, name)[keep] for name in Messages.__struct_fields__})
 
     def _actions(self, rows: pa.RecordBatch, letters: Codes) -> Codes:
         action = _ACTIONS[letters]

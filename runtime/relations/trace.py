@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.formats import Field, Schema
+from runtime.native.kernels import Kernels
 from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
@@ -57,8 +58,9 @@ class TraceAdaptor(Adaptor):
         messages: int = 0,
         *,
         schema: Schema = TRACE_SCHEMA,
+        kernels: Kernels | None = None,
     ) -> None:
-        """``schema``: the trace's, with other policies."""
+        """``schema``: the trace's, with other policies; without ``kernels`` the book's kernel is interpreted."""
         for stream in streams:
             if not 0 < len(stream.relation.columns) <= _MOST_COLUMNS:
                 raise AdaptorError(
@@ -66,7 +68,7 @@ class TraceAdaptor(Adaptor):
                     f"{stream.relation.name}, was {len(stream.relation.columns)}"
                 )
         self._streams = tuple(streams)
-        self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers))
+        self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers), kernels=kernels)
         self._symbol = self._book.symbols.encode(pa.array([""]))
         self._messages = messages
         self._schema = schema

@@ -12,6 +12,7 @@ from runtime.engine.ingest import EpochWriter
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.formats.itch import itch_schema
+from runtime.native.cache import default_kernels
 from runtime.relations import Adaptor, FeedAdaptor, Retention
 from runtime.relations.itch import ItchAdaptor, Scale
 from runtime.service.errors import ServiceError
@@ -80,9 +81,17 @@ def make_adaptor(
     ``prefix`` stands in front of its symbols; ``framing`` is that of ITCH.
     """
     if protocol.name == "text":
-        return FeedAdaptor(space, name, retention, cut.sequence + 1, prefix=prefix)
-    schema, scale = itch_schema(framing, protocol.midnight_ns), Scale(tick_units=protocol.tick_units)
-    return ItchAdaptor(space, name, retention, cut.sequence + 1, schema=schema, scale=scale, prefix=prefix)
+        return FeedAdaptor(space, name, retention, cut.sequence + 1, prefix=prefix, kernels=default_kernels())
+    return ItchAdaptor(
+        space,
+        name,
+        retention,
+        cut.sequence + 1,
+        schema=itch_schema(framing, protocol.midnight_ns),
+        scale=Scale(tick_units=protocol.tick_units),
+        prefix=prefix,
+        kernels=default_kernels(),
+    )
 
 
 def columns_read(adaptor: Adaptor) -> Pushdown:

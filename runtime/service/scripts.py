@@ -16,6 +16,7 @@ from runtime.compiler.declarations import FileSource
 from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
+from runtime.native.cache import default_kernels
 from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor
 from runtime.service.errors import ServiceError
 from runtime.service.options import Options, policies, stream_codec, stream_schema
@@ -95,7 +96,9 @@ def _book_adaptor(
     for known in _OF_A_STREAM:
         options.text(known)
     options.end()
-    return TraceAdaptor(writer.space, name, streams, brokers, messages=cut.sequence, schema=schema)
+    return TraceAdaptor(
+        writer.space, name, streams, brokers, messages=cut.sequence, schema=schema, kernels=default_kernels()
+    )
 
 
 def _row_adaptor(declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None) -> RowAdaptor:

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import InputPartition
 
 from runtime.compiler import Program, maps_of, only_view
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of, read_segment
+from runtime.native.kernels import Kernels
 from runtime.views import Delivery
 from runtime.views.filling import columns_to_fill, fill_of
-from runtime.views.kernels import Kernels
 from runtime.views.placement import parts_of_map
 
 __all__ = ["BackfillPartition", "FailedPartition", "fail", "fill", "plan_backfill"]

@@ -23,8 +23,8 @@ from twisted.logger import Logger
 
 from runtime.compiler import Program, lane_program
 from runtime.native.cache import KernelCache, default_kernels
+from runtime.native.kernels import Kernels
 from runtime.native.tiers import MachineKernel, kernel_name
-from runtime.views.kernels import Kernels
 from runtime.views.warm import sources_of
 
 __all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]
@@ -35,7 +35,7 @@ _log: Final = Logger()
 
 
 class LoadedKernels:
-    """Kernels that another process compiles: see `runtime.views.kernels.Kernels`."""
+    """Kernels that another process compiles: see `runtime.native.kernels.Kernels`."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
-from runtime.state.chains import Chain, RunHolder, SweptChain, TableRuns
+from runtime.state.chains import Chain, RunHolder, SweptChain, SweptHolder, TableRuns
 from runtime.state.codec import type_name
 from runtime.state.columnar import KeyedTable, StringPool
 from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, StateError, UnknownKindError
@@ -154,6 +154,12 @@ class ObjectSpace:
         if self._columnar(name, "runs") is not None:
             raise StateError(f"expected object {name} to have no holder yet, was held already")
         self._saved[name] = Chain(_table_of(name), name, holder, self._source(name))
+
+    def swept(self, name: str, kind: str, holder: SweptHolder) -> None:
+        """The same for a holder that is compacted bit by bit; ``kind``: table, and what its runs are made of."""
+        if self._columnar(name, kind) is not None:
+            raise StateError(f"expected object {name} to have no holder yet, was held already")
+        self._saved[name] = SweptChain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
         """What `capture` gives, at once."""

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import Program, columns_of, maps_of, only_view
-from runtime.views.kernels import Kernels
+from runtime.native.kernels import Kernels
 from runtime.views.routing import Delivery, deliveries_of
 
 __all__ = ["columns_to_fill", "fill_of", "new_views"]

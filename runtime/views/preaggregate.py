@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from runtime.native.kernels import Kernels, await_kernels
 from runtime.plan import Map, Relation, Sum
 from runtime.state import ARROW_TYPES
 from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.emission.values import Field
 from runtime.views.errors import reason_of
 from runtime.views.feeds import ColumnBatch, MapFeed
-from runtime.views.kernels import Kernels, await_kernels
 from runtime.views.nodes.totals import Totals, totals_node
 from runtime.views.rows import payload_schema, record_arrays
 from runtime.views.strings import Strings

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from runtime.compiler.catalogue import only_view
 from runtime.epochs import Segment
+from runtime.native.kernels import Kernels
 from runtime.plan import Map, Program
-from runtime.views.kernels import Kernels
 from runtime.views.placement import Memo, Part, parts_of_map
 from runtime.views.preaggregate import Preaggregation
 

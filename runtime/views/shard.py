@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from runtime.compiler import maps_of
 from runtime.compiler.catalogue import only_view
+from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import RecordStructure
 from runtime.plan import Program, View
 from runtime.state import CorruptStateError, Run
@@ -28,7 +29,6 @@ from runtime.views.errors import ViewError, reason_of
 from runtime.views.events import Events
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import Graph, GraphBuilder
-from runtime.views.kernels import Kernels, await_kernels
 from runtime.views.nodes.recompute import Recompute
 from runtime.views.placement import Part, part_of, views_of_shard
 from runtime.views.registry import LOWERING

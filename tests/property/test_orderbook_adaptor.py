@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from runtime.relations import DBTOASTER, FEED, Dialect, Messages, OrderBookAdaptor
+from runtime.native.cache import KernelCache
+from runtime.relations import DBTOASTER, FEED, ITCH, KERNEL_SOURCE, Dialect, Messages, OrderBookAdaptor
 from runtime.state import MemoryStore, ObjectSpace
 
 SYMBOLS = ("A", "B")
@@ -20,7 +23,7 @@ Line = tuple[int, str, int, int, int]
 """Order, action, volume, price, symbol; the place in the list is the rest."""
 LINE = st.tuples(
     st.integers(0, 8),
-    st.sampled_from("BSBSBSEEFXDTHC?"),
+    st.sampled_from("BSBSBSEEFXDTHCUU?"),
     st.sampled_from([-1, 0, 1, 2, 3, 5, 5, 10, 10, 20, 20, 2**62, 2**62 + 1, 2**63 - 1]),
     st.sampled_from([0, 7, 8]),
     st.integers(0, 1),
@@ -28,6 +31,11 @@ LINE = st.tuples(
 # Long lists are asked for by their length: by itself Hypothesis prefers short ones.
 LINES = st.sampled_from([0, 1, 5, 20, 60, 120]).flatmap(lambda n: st.lists(LINE, min_size=n, max_size=n))
 HIGHEST_VOLUME = 2**62
+
+
+def new_order(line: Line) -> int:
+    """The order that replaces another one, perhaps itself or one that is live."""
+    return (line[0] + line[2]) % 9
 
 
 class Order(msgspec.Struct):
@@ -48,21 +56,24 @@ class Replay:
         self.reduces, self.kills, self.matches = (
             bytes(letters).decode() for letters in (dialect.reduces, dialect.kills, dialect.trades)
         )
+        self.replaces = bytes(dialect.replaces).decode()
         self.brokers = dialect.brokers
         self.live: dict[int, Order] = {}
         self.trades: list[tuple[Any, ...]] = []
-        self.unknown = self.duplicates = self.bad = 0
+        self.unknown = self.duplicates = self.bad = self.replaced = 0
 
     def apply(self, number: int, line: Line) -> None:
         order_id, action, volume, price, symbol = line
         if action in "BS":
-            if not 0 < volume <= HIGHEST_VOLUME:
-                self.bad += 1
-            elif order_id in self.live:
-                self.duplicates += 1
+            broker = order_id % self.brokers if self.brokers else number % 5
+            self.add(order_id, Order(number, broker, volume, price, SYMBOLS[symbol], action))
+        elif action in self.replaces:
+            if order_id not in self.live:
+                self.unknown += 1
             else:
-                broker = order_id % self.brokers if self.brokers else number % 5
-                self.live[order_id] = Order(number, broker, volume, price, SYMBOLS[symbol], action)
+                old = self.live.pop(order_id)
+                self.replaced += 1
+                self.add(new_order(line), Order(number, old.broker_id, volume, price, old.symbol, old.side))
         elif action in self.reduces or action in self.kills:
             if action in self.reduces and not 0 <= volume <= HIGHEST_VOLUME:
                 self.bad += 1
@@ -77,6 +88,14 @@ class Replay:
                 )
             else:
                 self.bad += 1
+
+    def add(self, order_id: int, order: Order) -> None:
+        if not 0 < order.volume <= HIGHEST_VOLUME:
+            self.bad += 1
+        elif order_id in self.live:
+            self.duplicates += 1
+        else:
+            self.live[order_id] = order
 
     def change(self, number: int, line: Line, order: Order) -> None:
         order_id, action, volume, price, _ = line
@@ -119,27 +138,55 @@ def messages(first: int, lines: list[Line], symbols: np.ndarray[Any, np.dtype[np
         price=columns[3],
         symbol=symbols[columns[4]],
         number=number,
+        new_order_id=np.array([new_order(line) for line in lines], np.int64),
     )
 
 
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelCache]:
+    found = KernelCache(tmp_path_factory.mktemp("kernels"))
+    assert not found.compile_now([KERNEL_SOURCE]).failures
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 @settings(max_examples=200)
-@given(st.sampled_from([FEED, DBTOASTER]), LINES, st.lists(st.integers(0, 120), max_size=8), st.sets(st.integers(0, 8)))
-def test_batches_are_the_replay(dialect: Dialect, lines: list[Line], splits: list[int], restarts: set[int]) -> None:
+@given(
+    dialect=st.sampled_from([FEED, DBTOASTER, ITCH]),
+    lines=LINES,
+    splits=st.lists(st.integers(0, 120), max_size=8),
+    restarts=st.sets(st.integers(0, 8)),
+    lost=st.sets(st.integers(0, 8)),
+)
+def test_batches_are_the_replay(
+    kernels: KernelCache,
+    tier: str,
+    dialect: Dialect,
+    lines: list[Line],
+    splits: list[int],
+    restarts: set[int],
+    lost: set[int],
+) -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
-    adaptor = OrderBookAdaptor(space, "book", dialect)
+    held = kernels if tier == "compiled" else None
+    adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held)
     replay = Replay(dialect)
     book: Counter[tuple[Any, ...]] = Counter()
     trades: list[tuple[Any, ...]] = []
     seen = Counter[str]()
     places = [0, *sorted(min(s, len(lines)) for s in splits), len(lines)]
     for batch, (start, stop) in enumerate(pairwise(places)):
+        if batch in lost:
+            space.save()
+            space.on_failed()
         if batch in restarts:
             event("restart")
             space.commit()
-            seen.update(vars(adaptor.counters))
+            seen.update(adaptor.counts())
             space = ObjectSpace(store)
-            adaptor = OrderBookAdaptor(space, "book", dialect)
+            adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held)
         symbols = adaptor.symbols.encode(pa.array(SYMBOLS))
         deltas = adaptor.apply(messages(start + 1, lines[start:stop], symbols))
         for number, line in enumerate(lines[start:stop], start + 1):
@@ -158,9 +205,9 @@ def test_batches_are_the_replay(dialect: Dialect, lines: list[Line], splits: lis
         assert book == replay.book()
         assert trades == replay.trades
         assert len(adaptor) == len(replay.live)
-    seen.update(vars(adaptor.counters))
+    seen.update(adaptor.counts())
     assert (seen["messages"], seen["unknown_orders"], seen["duplicate_orders"], seen["bad_volumes"]) == (
-        len(lines),
+        len(lines) + replay.replaced,
         replay.unknown,
         replay.duplicates,
         replay.bad,

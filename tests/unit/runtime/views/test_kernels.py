@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
+from runtime.native.kernels import await_kernels
 from runtime.plan import Col, Key, Map, Sum
-from runtime.views.kernels import await_kernels
 from runtime.views.preaggregate import Preaggregation
 from runtime.views.shard import ShardState
 

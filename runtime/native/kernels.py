@@ -1,4 +1,4 @@
-"""Compiled kernels as graphs ask for them, and how long it is worth while to wait for them."""
+"""Compiled kernels as their users ask for them, and how long it is worth while to wait for them."""
 
 from __future__ import annotations
 

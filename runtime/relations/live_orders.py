@@ -1,0 +1,163 @@
+"""The live orders of a feed, in flat arrays that a kernel works on, checkpointed by what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.native.structures import HashTable, Structure
+from runtime.relations import book_kernel as kernel
+from runtime.state import CorruptStateError, ObjectSpace, Run, decode_run, encode_run
+
+__all__ = ["LiveOrders"]
+
+Words = npt.NDArray[np.int64]
+
+_VALUES: Final = ("t", "broker_id", "volume", "price", "symbol", "side")
+_SCHEMA: Final = pa.schema([("k0", pa.int64()), ("held", pa.bool_()), *((f"v_{name}", pa.int64()) for name in _VALUES)])
+"""Of a run: an order, whether it is live, and its words."""
+_NONE: Final = np.zeros((0, kernel.WORDS), np.int64)
+
+
+class LiveOrders:
+    """Orders by number. As a `runtime.state.chains.SweptHolder` it is an object of the space.
+
+    Not thread-safe: one owner at a time.
+    """
+
+    def __init__(self, space: ObjectSpace, name: str) -> None:
+        """Raises `CorruptStateError` that names the object."""
+        self.table = HashTable(1, kernel.WORDS - 1, is_result=True)
+        """Order → its words, for the kernel."""
+        self.edits = Structure(4)
+        """What changed since the last save, for the kernel."""
+        self._restored: list[tuple[Words, Words]] = []  # orders, and numbers of those that are gone, run by run
+        self.wants_base = False
+        """Whether nobody knows what runs hold."""
+        space.swept(name, f"table:1:{','.join(_VALUES)}", self)
+        self._load(_merged(self._restored))
+        self._restored = []
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def reserve(self, orders: int) -> None:
+        """Make room for so many orders besides those that are live."""
+        self.table.make_room(orders)
+        room = len(self.table.records())
+        if room > len(self.edits.array(kernel.MARKS)):
+            for place in (kernel.MARKS, kernel.EDITED, kernel.GONE):
+                self.edits.extend(place, room)
+
+    def clear(self) -> Words:
+        """Forget all orders, and return their words, shape (orders, words)."""
+        orders = self.table.dump()
+        self._load(_NONE)
+        self.wants_base = True
+        return orders
+
+    def _load(self, orders: Words) -> None:
+        """Make these the orders, all of them saved."""
+        self.table.load(orders)
+        room = len(self.table.records())
+        marks = np.zeros(room, np.int64)
+        marks[: len(orders)] = kernel.STORED
+        self.edits.put(kernel.MARKS, marks)
+        for place in (kernel.EDITED, kernel.GONE):
+            self.edits.put(place, np.zeros(room, np.int64))
+        self.edits.put(kernel.COUNTS, np.zeros(2, np.int64))
+
+    # As `SweptHolder`
+
+    @property
+    def dirty(self) -> bool:
+        """Whether anything changed since the last `save`."""
+        return self.wants_base or bool(self.edits.array(kernel.COUNTS).any())
+
+    @property
+    def held_bytes(self) -> int:
+        """About what `save_all` would take up."""
+        return 8 * kernel.WORDS * len(self.table)
+
+    def save(self) -> Run:
+        """What changed since the last save."""
+        return self._run(*self._take_off())
+
+    def save_swept(self, start: int, least: int, factor: int) -> tuple[Run, int | None]:
+        """What `save` gives and, as if they had changed, the orders of the next slots."""
+        slots, gone = self._take_off()
+        stop = start + max(least, factor * (len(slots) + len(gone)))
+        room = len(self.table.records())
+        slots = np.union1d(slots, np.arange(start, min(stop, room)))
+        return self._run(slots, gone), stop if stop < room else None
+
+    def save_all(self) -> Run:
+        """All orders."""
+        self._take_off()
+        self.wants_base = False
+        return self._run(self.table.slots(), _NONE[:, 0])
+
+    def on_saved(self) -> None:
+        """The last save is durable."""
+
+    def on_failed(self) -> None:
+        """The last save is lost."""
+        self.wants_base = True
+
+    def apply_run(self, data: bytes) -> None:
+        """Take over a run, before the first use; raises `CorruptStateError`."""
+        run = decode_run(data, "live orders")
+        if not run.schema.equals(_SCHEMA):
+            raise CorruptStateError(f"expected a run of {_SCHEMA.names}, was {run.schema.names}")
+        is_held = run.column("held").to_numpy(zero_copy_only=False)
+        words = np.stack([run.column(place).to_numpy() for place in (0, *range(2, 1 + kernel.WORDS))], axis=1)
+        self._restored.append((words[is_held], words[~is_held, 0]))
+
+    def _take_off(self) -> tuple[Words, Words]:
+        """The slots that changed, and the orders that are gone; from now on they are saved."""
+        counts, marks = self.edits.array(kernel.COUNTS), self.edits.array(kernel.MARKS)
+        slots = self.edits.array(kernel.EDITED)[: counts[kernel.EDITED_COUNT]].copy()
+        gone = self.edits.array(kernel.GONE)[: counts[kernel.GONE_COUNT]].copy()
+        marks[slots] = np.where(self._is_live(slots), kernel.STORED, 0)
+        counts[:] = 0
+        return slots, gone
+
+    def _is_live(self, slots: Words) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.table.records()[slots, kernel.VOLUME] > 0)
+
+    def _run(self, slots: Words, gone: Words) -> Run:
+        orders = self.table.records()[slots]
+        return Run(orders.nbytes + gone.nbytes, partial(_encoded, orders, gone))
+
+
+def _encoded(orders: Words, gone: Words) -> bytes:
+    """A run: those of these orders that are live, and numbers of orders that are gone."""
+    orders = orders[orders[:, kernel.VOLUME] > 0]
+    words = np.zeros((kernel.WORDS, len(orders) + len(gone)), np.int64)
+    words[:, : len(orders)] = orders.T
+    words[0, len(orders) :] = gone
+    is_held = np.arange(words.shape[1]) < len(orders)
+    columns = [pa.array(each) for each in words]
+    return encode_run(pa.RecordBatch.from_arrays([columns[0], pa.array(is_held), *columns[1:]], schema=_SCHEMA))
+
+
+def _merged(runs: Sequence[tuple[Words, Words]]) -> Words:
+    """The orders that are live behind all of these runs; in each, orders go before others come."""
+    numbers = [_NONE[:, 0]]
+    for held, gone in runs:
+        numbers += [gone, held[:, 0]]
+    orders = np.concatenate([_NONE, *(held for held, _ in runs)])
+    if not len(orders):
+        return _NONE
+    is_held = np.concatenate([np.zeros(len(each), np.bool_) if place % 2 else np.ones(len(each), np.bool_)
+                              for place, each in enumerate(numbers)])  # fmt: skip
+    everything = np.concatenate(numbers)
+    _, last = np.unique(everything[::-1], return_index=True)
+    last = len(everything) - 1 - last  # where each order is spoken of for the last time
+    place_of = np.cumsum(is_held) - 1
+    return np.asarray(orders[place_of[last[is_held[last]]]])
