@@ -57,17 +57,14 @@ class HashedSlots:
             position[pending] = (position[pending] + 1) & mask
         return found
 
-    def enter(self, slots: Slots, keys: Words, held: int) -> bool:
-        """Take slots in whose keys are known to be absent; always True."""
-        del held
+    def enter(self, slots: Slots, keys: Words) -> None:
+        """Take slots in whose keys are known to be absent."""
         self._reserve(len(slots), keys)
         self._place(slots, keys)
         self._held += len(slots)
-        return True
 
-    def leave(self, slots: Slots, keys: Words) -> None:
+    def leave(self, slots: Slots) -> None:
         """Forget these slots, which must be live."""
-        del keys
         self._positions[self._position_of[slots]] = _TOMBSTONE
         self._position_of[slots] = _EMPTY
         self._held -= len(slots)
@@ -106,9 +103,8 @@ class HashedSlots:
         self._tombstones = 0
         self._place(np.flatnonzero(self._position_of >= 0), keys)
 
-    def _check(self, live: Slots, keys: Words) -> None:
+    def _check(self, live: Slots) -> None:
         """Assert every invariant, given all live slots; for tests."""
-        del keys
         assert (self._positions[self._position_of[live]] == live).all()
         assert int((self._positions >= 0).sum()) == len(live) == self._held
         assert int((self._position_of >= 0).sum()) == len(live)

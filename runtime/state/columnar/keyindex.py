@@ -1,8 +1,7 @@
 """An index from keys to slots that is looked up and changed a batch at a time.
 
-Keys are rows of int64 words; a slot is a small integer under which a caller keeps what belongs to the key. Where a
-slot is found is a layout's matter: single words that lie close together have pages of slots, all other keys a hash
-table. A call is a fixed number of numpy operations, so that its cost follows the batch and not the number of keys held.
+Keys are rows of int64 words; a slot is a small integer under which a caller keeps what belongs to the key. A call is a
+fixed number of numpy operations, so that its cost follows the batch and not the number of keys held.
 
 Tried and rejected: a Python dict (a loop per key, 10 times slower at batches of 10,000) and sorted arrays with
 `searchsorted` (a merge of everything held for each batch).
@@ -16,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.state.columnar.hashedslots import HashedSlots
-from runtime.state.columnar.pagedslots import PagedSlots
 
 __all__ = ["KeyIndex"]
 
@@ -39,7 +37,7 @@ class KeyIndex:
         self._used = 0  # slots handed out so far, live or free
         self._free = np.zeros(_SMALLEST, np.int64)  # a stack of freed slots, to be used again
         self._free_count = 0
-        self._layout: PagedSlots | HashedSlots = PagedSlots() if width == 1 else HashedSlots()
+        self._layout = HashedSlots()
 
     def __len__(self) -> int:
         return self._used - self._free_count
@@ -78,9 +76,7 @@ class KeyIndex:
         slots = self._take_slots(len(keys))
         self._keys[slots] = keys
         self._is_live[slots] = True
-        if not self._layout.enter(slots, self._keys, len(self)):
-            self._layout = HashedSlots()  # the keys lie too far apart, and are not expected to come closer again
-            self._layout.enter(self.live_slots(), self._keys, len(self))
+        self._layout.enter(slots, self._keys)
         return slots
 
     def remove(self, slots: Slots) -> None:
@@ -88,7 +84,7 @@ class KeyIndex:
         is_live = self._is_live.take(slots)
         if not is_live.all():
             raise KeyError(f"expected live slots, was {slots[~is_live][:5].tolist()}")
-        self._layout.leave(slots, self._keys)
+        self._layout.leave(slots)
         self._is_live[slots] = False
         top = self._free_count + len(slots)
         if top > len(self._free):
@@ -125,4 +121,4 @@ class KeyIndex:
         free = self._free[: self._free_count]
         assert len(np.unique(free)) == len(free)
         assert not self._is_live[free].any()
-        self._layout._check(live, self._keys)
+        self._layout._check(live)

@@ -87,22 +87,10 @@ class KeyedTable:
         self._grow()
         self.put_at(slots, values)
 
-    def put_new(self, keys: Words, values: Words) -> Slots:
-        """The same for keys that are known not to be there; gives their slots."""
-        slots = self._index.add(keys)
-        self._grow()
-        self.put_at(slots, values)
-        return slots
-
     def put_at(self, slots: Slots, values: Words) -> None:
         """Set the values of live slots."""
         for column, given in zip(self._values, values, strict=True):
             column[slots] = given
-        self._change(slots)
-
-    def put_column_at(self, slots: Slots, column: int, values: Words) -> None:
-        """Set one value column, by its place, of live slots, shape (n,)."""
-        self._values[column][slots] = values
         self._change(slots)
 
     def delete(self, keys: Words) -> None:

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.state import KeyIndex
-from runtime.state.columnar.hashedslots import HashedSlots
-from runtime.state.columnar.pagedslots import PagedSlots
 
 WORDS = st.integers(-3, 12) | st.sampled_from([-(2**63), 2**63 - 1, 2**32])
 
@@ -86,33 +84,3 @@ def test_memory_follows_what_is_held_not_what_passed() -> None:
     index._check()
     assert len(index) == 2000
     assert index.capacity <= 8192
-
-
-def test_memory_follows_a_window_of_close_keys_that_moves_either_way() -> None:
-    """Its pages are used again, and its directory moves along."""
-    for step in (10_000, -10_000):
-        index = KeyIndex(1)
-        previous: np.ndarray[tuple[int, int], np.dtype[np.int64]] | None = None
-        for turn in range(400):
-            keys = (turn * step + 7 * np.arange(1000))[:, None]
-            slots, made = index.insert(keys)
-            assert made.all()
-            if previous is not None:
-                index.remove(index.lookup(previous))
-            assert (index.lookup(keys) == slots).all()
-            previous = keys
-        assert isinstance(index._layout, PagedSlots)
-        assert len(index._layout._pages) <= 64 * 1024
-        assert len(index._layout._directory) <= 256
-
-
-def test_keys_that_drift_apart_are_looked_up_by_hash() -> None:
-    index = KeyIndex(1)
-    close = np.arange(3000)[:, None]
-    kept, _ = index.insert(close)
-    assert isinstance(index._layout, PagedSlots)
-    index.insert(10_000 * np.arange(3000, 9000)[:, None])
-    assert isinstance(index._layout, HashedSlots)
-    index._check()
-    assert (index.lookup(close) == kept).all()
-    assert len(index) == 9000
