@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,25 @@ class _PerString(Structure):
         self.put(1, np.zeros(1, np.int64))
 
 
+class _Matches(_PerString):
+    """Which strings are LIKE a pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        super().__init__()
+        parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern)
+        self._pattern = re.compile("".join(parts), re.DOTALL)
+        self.known = 0
+        """Strings that were looked at."""
+
+    def follow(self, strings: Sequence[str]) -> None:
+        """Look at the strings that are new."""
+        if self.known < len(strings):
+            _reserve(self, len(strings))
+            found = [self._pattern.fullmatch(text) is not None for text in strings[self.known :]]
+            self.array(0)[self.known : len(strings)] = found
+            self.known = len(strings)
+
+
 class Strings:
     """Numbers of strings, counted up from 0 in the order of their first use. One owner at a time."""
 
@@ -47,8 +67,8 @@ class Strings:
         self._sorted: list[str] = []
         self._labels: list[int] = []
         self._ranked = 0
-        self._matches: dict[str, tuple[_PerString, Callable[[str], bool]]] = {}
-        self._matched: dict[str, int] = {}
+        # A pattern is forgotten with the last kernel that reads its array.
+        self._matches: WeakValueDictionary[str, _Matches] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._strings)
@@ -75,7 +95,8 @@ class Strings:
         self._numbers = {text: number for number, text in enumerate(self._strings)}
         self._array = pa.array([], pa.string())
         self._sorted, self._labels, self._ranked = [], [], 0
-        self._matched = dict.fromkeys(self._matched, 0)
+        for each in self._matches.values():
+            each.known = 0
         self.refresh()
 
     def keep(self, used: Words) -> Words:
@@ -112,23 +133,17 @@ class Strings:
 
     def matches(self, pattern: str) -> Structure:
         """The array that says 1 for strings that are LIKE a pattern, case-sensitive, with no escape."""
-        if pattern not in self._matches:
-            parts = (".*" if char == "%" else "." if char == "_" else re.escape(char) for char in pattern)
-            matcher = re.compile("".join(parts), re.DOTALL)
-            self._matches[pattern] = _PerString(), lambda text: matcher.fullmatch(text) is not None
-            self._matched[pattern] = 0
+        found = self._matches.get(pattern)
+        if found is None:
+            found = self._matches[pattern] = _Matches(pattern)
         self.refresh()
-        return self._matches[pattern][0]
+        return found
 
     def refresh(self) -> None:
         """Bring the arrays up to date with the strings."""
         count = len(self._strings)
-        for pattern, (cells, matches) in self._matches.items():
-            done = self._matched[pattern]
-            if done < count:
-                _reserve(cells, count)
-                cells.array(0)[done:count] = [matches(text) for text in self._strings[done:]]
-                self._matched[pattern] = count
+        for each in self._matches.values():
+            each.follow(self._strings)
         if self._ranks is not None and self._ranked < count:
             _reserve(self._ranks, count)
             self._rank(self._ranks, self._strings[self._ranked :])

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
+from runtime.native.structures import Structure
 from runtime.views.strings import Strings
 
 
@@ -50,3 +51,14 @@ def test_only_kept_strings_remain() -> None:
     assert numbers[[0, 2]].tolist() == [0, 1]
     assert ranks.array(0)[0] < ranks.array(0)[1]
     assert strings.encode(pa.array(["c", None, "d"])).tolist() == [1, 0, 2]
+
+
+def test_a_pattern_is_forgotten_with_its_last_reader() -> None:
+    strings = Strings(["ab"])
+    kernel = Structure(1)
+    kernel.link(0, strings.matches("a%"))
+    assert strings.matches("a%") is strings.matches("a%")
+    assert kernel.views[0][0][0] == 1
+    assert list(strings._matches) == ["a%"]
+    del kernel
+    assert list(strings._matches) == []
