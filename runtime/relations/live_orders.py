@@ -93,8 +93,10 @@ class LiveOrders:
         slots, gone = self._take_off()
         stop = start + max(least, factor * (len(slots) + len(gone)))
         room = len(self.table.records())
-        slots = np.union1d(slots, np.arange(start, min(stop, room)))
-        return self._run(slots, gone), stop if stop < room else None
+        is_listed = np.zeros(room, np.bool_)
+        is_listed[slots] = True
+        swept = start + np.flatnonzero(~is_listed[start:stop])
+        return self._run(np.concatenate([slots, swept]), gone), stop if stop < room else None
 
     def save_all(self) -> Run:
         """All orders."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from runtime.native.cache import KernelCache
 from runtime.relations import DBTOASTER, FEED, ITCH, KERNEL_SOURCE, Dialect, Messages, OrderBookAdaptor
-from runtime.state import MemoryStore, ObjectSpace
+from runtime.state import MemoryStore, ObjectSpace, chains
 
 SYMBOLS = ("A", "B")
 Line = tuple[int, str, int, int, int]
@@ -150,6 +151,13 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelCache]:
     found.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _sweeps() -> Iterator[None]:
+    """Chains of a few runs are compacted already, in two saves."""
+    with patch.object(chains, "_SMALLEST_BASE_BYTES", 1), patch.object(chains, "_LEAST_SWEPT", 40):
+        yield
+
+
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 @settings(max_examples=200)
 @given(
@@ -158,6 +166,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelCache]:
     splits=st.lists(st.integers(0, 120), max_size=8),
     restarts=st.sets(st.integers(0, 8)),
     lost=st.sets(st.integers(0, 8)),
+    saved=st.sets(st.integers(0, 8)),
 )
 def test_batches_are_the_replay(
     kernels: KernelCache,
@@ -167,6 +176,7 @@ def test_batches_are_the_replay(
     splits: list[int],
     restarts: set[int],
     lost: set[int],
+    saved: set[int],
 ) -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
@@ -181,6 +191,8 @@ def test_batches_are_the_replay(
         if batch in lost:
             space.save()
             space.on_failed()
+        elif batch in saved:
+            space.commit()
         if batch in restarts:
             event("restart")
             space.commit()
