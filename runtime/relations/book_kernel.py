@@ -16,18 +16,21 @@ from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCH
 from runtime.native.plain import array, jit, jit_inline, root, table
 
 NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK, MATCHES = 0, 1, 2, 3, 4, 5, 6
-"""Places: numbers; what each action does (`Action`s by ASCII code); messages; live orders; what of them changed since
+"""Places: numbers; what each action does, by ASCII code; messages; live orders; what of them changed since
 the last save; deltas of the book; matches."""
 
-COUNT, BIDS, ASKS, MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 0, 1, 2, 3, 4, 5, 6, 7
-"""Numbers: messages of the batch; rows of the book: bids from its beginning, asks back from its end; and what was seen
-so far, which only grows."""
+COUNT, BIDS, ASKS, BOOK_ROOM, MATCH_COUNT = 0, 1, 2, 3, 4
+"""Numbers of the batch: messages; rows of the book, bids from its beginning and asks back from its end; rows that it
+has room for; matches."""
+MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 5, 6, 7, 8, 9
+"""Numbers that only grow: what was seen so far."""
 
 NOTHING, ADD, REDUCE, KILL, REPLACE, MATCH = 0, 1, 2, 3, 4, 8
 """What an action does; `MATCH` is added to it where it is a match as well."""
 
 M_T, M_ORDER, M_BROKER, M_ACTION, M_VOLUME, M_PRICE, M_SYMBOL, M_NUMBER, M_NEW_ORDER = 0, 1, 2, 3, 4, 5, 6, 7, 8
-"""Columns of messages."""
+"""Columns of messages, one behind the other in one array."""
+M_COLUMNS = 9
 
 T, BROKER, VOLUME, PRICE, SYMBOL, SIDE = 1, 2, 3, 4, 5, 6
 """Words of an order behind its number. `SIDE` is the action letter that added it; an order with volume is live."""
@@ -41,22 +44,29 @@ LISTED, STORED = 1, 2
 """Marks: the slot is among those that changed; what was saved has its order, or may have it."""
 EDITED_COUNT, GONE_COUNT = 0, 1
 
-ROWS, ROOM = 0, 1
-WEIGHT, FIRST = 1, 2
-"""`Batch`: numbers of rows and of rows that there is room for; places of the weights, and of the first column."""
-K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 2, 3, 4, 5, 6, 7, 8, 9
-"""Places of the columns of matches. `K_SIDE` is that of the resting order, 0 for a match that names no live order."""
+B_T, B_ORDER, B_BROKER, B_VOLUME, B_PRICE, B_SYMBOL, B_WEIGHT = 0, 1, 2, 3, 4, 5, 6
+"""Columns of the book's deltas, each with room for `BOOK_ROOM` rows in one array."""
+B_COLUMNS = 7
+K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 0, 1, 2, 3, 4, 5, 6, 7
+"""Columns of matches, each with room for as many rows as messages. `K_SIDE` is that of the resting order, 0 for a match
+that names no live order."""
+K_COLUMNS = 8
 
 BID = 66
 """The letter B."""
 LARGEST_VOLUME = 1 << 62
 
 
+@jit_inline
+def field(p: Any, column: int, row: int) -> int:
+    """A value of a message."""
+    return array(p, MESSAGES)[column * array(p, NUMBERS)[COUNT] + row]
+
+
 @jit
 def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: int) -> None:
     """Add an order with time, volume and price of a message, unless it is live."""
-    numbers, messages, orders = array(p, NUMBERS), table(p, MESSAGES), table(p, ORDERS)
-    volume = array(messages, M_VOLUME)[row]
+    numbers, orders, volume = array(p, NUMBERS), table(p, ORDERS), field(p, M_VOLUME, row)
     if volume <= 0 or volume > LARGEST_VOLUME:
         numbers[BAD_VOLUMES] += 1
         return
@@ -67,10 +77,10 @@ def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: i
         numbers[DUPLICATES] += 1
         return
     touch(orders, slot)
-    cells[place + T] = array(messages, M_T)[row]
+    cells[place + T] = field(p, M_T, row)
     cells[place + BROKER] = broker
     cells[place + VOLUME] = volume
-    cells[place + PRICE] = array(messages, M_PRICE)[row]
+    cells[place + PRICE] = field(p, M_PRICE, row)
     cells[place + SYMBOL] = symbol
     cells[place + SIDE] = side
 
@@ -78,24 +88,24 @@ def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: i
 @jit_inline
 def append_match(p: Any, row: int, symbol: int, price: int, broker: int, side: int) -> None:
     """Write the match of a message."""
-    matches, messages = table(p, MATCHES), table(p, MESSAGES)
-    at = array(matches, META)[ROWS]
-    array(matches, K_T)[at] = array(messages, M_T)[row]
-    array(matches, K_NUMBER)[at] = array(messages, M_NUMBER)[row]
-    array(matches, K_SYMBOL)[at] = symbol
-    array(matches, K_PRICE)[at] = price
-    array(matches, K_VOLUME)[at] = array(messages, M_VOLUME)[row]
-    array(matches, K_ORDER)[at] = array(messages, M_ORDER)[row]
-    array(matches, K_BROKER)[at] = broker
-    array(matches, K_SIDE)[at] = side
-    array(matches, META)[ROWS] = at + 1
+    numbers, matches = array(p, NUMBERS), array(p, MATCHES)
+    room, at = numbers[COUNT], numbers[MATCH_COUNT]
+    matches[K_T * room + at] = field(p, M_T, row)
+    matches[K_NUMBER * room + at] = field(p, M_NUMBER, row)
+    matches[K_SYMBOL * room + at] = symbol
+    matches[K_PRICE * room + at] = price
+    matches[K_VOLUME * room + at] = field(p, M_VOLUME, row)
+    matches[K_ORDER * room + at] = field(p, M_ORDER, row)
+    matches[K_BROKER * room + at] = broker
+    matches[K_SIDE * room + at] = side
+    numbers[MATCH_COUNT] = at + 1
 
 
 @jit_inline
 def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
     """Reduce, end or replace the order of a message, if it is live."""
-    numbers, messages, orders = array(p, NUMBERS), table(p, MESSAGES), table(p, ORDERS)
-    array(orders, KEY)[0] = array(messages, M_ORDER)[row]
+    numbers, orders = array(p, NUMBERS), table(p, ORDERS)
+    array(orders, KEY)[0] = field(p, M_ORDER, row)
     slot = find(orders)
     cells, place = array(orders, CELLS), slot * WORDS
     if slot < 0 or cells[place + VOLUME] == 0:
@@ -105,9 +115,9 @@ def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
         return
     symbol, broker, side = cells[place + SYMBOL], cells[place + BROKER], cells[place + SIDE]
     if is_match:
-        price = array(messages, M_PRICE)[row]
+        price = field(p, M_PRICE, row)
         append_match(p, row, symbol, price if price != 0 else cells[place + PRICE], broker, side)
-    left = cells[place + VOLUME] - array(messages, M_VOLUME)[row] if kind == REDUCE else 0
+    left = cells[place + VOLUME] - field(p, M_VOLUME, row) if kind == REDUCE else 0
     touch(orders, slot)
     if left > 0:
         cells[place + VOLUME] = left
@@ -116,7 +126,7 @@ def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
             cells[place + word] = 0
     if kind == REPLACE:
         numbers[MESSAGES_SEEN] += 1
-        add_order(p, row, array(messages, M_NEW_ORDER)[row], symbol, broker, side)
+        add_order(p, row, field(p, M_NEW_ORDER, row), symbol, broker, side)
 
 
 @jit_inline
@@ -139,18 +149,20 @@ def note_edit(p: Any, slot: int) -> None:
 @jit_inline
 def append_row(p: Any, order_id: int, cells: Any, place: int, weight: int) -> None:
     """Write a row of the book: an order whose words behind its number begin at a place."""
-    numbers, book = array(p, NUMBERS), table(p, BOOK)
-    at = numbers[BIDS]
+    numbers, book = array(p, NUMBERS), array(p, BOOK)
+    room, at = numbers[BOOK_ROOM], numbers[BIDS]
     if cells[place + SIDE - 1] == BID:
         numbers[BIDS] += 1
     else:
         numbers[ASKS] += 1
-        at = array(book, META)[ROOM] - numbers[ASKS]
-    array(book, WEIGHT)[at] = weight
-    array(book, FIRST)[at] = cells[place]
-    array(book, FIRST + 1)[at] = order_id
-    for word in range(1, 5):
-        array(book, FIRST + 1 + word)[at] = cells[place + word]
+        at = room - numbers[ASKS]
+    book[B_T * room + at] = cells[place + T - 1]
+    book[B_ORDER * room + at] = order_id
+    book[B_BROKER * room + at] = cells[place + BROKER - 1]
+    book[B_VOLUME * room + at] = cells[place + VOLUME - 1]
+    book[B_PRICE * room + at] = cells[place + PRICE - 1]
+    book[B_SYMBOL * room + at] = cells[place + SYMBOL - 1]
+    book[B_WEIGHT * room + at] = weight
 
 
 @jit
@@ -175,23 +187,22 @@ def append_changes(p: Any) -> None:
 def step(address: Any) -> int:
     """Apply the batch. There is room for as many orders as messages, as many matches and twice as many rows."""
     p = root(address)
-    numbers, actions, messages = array(p, NUMBERS), array(p, ACTIONS), table(p, MESSAGES)
-    action, volume = array(messages, M_ACTION), array(messages, M_VOLUME)
+    numbers, actions = array(p, NUMBERS), array(p, ACTIONS)
     numbers[MESSAGES_SEEN] += numbers[COUNT]
     for row in range(numbers[COUNT]):
-        does = actions[action[row]]
+        action, volume = field(p, M_ACTION, row), field(p, M_VOLUME, row)
+        does = actions[action]
         kind = does & (MATCH - 1)
         if kind == ADD:
-            symbol, broker = array(messages, M_SYMBOL)[row], array(messages, M_BROKER)[row]
-            add_order(p, row, array(messages, M_ORDER)[row], symbol, broker, action[row])
-        elif kind == REDUCE and (volume[row] < 0 or volume[row] > LARGEST_VOLUME):
+            add_order(p, row, field(p, M_ORDER, row), field(p, M_SYMBOL, row), field(p, M_BROKER, row), action)
+        elif kind == REDUCE and (volume < 0 or volume > LARGEST_VOLUME):
             numbers[BAD_VOLUMES] += 1
         elif kind != NOTHING:
             change_order(p, row, kind, does & MATCH != 0)
-        elif does == MATCH and volume[row] <= 0:
+        elif does == MATCH and volume <= 0:
             numbers[BAD_VOLUMES] += 1
         elif does == MATCH:
-            append_match(p, row, array(messages, M_SYMBOL)[row], array(messages, M_PRICE)[row], 0, 0)
+            append_match(p, row, field(p, M_SYMBOL, row), field(p, M_PRICE, row), 0, 0)
     append_changes(p)
     settle(table(p, ORDERS))
     return 0

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.native.kernels import Kernels, await_kernels
-from runtime.native.structures import Batch, Structure
+from runtime.native.structures import Structure
 from runtime.native.tiers import MachineKernel, plain_kernel
 from runtime.relations import book_kernel as kernel
 from runtime.relations.live_orders import LiveOrders
@@ -138,21 +138,13 @@ class OrderBookAdaptor:
         ):
             actions[list(letters)] = kind
         actions[list(dialect.trades)] += kernel.MATCH
-        self._numbers = np.zeros(8, np.int64)
-        self._messages = Structure(9)
-        self._book = Batch([1] * 6)
-        self._matches = Batch([1] * 8)
+        self._numbers = np.zeros(10, np.int64)
+        self._book: Integers = np.zeros((kernel.B_COLUMNS, 0), np.int64)
         self._root = Structure(7)
         self._root.put(kernel.NUMBERS, self._numbers)
         self._root.put(kernel.ACTIONS, actions)
-        for place, part in (
-            (kernel.MESSAGES, self._messages),
-            (kernel.ORDERS, self._orders.table),
-            (kernel.EDITS, self._orders.edits),
-            (kernel.BOOK, self._book),
-            (kernel.MATCHES, self._matches),
-        ):
-            self._root.link(place, part)
+        self._root.link(kernel.ORDERS, self._orders.table)
+        self._root.link(kernel.EDITS, self._orders.edits)
         self._compiled: MachineKernel | None = None
         if kernels is not None:
             kernels.request([KERNEL_SOURCE])
@@ -183,49 +175,47 @@ class OrderBookAdaptor:
         """Forget every order; gives the deltas of all that were live."""
         orders = self._orders.clear()
         is_bid = orders[:, kernel.SIDE] == _BID
-        order_id, t, broker, volume, price, symbol, _ = np.concatenate([orders[is_bid], orders[~is_bid]]).T.copy()
-        weight = np.full(len(orders), -1, np.int64)
-        return self._sides([t, order_id, broker, volume, price, symbol], weight, int(is_bid.sum()))
+        order_id, t, broker, volume, price, symbol, _ = np.concatenate([orders[is_bid], orders[~is_bid]]).T
+        rows = np.stack([t, order_id, broker, volume, price, symbol, np.full(len(orders), -1, np.int64)])
+        return self._sides(rows, int(is_bid.sum()))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
         """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``), without empty ones."""
         count = len(messages.action)
         if not count:
             return {}
-        self._fill(messages)
-        self._orders.reserve(count)
-        self._book.grow(2 * count)
-        self._matches.grow(count)
+        matches = self._begin(messages, count)
         self._run(count)
-        bids, asks = int(self._numbers[kernel.BIDS]), int(self._numbers[kernel.ASKS])
-        weight, *columns = [self._rows(1 + place, bids, asks) for place in range(7)]
-        deltas = self._sides(columns, weight, bids)
-        if self._matches.rows:
-            deltas["trades"] = self._trades([self._matches.column(place).copy() for place in range(8)])
-        self._matches.rows = 0
+        numbers, room = self._numbers, self._book.shape[1]
+        bids, asks, matched = (int(numbers[place]) for place in (kernel.BIDS, kernel.ASKS, kernel.MATCH_COUNT))
+        rows = np.concatenate([self._book[:, :bids], self._book[:, room - asks :]], axis=1)
+        deltas = self._sides(rows, bids)
+        if matched:
+            deltas["trades"] = self._trades(matches[:, :matched].copy())
         return deltas
 
-    def _rows(self, place: int, bids: int, asks: int) -> Integers:
-        """An array of the book's deltas, copied."""
-        held = self._book.array(place)
-        return np.concatenate([held[:bids], held[len(held) - asks :]])
-
-    def _fill(self, messages: Messages) -> None:
+    def _begin(self, messages: Messages, count: int) -> Integers:
+        """Give the kernel the messages, and room; returns where it writes matches."""
         brokers, new = self._dialect.brokers, messages.new_order_id
-        for place, column in (
-            (kernel.M_T, messages.t),
-            (kernel.M_ORDER, messages.order_id),
-            (kernel.M_BROKER, messages.order_id % brokers if brokers else messages.broker_id),
-            (kernel.M_ACTION, messages.action.astype(np.int64)),
-            (kernel.M_VOLUME, messages.volume),
-            (kernel.M_PRICE, messages.price),
-            (kernel.M_SYMBOL, messages.symbol),
-            (kernel.M_NUMBER, messages.number),
-            (kernel.M_NEW_ORDER, messages.order_id if new is None else new),
-        ):
-            self._messages.put(place, np.ascontiguousarray(column))
-        self._numbers[kernel.COUNT] = len(messages.action)
-        self._numbers[kernel.BIDS] = self._numbers[kernel.ASKS] = 0
+        columns = np.empty((kernel.M_COLUMNS, count), np.int64)
+        columns[kernel.M_T] = messages.t
+        columns[kernel.M_ORDER] = messages.order_id
+        columns[kernel.M_BROKER] = messages.order_id % brokers if brokers else messages.broker_id
+        columns[kernel.M_ACTION] = messages.action
+        columns[kernel.M_VOLUME] = messages.volume
+        columns[kernel.M_PRICE] = messages.price
+        columns[kernel.M_SYMBOL] = messages.symbol
+        columns[kernel.M_NUMBER] = messages.number
+        columns[kernel.M_NEW_ORDER] = 0 if new is None else new
+        matches = np.empty((kernel.K_COLUMNS, count), np.int64)
+        self._root.put(kernel.MESSAGES, columns.reshape(-1))
+        self._root.put(kernel.MATCHES, matches.reshape(-1))
+        self._orders.reserve(count)
+        if self._book.shape[1] < 2 * count:
+            self._book = np.zeros((kernel.B_COLUMNS, 4 * count), np.int64)
+            self._root.put(kernel.BOOK, self._book.reshape(-1))
+        self._numbers[: kernel.MATCH_COUNT + 1] = count, 0, 0, self._book.shape[1], 0
+        return matches
 
     def _run(self, messages: int) -> None:
         if self._compiled is None and self._kernels is not None:
@@ -236,36 +226,47 @@ class OrderBookAdaptor:
         else:
             self._compiled(self._root.address)
 
-    def _sides(self, columns: list[Integers], weight: Integers, bids: int) -> dict[str, pa.RecordBatch]:
+    def _sides(self, rows: Integers, bids: int) -> dict[str, pa.RecordBatch]:
         """The rows of bids and, behind them, those of asks: one batch, of which each is a part."""
-        *plain, symbol = columns
-        arrays = [*map(_int64, plain), self.symbols.decode(symbol), _int64(weight)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=BOOK_SCHEMA)
-        if 0 < bids < len(weight):
+        count = rows.shape[1]
+        if not count:
+            return {}
+        columns = _columns(rows)
+        columns[kernel.B_SYMBOL] = self.symbols.decode(rows[kernel.B_SYMBOL])
+        batch = pa.RecordBatch.from_arrays(columns, schema=BOOK_SCHEMA)
+        if 0 < bids < count:
             return {"bids": batch.slice(0, bids), "asks": batch.slice(bids)}
-        return {"bids" if bids else "asks": batch} if len(weight) else {}
+        return {"bids" if bids else "asks": batch}
 
-    def _trades(self, columns: list[Integers]) -> pa.RecordBatch:
+    def _trades(self, rows: Integers) -> pa.RecordBatch:
         """One row a match: executions of live orders, and trades that name no displayed order."""
-        t, number, symbol, price, volume, order_id, broker, side = columns
+        columns, side, order_id = _columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
         is_hidden = side == 0
         # Against a bid one sells; of a match that names no order nobody knows.
         aggressor = np.where(is_hidden, 2, side == _BID)
+        broker = pa.array(rows[kernel.K_BROKER], mask=is_hidden) if is_hidden.any() else columns[kernel.K_BROKER]
         arrays = [
-            _int64(t),
-            _int64(number),
-            self.symbols.decode(symbol),
-            _int64(price),
-            _int64(volume),
+            columns[kernel.K_T],
+            columns[kernel.K_NUMBER],
+            self.symbols.decode(rows[kernel.K_SYMBOL]),
+            columns[kernel.K_PRICE],
+            columns[kernel.K_VOLUME],
             _SIDES.take(pa.array(aggressor)),
-            _int64(order_id) if order_id.all() else pa.array(order_id, mask=order_id == 0),
-            pa.nulls(len(t), _INT64),
-            pa.array(broker, mask=is_hidden) if is_hidden.any() else _int64(broker),
-            _int64(np.ones(len(t), np.int64)),
+            columns[kernel.K_ORDER] if order_id.all() else pa.array(order_id, mask=order_id == 0),
+            pa.nulls(len(side), _INT64),
+            broker,
+            pa.array(np.ones(len(side), np.int64)),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=TRADES_SCHEMA)
 
 
-def _int64(values: Integers) -> pa.Array:
-    """A contiguous array without NULLs, not copied; in half the time of `pyarrow.array`, which looks at its type."""
-    return pa.Array.from_buffers(_INT64, len(values), [None, pa.py_buffer(values)])
+def _columns(rows: Integers) -> list[pa.Array]:
+    """Arrays without NULLs of the rows of a contiguous matrix, not copied.
+
+    In half the time of `pyarrow.array`, which looks at the type of what it is given.
+    """
+    count, buffer = rows.shape[1], pa.py_buffer(rows)
+    return [
+        pa.Array.from_buffers(_INT64, count, [None, buffer.slice(8 * count * place, 8 * count)])
+        for place in range(len(rows))
+    ]
