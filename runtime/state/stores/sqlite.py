@@ -25,7 +25,10 @@ from runtime.state.stores.store import Edit, Store
 __all__ = ["SqliteStore"]
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` takes over; a version that reads
+format 1 alone would take them for lost."""
+_OLDEST: Final = 1
 _LOG_PAGES: Final = 16_384
 """The log is copied into the database when it has so many pages of 4 KiB: a page that many commits write is copied
 once. At SQLite's own 1,000 every commit of 1,000 scattered edits is followed by a copy."""
@@ -83,6 +86,8 @@ class SqliteStore(Store):
                 "CREATE TABLE slots (table_id INTEGER, key INTEGER, data BLOB NOT NULL, PRIMARY KEY (table_id, key))"
                 " WITHOUT ROWID"
             )
+        elif application == _APPLICATION and _OLDEST <= version < _FORMAT:
+            run(f"PRAGMA user_version = {_FORMAT}")
         elif (application, version) != (_APPLICATION, _FORMAT):
             raise StateError(
                 f"expected a state database of format {_FORMAT} at {self._path}, "

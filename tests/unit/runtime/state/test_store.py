@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,18 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
+def test_a_database_of_the_first_format_is_read_and_is_of_the_present_one_from_then_on(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with closing(SqliteStore(path)) as store:
+        store.commit([Edit("letters", 1, b"a")])
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 1")
+    with closing(SqliteStore(path)) as store:
+        assert store.get("letters", 1) == b"a"
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+
+
 @pytest.mark.parametrize(
     ("statement", "was"),
     [("CREATE TABLE letters (text TEXT)", "application 0x0, format 0"), ("PRAGMA user_version = 7", "format 7")],
@@ -100,7 +113,7 @@ def test_a_database_of_another_application_or_format_is_named_and_left_alone(
     other.commit()
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match=rf"expected a state database of format 1 at .*s\.db.*{was}"):
+    with pytest.raises(StateError, match=rf"expected a state database of format 2 at .*s\.db.*{was}"):
         SqliteStore(path)
     assert path.read_bytes()[100:] == before[100:], "beside the header, which says how it was opened last"
 
