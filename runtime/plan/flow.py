@@ -53,6 +53,10 @@ class Operator(msgspec.Struct, frozen=True):
         """Return the numbers of the nodes that it reads."""
 
     @abstractmethod
+    def reading(self, places: Mapping[int, int]) -> Self:
+        """Return the same operator where the nodes that it reads have other numbers."""
+
+    @abstractmethod
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         """Return its columns and which of them place its rows, if rows of base maps are placed by this key.
 
@@ -65,6 +69,34 @@ class Operator(msgspec.Struct, frozen=True):
         """Return the operator in words."""
 
 
+class _Unary(Operator, frozen=True):
+    """An operator on one input."""
+
+    input: int
+    """Number of an earlier node."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def reading(self, places: Mapping[int, int]) -> Self:
+        return msgspec.structs.replace(self, input=places[self.input])
+
+
+class _Binary(Operator, frozen=True):
+    """An operator on two inputs."""
+
+    left: int
+    """Number of an earlier node."""
+    right: int
+    """Number of an earlier node."""
+
+    def reads(self) -> tuple[int, ...]:
+        return (self.left, self.right)
+
+    def reading(self, places: Mapping[int, int]) -> Self:
+        return msgspec.structs.replace(self, left=places[self.left], right=places[self.right])
+
+
 class ScanNode(Operator, frozen=True, tag="scan"):
     """The rows of a base map: its keys as columns, ``weight`` equal rows each."""
 
@@ -74,6 +106,9 @@ class ScanNode(Operator, frozen=True, tag="scan"):
     def reads(self) -> tuple[int, ...]:
         return ()
 
+    def reading(self, places: Mapping[int, int]) -> Self:
+        return self
+
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names = tuple(each.name for each in maps[self.map].keys)
         return names, tuple(name == key.name for name in names)
@@ -82,20 +117,15 @@ class ScanNode(Operator, frozen=True, tag="scan"):
         return f"rows of map {self.map}: {', '.join(key.name for key in maps[self.map].keys) or 'no column'}"
 
 
-class SelectNode(Operator, frozen=True, tag="select"):
+class SelectNode(_Unary, frozen=True, tag="select"):
     """Filter and project."""
 
-    input: int
-    """Number of an earlier node."""
     where: Expr | None
     """Rows for which it is true stay."""
     columns: tuple[Column, ...]
     """What comes out."""
     outputs: tuple[Expr, ...]
     """One per column."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.input,)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -114,18 +144,11 @@ class SelectNode(Operator, frozen=True, tag="select"):
         return f"{self.input}{where}: {', '.join(columns)}"
 
 
-class JoinNode(Operator, frozen=True, tag="join"):
-    """Inner join by equality (by nothing: the product); columns are the left ones, then the right ones."""
+class JoinNode(_Binary, frozen=True, tag="join"):
+    """Inner join by equality (by nothing: the product); columns are the left, then the right ones, which differ."""
 
-    left: int
-    """Number of an earlier node."""
-    right: int
-    """Number of an earlier node; names of columns of the two differ."""
     on: tuple[tuple[str, str], ...]
     """(left column, right column); NULL equals nothing."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.left, self.right)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         (left, left_placing), (right, right_placing) = inputs
@@ -137,20 +160,13 @@ class JoinNode(Operator, frozen=True, tag="join"):
         return f"{self.left} join {self.right}{_on(self.on)}" if self.on else f"{self.left} times {self.right}"
 
 
-class SemiNode(Operator, frozen=True, tag="semi"):
+class SemiNode(_Binary, frozen=True, tag="semi"):
     """Left rows that have a match on the right, or (anti) that have none; NULL matches nothing."""
 
-    left: int
-    """Number of an earlier node."""
-    right: int
-    """Number of an earlier node."""
     on: tuple[tuple[str, str], ...]
     """(left column, right column)."""
     anti: bool
     """Which of the two."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.left, self.right)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -173,18 +189,13 @@ class Aggregate(msgspec.Struct, frozen=True):
     """Of the result."""
 
 
-class GroupNode(Operator, frozen=True, tag="group"):
+class GroupNode(_Unary, frozen=True, tag="group"):
     """Aggregates by key: the keys, then the aggregates; with no keys always one row."""
 
-    input: int
-    """Number of an earlier node."""
     keys: tuple[str, ...]
     """Columns; NULL is a key like any other."""
     aggregates: tuple[Aggregate, ...]
     """Perhaps none."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.input,)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         given = _by_name(inputs[0])
@@ -198,14 +209,8 @@ class GroupNode(Operator, frozen=True, tag="group"):
         return f"{self.input} grouped{by}" + (f": {', '.join(parts)}" if parts else "")
 
 
-class DistinctNode(Operator, frozen=True, tag="distinct"):
+class DistinctNode(_Unary, frozen=True, tag="distinct"):
     """Every row once."""
-
-    input: int
-    """Number of an earlier node."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.input,)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         names, placing = inputs[0]
@@ -224,6 +229,9 @@ class UnionNode(Operator, frozen=True, tag="union"):
     def reads(self) -> tuple[int, ...]:
         return self.inputs
 
+    def reading(self, places: Mapping[int, int]) -> Self:
+        return msgspec.structs.replace(self, inputs=tuple(places[number] for number in self.inputs))
+
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         return inputs[0][0], _common(inputs)
 
@@ -231,18 +239,11 @@ class UnionNode(Operator, frozen=True, tag="union"):
         return " union all ".join(str(number) for number in self.inputs)
 
 
-class SetNode(Operator, frozen=True, tag="set"):
-    """EXCEPT or INTERSECT; NULLs are equal here."""
+class SetNode(_Binary, frozen=True, tag="set"):
+    """EXCEPT or INTERSECT; columns match by position, and NULLs are equal here."""
 
-    left: int
-    """Number of an earlier node."""
-    right: int
-    """Number of an earlier node; columns match by position."""
     kind: Literal["except", "except_all", "intersect", "intersect_all"]
     """Which."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.left, self.right)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         placing = _common(inputs)
@@ -252,20 +253,15 @@ class SetNode(Operator, frozen=True, tag="set"):
         return f"{self.left} {self.kind.replace('_', ' ')} {self.right}"
 
 
-class TopNode(Operator, frozen=True, tag="top"):
+class TopNode(_Unary, frozen=True, tag="top"):
     """ORDER BY … LIMIT … OFFSET; ties are broken by all columns in their order, ascending, NULLs last."""
 
-    input: int
-    """Number of an earlier node."""
     order: tuple[tuple[str, bool, bool], ...]
     """(column, descending, NULLs first)."""
     limit: int | None
     """Rows kept."""
     offset: int = 0
     """Rows passed over."""
-
-    def reads(self) -> tuple[int, ...]:
-        return (self.input,)
 
     def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
         return inputs[0][0], None

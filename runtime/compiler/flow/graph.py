@@ -241,7 +241,7 @@ class Graph:
             if isinstance(node, _Scan):
                 nodes.append(ScanNode(maps.add(node.relation, node.where, node.keys)))
             else:
-                nodes.append(_moved(node, places))
+                nodes.append(node.reading(places))
         return Flow(tuple(nodes))
 
 
@@ -251,13 +251,3 @@ def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
                    for name in columns_read(expr))  # fmt: skip
     return all(not isinstance(expr, Call) or uses[column.name] <= 1
                for column, expr in zip(node.columns, node.outputs, strict=True))  # fmt: skip
-
-
-def _moved(node: Node, places: Mapping[int, int]) -> Node:
-    """The node with its inputs' new numbers."""
-    if isinstance(node, (JoinNode, SemiNode, SetNode)):
-        return msgspec.structs.replace(node, left=places[node.left], right=places[node.right])
-    if isinstance(node, UnionNode):
-        return UnionNode(tuple(places[number] for number in node.inputs))
-    assert not isinstance(node, ScanNode)
-    return msgspec.structs.replace(node, input=places[node.input])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows, free_name
-from runtime.compiler.flow.outer import left_join, paired, semi_of
-from runtime.compiler.flow.reading import Link, Reading
+from runtime.compiler.flow.outer import attach, paired, semi_of
+from runtime.compiler.flow.reading import Block
 from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Extreme, accumulate, is_accumulated
@@ -20,71 +20,52 @@ from runtime.plan import Aggregate, Col, Lit
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
 
-__all__ = ["Grouped", "aggregates_of", "group"]
+__all__ = ["aggregates_of", "group"]
 
 Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
 
 
-@dataclass(slots=True)
-class Grouped:
-    """The groups of a SELECT; subqueries of its expressions are joined to them."""
-
-    rows: Rows
-    """One per group."""
-    links: list[Link]
-    """What ties it to the query around it."""
-    parts: dict[str, Lowered]
-    """Keys and aggregates by their SQL."""
-    defaults: dict[str, Lit]
-    """What stands in a column, other than NULL, where there is no row to aggregate."""
-    known: dict[int, Lowered] = field(default_factory=dict)
-    """As of a `Reading`."""
-
-    def leaf(self, node: exp.Expr) -> Lowered | None:
-        """A key, an aggregate or a joined subquery."""
-        if id(node) in self.known:
-            return self.known[id(node)]
-        found = self.parts.get(node.unnest().sql())
-        if found is None and isinstance(node, exp.Column):
-            raise NotIncremental("a column that is neither grouped nor summed")
-        return found
-
-
-def aggregates_of(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
+def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
     """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs."""
 
     def stops(part: exp.Expr) -> bool:
         return is_accumulated(part) or isinstance(part, (exp.Query, exp.Window))
 
-    for node in nodes:
-        for part in node.walk(prune=stops):
-            if isinstance(part, exp.Window):
-                raise NotIncremental("a window function")
-            if is_accumulated(part):
-                yield part
+    parts = [part for node in nodes for part in node.walk(prune=stops)]
+    if any(isinstance(part, exp.Window) for part in parts):
+        raise NotIncremental("a window function")
+    return [part for part in parts if is_accumulated(part)]
 
 
 def group(
-    queries: Queries, reading: Reading, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
-) -> Grouped:
+    queries: Queries, block: Block, keys: Sequence[exp.Expr], nodes: Sequence[exp.Expr], *, grouped: bool
+) -> Block:
     """The groups, with the aggregates that these expressions use; without GROUP BY there is always one."""
     aggregates = {node.sql(): node for node in aggregates_of(nodes)}
-    queries.subqueries.attach(reading, [*keys, *aggregates.values()])
+    queries.subqueries.attach(block, [*keys, *aggregates.values()])
     known: dict[str, Lowered] = {}
-    outputs = [(name, reading.rows.column(name)) for _, name in reading.links]
+    outputs = [(name, block.rows.column(name)) for _, name in block.links]
     for node in keys:
-        value = lower_key(node, reading.leaf)
+        value = lower_key(node, block.leaf)
         name = _place(outputs, value, "key")
         known[node.unnest().sql()] = Lowered(Col(name), value.type)
     names = list(dict.fromkeys(name for name, _ in outputs))
     made = _Aggregates(outputs, may_be_empty=not grouped, zero=queries.zero)
-    parts = {sql: accumulate(node, reading.leaf, made) for sql, node in aggregates.items()}
-    rows = queries.graph.group(queries.graph.select(reading.rows, None, outputs), names, made.made)
+    parts = {sql: accumulate(node, block.leaf, made) for sql, node in aggregates.items()}
+    rows = queries.graph.group(queries.graph.select(block.rows, None, outputs), names, made.made)
     keyed = [(name, value) for name, value in outputs if name in names]
     for extreme in made.extremes:
-        rows = _with_extreme(queries, reading, rows, keyed, extreme)
+        rows = _with_extreme(queries, block, rows, keyed, extreme)
     defaults = {part.name: Lit(0) for part, _ in made.made if part.kind.startswith("count")}
-    return Grouped(rows, reading.links, known | parts, defaults)
+    known |= parts
+
+    def resolve(node: exp.Expr) -> Lowered | None:
+        value = known.get(node.unnest().sql())
+        if value is None and isinstance(node, exp.Column):
+            raise NotIncremental("a column that is neither grouped nor summed")
+        return value
+
+    return Block(rows, resolve, block.links, defaults)
 
 
 def _place(outputs: list[tuple[str, Lowered]], value: Lowered, name: str) -> str:
@@ -163,7 +144,7 @@ class _Aggregates:
 
 
 def _with_extreme(
-    queries: Queries, reading: Reading, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
+    queries: Queries, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
     """Joins to each group the least value among its rows with the least (greatest) of what it is taken by."""
     graph, value, by = queries.graph, extreme.value, extreme.by
@@ -171,7 +152,7 @@ def _with_extreme(
     nullable = value.type.nullable or by.type.nullable
     present = call("not", call("or", call("is_null", value.expr), call("is_null", by.expr))) if nullable else None
     taken = [free_name(part, names) for part in ("value", "by", "extreme")]
-    some = graph.select(reading.rows, present, [*keys, (taken[0], value), (taken[1], by)])
+    some = graph.select(block.rows, present, [*keys, (taken[0], value), (taken[1], by)])
     best = graph.group(some, names, [(_aggregate(taken[2], extreme.kind, taken[1], by.type), by.type)])
     own = [some.column(key) for key in (*names, taken[1])]
     chosen = semi_of(graph, some, best, own, [best.column(key) for key in (*names, taken[2])], anti=False)
@@ -189,11 +170,9 @@ def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], col
     graph = queries.graph
     kept = list(rows.columns)
     mine, theirs = paired([rows.column(name) for name in names], [found.column(name) for name in names])
-    left, left_names = graph.extended(rows, mine)
-    right, right_names = graph.extended(found, theirs)
-    right = graph.keep(right, [*right_names, column])
-    right, called = graph.apart(left, right)
-    on = [(one, called[two]) for one, two in zip(left_names, right_names, strict=True)]
-    joined = graph.join(left, right, on) if everywhere or not names else left_join(graph, left, right, on)
+    right, columns = graph.extended(found, theirs)
+    right = graph.keep(right, [*columns, column])
+    pairs = list(zip(mine, columns, strict=True))
+    joined, called = attach(graph, rows, right, pairs, None if everywhere else {})
     assert called[column] == column
     return graph.keep(joined, [*kept, column])

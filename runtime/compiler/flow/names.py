@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sqlglot import exp
 
-from runtime.compiler.flow.graph import Rows
 from runtime.compiler.operands import Lowered, NotIncremental
 from runtime.plan import Col, Expr, renamed
 
-__all__ = ["Names", "Outer", "free_columns", "outermost_queries", "own_tables"]
-
-
-class Outer(Protocol):
-    """The SELECT around a subquery."""
-
-    @property
-    def rows(self) -> Rows:
-        """Its rows, over which `leaf` gives expressions."""
-
-    def leaf(self, node: exp.Expr) -> Lowered | None:
-        """What a part of it is; raises `NotIncremental` for a column it does not have."""
+__all__ = ["Names", "free_columns", "outermost_queries", "own_tables", "sides_of", "tables_of"]
 
 
 @dataclass(slots=True)
@@ -33,9 +20,11 @@ class Names:
     tables: dict[str, dict[str, Lowered]] = field(default_factory=dict)
     """Table → column → its expression over the rows that have it."""
 
-    def of(self, column: exp.Column) -> Lowered:
-        """The column's expression."""
-        found = self.tables.get(column.table, {}).get(column.name.lower())
+    def leaf(self, node: exp.Expr) -> Lowered | None:
+        """A column's expression; None for anything else."""
+        if not isinstance(node, exp.Column):
+            return None
+        found = self.tables.get(node.table, {}).get(node.name.lower())
         if found is None:
             raise NotIncremental("a subquery that reaches past the query around it")
         return found
@@ -63,8 +52,9 @@ def own_tables(select: exp.Expr) -> set[str]:
     return {part.alias_or_name for part in parts}
 
 
-def free_columns(node: exp.Expr) -> Iterator[exp.Column]:
+def free_columns(node: exp.Expr) -> list[exp.Column]:
     """The columns in a part of a query that no SELECT within that part binds."""
+    found = []
     for column in node.find_all(exp.Column):
         around = column.parent if column is not node else None
         bound = isinstance(node, exp.Select) and column.table in own_tables(node)
@@ -75,10 +65,25 @@ def free_columns(node: exp.Expr) -> Iterator[exp.Column]:
                 break
             around = around.parent
         if not bound and column.table:
-            yield column
+            found.append(column)
+    return found
 
 
-def outermost_queries(node: exp.Expr) -> Iterator[exp.Expr]:
+def tables_of(node: exp.Expr) -> set[str]:
+    """The tables of the columns that are free in a part of a query."""
+    return {column.table for column in free_columns(node)}
+
+
+def sides_of(node: exp.Binary, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
+    """The inside and the outside of a comparison of a SELECT's own tables with other ones; None for any other one."""
+    for inside, outside in ((node.left, node.right), (node.right, node.left)):
+        mine, others = tables_of(inside), tables_of(outside)
+        if mine and others and mine <= own and not others & own:
+            return inside, outside
+    return None
+
+
+def outermost_queries(node: exp.Expr) -> list[exp.Expr]:
     """The subqueries in an expression that stand in no other one: EXISTS, IN and those in brackets."""
 
     def is_query(part: exp.Expr) -> bool:
@@ -86,6 +91,4 @@ def outermost_queries(node: exp.Expr) -> Iterator[exp.Expr]:
             isinstance(part, exp.In) and part.args.get("query") is not None
         )
 
-    for part in node.walk(prune=is_query):
-        if is_query(part):
-            yield part
+    return [part for part in node.walk(prune=is_query) if is_query(part)]

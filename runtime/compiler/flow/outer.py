@@ -9,7 +9,7 @@ from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.types import BOOL
 from runtime.plan import Expr, Lit, columns_read
 
-__all__ = ["full_join", "left_join", "paired", "residual_join", "semi_of"]
+__all__ = ["attach", "full_join", "left_join", "paired", "residual_join", "semi_of"]
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -42,6 +42,25 @@ def left_join(graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mappin
     joined = graph.join(left, right, on)
     alone = graph.semi(left, right, on, anti=True)
     return graph.union([joined, _filled(graph, alone, joined, defaults or {})])
+
+
+def attach(
+    graph: Graph, left: Rows, right: Rows, pairs: Sequence[tuple[Lowered, str]], defaults: Mapping[str, Lit] | None
+) -> tuple[Rows, dict[str, str]]:
+    """Joins to each left row the right one, of which there is at most one, whose columns equal these values.
+
+    A row that has none goes if there are no ``defaults``. Gives also what the right columns are called now.
+    """
+    kept = list(left.columns)
+    wide, names = graph.extended(left, [value for value, _ in pairs])
+    right, called = graph.apart(wide, right)
+    on = [(name, called[column]) for name, (_, column) in zip(names, pairs, strict=True)]
+    if pairs and defaults is not None:
+        known = {called[name]: value for name, value in defaults.items() if name in called}
+        joined = left_join(graph, wide, right, on, known)
+    else:
+        joined = graph.join(wide, right, on)
+    return graph.keep(joined, [*kept, *called.values()]), called
 
 
 def full_join(graph: Graph, left: Rows, right: Rows, on: Pairs) -> Rows:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Graph, Rows, free_name
-from runtime.compiler.flow.groups import Grouped, aggregates_of, group
-from runtime.compiler.flow.names import Names, Outer
-from runtime.compiler.flow.reading import Link, Reading, read
-from runtime.compiler.flow.source import Part
+from runtime.compiler.flow.groups import aggregates_of, group
+from runtime.compiler.flow.names import Names
+from runtime.compiler.flow.reading import Block, Link, Part, read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import key_name
@@ -46,7 +45,7 @@ class Queries:
         self._relations = relations
         self._tables: dict[str, Result] = {}
 
-    def query(self, node: exp.Expr, outer: Outer | None, needed: Collection[str] | None) -> Result:
+    def query(self, node: exp.Expr, outer: Block | None, needed: Collection[str] | None) -> Result:
         """A query; where only some of its columns are ``needed``, others may be left out."""
         if isinstance(node, exp.Subquery):
             if any(node.args.get(name) for name in ("order", "limit", "offset")):
@@ -93,7 +92,7 @@ class Queries:
 
     # --- SELECT
 
-    def _select(self, node: exp.Select, outer: Outer | None, needed: Collection[str] | None) -> Result:
+    def _select(self, node: exp.Select, outer: Block | None, needed: Collection[str] | None) -> Result:
         _refuse_clauses(node)
         taken: list[str] = []
         for part in node.expressions:
@@ -106,13 +105,12 @@ class Queries:
         order = _order_of(node)
         nodes = [part for _, part in chosen] + [having.this for having in [having] if having is not None]
         nodes += [part.this for part in order]
-        reading = read(self, node, outer, [*nodes, *keys])
-        around: Reading | Grouped = reading
+        around = read(self, node, outer, [*nodes, *keys])
         all_parts = [*nodes, *(part.unalias() for part in node.expressions)]
-        if is_grouped or having is not None or any(True for _ in aggregates_of(all_parts)):
-            if reading.links and not is_grouped:
+        if is_grouped or having is not None or aggregates_of(all_parts):
+            if around.links and not is_grouped:
                 raise NotIncremental("an aggregate over nothing in a subquery that depends on the query around it")
-            around = group(self, reading, keys, nodes, grouped=is_grouped)
+            around = group(self, around, keys, nodes, grouped=is_grouped)
         if having is not None:
             self.subqueries.condition(around, having.this)
         self.subqueries.attach(around, nodes)
@@ -122,7 +120,7 @@ class Queries:
     def _projected(
         self,
         node: exp.Select,
-        around: Reading | Grouped,
+        around: Block,
         outputs: list[tuple[str, Lowered]],
         order: Sequence[exp.Ordered],
     ) -> Result:
@@ -147,7 +145,7 @@ class Queries:
     def _term(
         self,
         part: exp.Ordered,
-        around: Reading | Grouped,
+        around: Block,
         outputs: Sequence[tuple[str, Lowered]],
         shown: Sequence[tuple[str, Lowered]],
         hidden: list[tuple[str, Lowered]],

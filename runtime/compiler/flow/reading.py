@@ -1,90 +1,110 @@
-"""The rows of one SELECT after FROM and WHERE, and what ties a subquery to the query around it."""
+"""FROM and WHERE of one SELECT: its sources joined, its conditions where they cost least.
+
+Of a subquery also what ties it to the query around it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows
-from runtime.compiler.flow.names import Names, Outer, free_columns, outermost_queries, own_tables
-from runtime.compiler.flow.outer import paired
-from runtime.compiler.flow.source import Condition, Part, Sources
-from runtime.compiler.lower import conjuncts, lower
-from runtime.compiler.operands import Lowered, NotIncremental, aligned
-from runtime.plan import Col
+from runtime.compiler.flow.names import Names, free_columns, outermost_queries, own_tables, sides_of, tables_of
+from runtime.compiler.flow.outer import full_join, left_join, paired, residual_join, semi_of
+from runtime.compiler.lower import Leaf, conjuncts, lower
+from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition
+from runtime.plan import Col, Expr, Lit, columns_read
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
 
-__all__ = ["Link", "Reading", "read"]
+__all__ = ["Block", "Link", "Part", "read"]
 
 Link = tuple[Lowered, str]
 """An expression of the query around a subquery, and the subquery's column that must equal it."""
+Equality = tuple["Condition", exp.Expr, exp.Expr]
 
 
 @dataclass(slots=True)
-class Reading:
-    """The rows of a SELECT; subqueries of its expressions are joined to them."""
+class Block:
+    """The rows of a SELECT, before or after they are grouped; subqueries of its expressions are joined to them."""
 
     rows: Rows
     """So far."""
-    names: Names
-    """Its columns."""
+    resolve: Leaf
+    """What a part of its expressions is: a column or, of groups, a key or an aggregate."""
     links: list[Link] = field(default_factory=list)
     """What ties it to the query around it."""
+    defaults: dict[str, Lit] = field(default_factory=dict)
+    """What stands in a column, other than NULL, where there is no row to aggregate."""
     known: dict[int, Lowered] = field(default_factory=dict)
     """Subqueries that have been joined, by the identity of their nodes."""
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
-        """A column or a joined subquery."""
-        if id(node) in self.known:
-            return self.known[id(node)]
-        return self.names.of(node) if isinstance(node, exp.Column) else None
+        """A part of its expressions, or a joined subquery."""
+        return self.known.get(id(node)) or self.resolve(node)
 
 
-def read(queries: Queries, select: exp.Select, outer: Outer | None, kept: Sequence[exp.Expr]) -> Reading:
+def read(queries: Queries, select: exp.Select, outer: Block | None, kept: Sequence[exp.Expr]) -> Block:
     """FROM and WHERE; ``kept`` are the SELECT's other expressions."""
     own = own_tables(select)
     conditions = _conditions(select)
     outside = [column for column in free_columns(select) if column.table not in own]
-    simple: list[tuple[exp.Expr, exp.Expr]] = []
-    kept = list(kept)
+    ties: list[tuple[exp.Expr, exp.Expr]] = []
     if outside:
         if outer is None:
             raise NotIncremental("a subquery in FROM that depends on the query around it")
         pairs = [(condition, _tie(condition, own)) for condition in conditions]
         loose = {id(column) for condition, tie in pairs if tie for column in free_columns(condition.node)}
         if all(id(column) in loose for column in outside):
-            simple = [tie for _, tie in pairs if tie]
+            ties = [tie for _, tie in pairs if tie]
             conditions = [condition for condition, tie in pairs if not tie]
-            kept += [inner for _, inner in simple]
         elif not any(tie for _, tie in pairs):
             raise NotIncremental("a subquery that meets the query around it in something other than an equality")
-    names = Names()
+    sources = _Sources(queries, conditions, [*kept, *(inside for inside, _ in ties)])
+    if outer is None or not outside:
+        return Block(sources.joined(select, []), sources.names.leaf)
+    if ties:
+        rows = sources.joined(select, [])
+        compared = [aligned(lower(other, outer.leaf), sources.lowered(inside)) for inside, other in ties]
+        mine, theirs = [one for one, _ in compared], [other for _, other in compared]
+    else:
+        part, around = sources.surroundings(outer, outside)
+        rows = sources.joined(select, [part])
+        mine, theirs = paired([value for value, _ in around], [sources.lowered(column) for _, column in around])
+    rows, names = queries.graph.extended(rows, theirs)
+    return Block(rows, sources.names.leaf, list(zip(mine, names, strict=True)))
 
-    def apply_late(rows: Rows, node: exp.Expr) -> Rows:
-        alone = Reading(rows, names)
-        queries.subqueries.condition(alone, node)
-        return alone.rows
 
-    sources = Sources(queries.graph, names, conditions, kept, apply_late)
-    around: list[tuple[Lowered, exp.Column]] = []
-    extra = []
-    if outside and not simple:
-        assert outer is not None
-        part, around = _surroundings(queries, sources, outer, outside)
-        extra.append(part)
-        sources.kept = [*kept, *(column for _, column in around)]
-    rows = _join(queries, select, sources, extra)
-    done = Reading(rows, sources.names)
-    for condition in conditions:
-        if not condition.done:
-            queries.subqueries.condition(done, condition.node)
-    _tie_up(queries, done, outer, simple, around)
-    return done
+@dataclass(slots=True, eq=False)
+class Condition:
+    """A conjunct of WHERE or ON."""
+
+    node: exp.Expr
+    """Of the qualified query."""
+    tables: set[str]
+    """What it reads of the SELECT."""
+    join: int | None = None
+    """ON of which JOIN it stands in; None: WHERE."""
+    of_outer: bool = False
+    """Whether that is an outer join (or SEMI, ANTI), where a condition decides what matches, not what comes out."""
+    late: bool = False
+    """Whether it has subqueries, for which all sources are joined first."""
+    done: bool = False
+    """Whether it has been applied."""
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """Sources that have been joined."""
+
+    rows: Rows
+    """Their rows."""
+    tables: set[str]
+    """Their names."""
 
 
 def _conditions(select: exp.Select) -> list[Condition]:
@@ -95,86 +115,198 @@ def _conditions(select: exp.Select) -> list[Condition]:
         of_outer = bool(join.side) or (join.kind or "").upper() in ("SEMI", "ANTI")
         found += [Condition(node, set(), place, of_outer) for node in ([] if on is None else conjuncts(on))]
     for condition in found:
-        condition.tables = {column.table for column in free_columns(condition.node)}
-        nested = any(True for _ in outermost_queries(condition.node))
-        condition.late = nested or not (condition.tables or condition.of_outer)
+        condition.tables = tables_of(condition.node)
+        condition.late = bool(outermost_queries(condition.node)) or not (condition.tables or condition.of_outer)
     return found
 
 
 def _tie(condition: Condition, own: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
-    """Of an equality of something outside and something inside: both, in this order."""
-    node = condition.node
-    if not isinstance(node, exp.EQ) or condition.late or condition.of_outer:
+    """Of an equality of something inside and something outside: both, in this order."""
+    if not isinstance(condition.node, exp.EQ) or condition.late or condition.of_outer:
         return None
-    sides = [{column.table for column in free_columns(side)} for side in (node.left, node.right)]
-    if not (sides[0] and sides[1]):
-        return None
-    if sides[0] <= own and not sides[1] & own:
-        return node.right, node.left
-    if sides[1] <= own and not sides[0] & own:
-        return node.left, node.right
-    return None
+    return sides_of(condition.node, own)
 
 
-def _surroundings(
-    queries: Queries, sources: Sources, outer: Outer, outside: Sequence[exp.Column]
-) -> tuple[Part, list[tuple[Lowered, exp.Column]]]:
-    """What the query around a subquery has in the columns that the subquery uses, as one more source of it."""
-    columns = {(column.table, column.name.lower()): column for column in outside}
-    values = [lower(column, outer.leaf) for column in columns.values()]
-    outputs = [(f"around_{number}", value) for number, value in enumerate(values, 1)]
-    rows = queries.graph.distinct(queries.graph.select(outer.rows, None, outputs))
-    for (table, name), (output, value) in zip(columns, outputs, strict=True):
-        sources.names.tables.setdefault(table, {})[name] = Lowered(Col(output), value.type)
-    part = Part(rows, {table for table, _ in columns})
-    return part, list(zip(values, columns.values(), strict=True))
+class _Sources:
+    """The sources of one SELECT on their way to be one."""
 
+    def __init__(self, queries: Queries, conditions: list[Condition], kept: list[exp.Expr]) -> None:
+        """``kept``: the rest of the SELECT, which says what columns have to be kept."""
+        self._queries = queries
+        self._graph = queries.graph
+        self.names = Names()
+        self._conditions = conditions
+        self._kept = kept
 
-def _join(queries: Queries, select: exp.Select, sources: Sources, extra: list[Part]) -> Rows:
-    start, joins = select.args.get("from_"), select.args.get("joins") or []
-    if start is None:
-        raise NotIncremental("a SELECT that reads no relation")
-    sides = [(join.side or "").upper() for join in joins]
-    last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
-    for condition in sources.conditions:
-        if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
-            raise NotIncremental("a subquery or a constant in ON of an outer join")
-    parts = [queries.source(start.this, select, sources.names)]
-    for place, join in enumerate(joins):
-        if join.args.get("using") or join.args.get("method"):
-            raise NotIncremental("a join by the names of columns")
-        right = queries.source(join.this, select, sources.names)
-        kind = (join.kind or "").upper()
-        if not sides[place] and kind not in ("SEMI", "ANTI"):
-            parts.append(right)
-            continue
-        ready = [one for one in sources.conditions
-                 if not one.of_outer and (place > last if one.join is None else one.join < place)]  # fmt: skip
-        left = sources.combine(parts, ready)
-        on = [one for one in sources.conditions if one.join == place and not one.done]
-        if kind in ("SEMI", "ANTI"):
-            parts = [sources.semi_join(left, right, on, anti=kind == "ANTI")]
+    def lowered(self, node: exp.Expr) -> Lowered:
+        """An expression over the sources."""
+        return lower(node, self.names.leaf)
+
+    def _truth(self, part: Condition) -> Expr:
+        """A condition over the sources, which counts as applied."""
+        found = as_condition(self.lowered(part.node))
+        part.done = True
+        return found
+
+    def surroundings(
+        self, outer: Block, outside: Sequence[exp.Column]
+    ) -> tuple[Part, list[tuple[Lowered, exp.Column]]]:
+        """What the query around has in the columns that the subquery uses, as one more source of the subquery."""
+        columns = {(column.table, column.name.lower()): column for column in outside}
+        values = [lower(column, outer.leaf) for column in columns.values()]
+        outputs = [(f"around_{number}", value) for number, value in enumerate(values, 1)]
+        rows = self._graph.distinct(self._graph.select(outer.rows, None, outputs))
+        for (table, name), (output, value) in zip(columns, outputs, strict=True):
+            self.names.tables.setdefault(table, {})[name] = Lowered(Col(output), value.type)
+        self._kept += columns.values()
+        part = Part(rows, {table for table, _ in columns})
+        return part, list(zip(values, columns.values(), strict=True))
+
+    def joined(self, select: exp.Select, extra: Sequence[Part]) -> Rows:
+        """The rows of FROM for which all conditions are true."""
+        start, joins = select.args.get("from_"), select.args.get("joins") or []
+        if start is None:
+            raise NotIncremental("a SELECT that reads no relation")
+        sides = [(join.side or "").upper() for join in joins]
+        last = max((place for place, side in enumerate(sides) if side in ("RIGHT", "FULL")), default=-1)
+        for condition in self._conditions:
+            if condition.late and condition.join is not None and (condition.of_outer or condition.join < last):
+                raise NotIncremental("a subquery or a constant in ON of an outer join")
+        parts = [self._queries.source(start.this, select, self.names)]
+        for place, join in enumerate(joins):
+            if join.args.get("using") or join.args.get("method"):
+                raise NotIncremental("a join by the names of columns")
+            right = self._queries.source(join.this, select, self.names)
+            kind = (join.kind or "").upper()
+            if not sides[place] and kind not in ("SEMI", "ANTI"):
+                parts.append(right)
+                continue
+            ready = [one for one in self._conditions
+                     if not one.of_outer and (place > last if one.join is None else one.join < place)]  # fmt: skip
+            left = self._combine(parts, ready)
+            on = [one for one in self._conditions if one.join == place and not one.done]
+            if kind in ("SEMI", "ANTI"):
+                parts = [self._semi_join(left, right, on, anti=kind == "ANTI")]
+            else:
+                parts = [self._outer_join(sides[place], left, right, on)]
+        rows = self._combine([*parts, *extra], [one for one in self._conditions if not one.of_outer]).rows
+        for condition in self._conditions:
+            if not condition.done:
+                rows = self._apply_late(rows, condition)
+        return rows
+
+    # --- conditions
+
+    def _filter(self, part: Part, ready: Iterable[Condition]) -> None:
+        """Applies the conditions on this part alone, and drops the columns that nothing reads any more."""
+        mine = [one for one in ready if not one.done and one.tables and one.tables <= part.tables]
+        part.rows = self._graph.filter(part.rows, [self._truth(one) for one in mine if not one.late])
+        for condition in mine:
+            if condition.late:
+                part.rows = self._apply_late(part.rows, condition)
+        self._prune(part)
+
+    def _apply_late(self, rows: Rows, condition: Condition) -> Rows:
+        block = Block(rows, self.names.leaf)
+        self._queries.subqueries.condition(block, condition.node)
+        condition.done = True
+        return block.rows
+
+    def _prune(self, part: Part) -> None:
+        nodes = [*self._kept, *(condition.node for condition in self._conditions if not condition.done)]
+        read = {
+            name
+            for node in nodes
+            for column in free_columns(node)
+            if column.table in part.tables
+            for name in columns_read(self.lowered(column).expr)
+        }
+        part.rows = self._graph.keep(part.rows, read)
+
+    # --- joins
+
+    def _combine(self, parts: list[Part], ready: Sequence[Condition]) -> Part:
+        """One part of all: along equalities as long as there are any, by product where there are none."""
+        parts = list(parts)
+        for part in parts:
+            self._filter(part, ready)
+        while len(parts) > 1:
+            one, other = self._next_pair(parts, ready)
+            parts.remove(other)
+            on = self._columns(one, other, self._equalities(one, other, ready))
+            one.rows = self._graph.join(one.rows, other.rows, on)
+            one.tables |= other.tables
+            self._filter(one, ready)
+        return parts[0]
+
+    def _next_pair(self, parts: list[Part], ready: Sequence[Condition]) -> tuple[Part, Part]:
+        for place, one in enumerate(parts):
+            for other in parts[place + 1 :]:
+                if self._equalities(one, other, ready):
+                    return one, other
+        return parts[0], parts[1]
+
+    def _equalities(self, left: Part, right: Part, ready: Iterable[Condition]) -> list[Equality]:
+        """Conditions that some expression of the one equals some expression of the other."""
+        found = []
+        for condition in ready:
+            node = condition.node
+            if condition.done or not isinstance(node, exp.EQ) or not condition.tables <= left.tables | right.tables:
+                continue
+            sides = sides_of(node, left.tables)
+            if sides is not None:
+                found.append((condition, *sides))
+        return found
+
+    def _columns(self, left: Part, right: Part, pairs: Sequence[Equality]) -> list[tuple[str, str]]:
+        """The equalities as pairs of columns; the right part's columns get names of their own."""
+        values = [aligned(self.lowered(one), self.lowered(other)) for _, one, other in pairs]
+        left.rows, left_names = self._graph.extended(left.rows, [one for one, _ in values])
+        right.rows, right_names = self._graph.extended(right.rows, [other for _, other in values])
+        right.rows, names = self._graph.apart(left.rows, right.rows)
+        self.names.rename(right.tables, names)
+        for condition, *_ in pairs:
+            condition.done = True
+        return [(one, names[other]) for one, other in zip(left_names, right_names, strict=True)]
+
+    # --- outer joins, SEMI and ANTI
+
+    def _outer_join(self, side: str, left: Part, right: Part, conditions: Sequence[Condition]) -> Part:
+        """LEFT, RIGHT or FULL JOIN."""
+        if side != "FULL":
+            self._filter(right if side == "LEFT" else left, conditions)
+        self._prune(left)
+        self._prune(right)
+        on = self._columns(left, right, self._equalities(left, right, conditions))
+        rest = [self._truth(condition) for condition in conditions if not condition.done]
+        if side == "RIGHT":
+            rows = self._left_join(right.rows, left.rows, [(two, one) for one, two in on], rest)
+        elif side == "LEFT":
+            rows = self._left_join(left.rows, right.rows, on, rest)
+        elif rest or not on:
+            rows = residual_join(self._graph, left.rows, right.rows, on, rest, full=True)
         else:
-            parts = [sources.outer_join(sides[place], left, right, on)]
-    return sources.combine([*parts, *extra], [one for one in sources.conditions if not one.of_outer]).rows
+            rows = full_join(self._graph, left.rows, right.rows, on)
+        self.names.make_optional(
+            (right.tables if side != "RIGHT" else set()) | (left.tables if side != "LEFT" else set())
+        )
+        return Part(rows, left.tables | right.tables)
 
+    def _left_join(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], rest: Sequence[Expr]) -> Rows:
+        if rest:
+            return residual_join(self._graph, left, right, on, rest, full=False)
+        return left_join(self._graph, left, right, on)
 
-def _tie_up(
-    queries: Queries,
-    done: Reading,
-    outer: Outer | None,
-    simple: Sequence[tuple[exp.Expr, exp.Expr]],
-    around: Sequence[tuple[Lowered, exp.Column]],
-) -> None:
-    """Makes columns of what the links compare."""
-    mine: list[Lowered] = []
-    theirs: list[Lowered] = []
-    for outside, inside in simple:
-        assert outer is not None
-        one, other = aligned(lower(outside, outer.leaf), lower(inside, done.leaf))
-        mine.append(one)
-        theirs.append(other)
-    if around:
-        mine, theirs = paired([value for value, _ in around], [done.names.of(column) for _, column in around])
-    done.rows, names = queries.graph.extended(done.rows, theirs)
-    done.links = list(zip(mine, names, strict=True))
+    def _semi_join(self, left: Part, right: Part, conditions: Sequence[Condition], *, anti: bool) -> Part:
+        """SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""
+        self._filter(right, conditions)
+        on = self._columns(left, right, self._equalities(left, right, conditions))
+        rest = [self._truth(condition) for condition in conditions if not condition.done]
+        if not rest:
+            rows = self._graph.semi(left.rows, right.rows, on, anti=anti)
+        else:
+            matched = self._graph.filter(self._graph.join(left.rows, right.rows, on), rest)
+            used = {name for condition in rest for name in columns_read(condition)} | {one for one, _ in on}
+            own = [value for name, value in left.rows.all() if name in used]
+            rows = semi_of(self._graph, left.rows, matched, own, own, anti=anti)
+        return Part(rows, left.tables)

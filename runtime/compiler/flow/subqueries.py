@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, evaluate_constant
-from runtime.compiler.flow.extremes import extreme_test
 from runtime.compiler.flow.graph import Rows
-from runtime.compiler.flow.groups import Grouped, aggregates_of, group
-from runtime.compiler.flow.names import outermost_queries
-from runtime.compiler.flow.outer import left_join
-from runtime.compiler.flow.reading import Link, Reading, read
-from runtime.compiler.lower import lower
+from runtime.compiler.flow.groups import aggregates_of, group
+from runtime.compiler.flow.names import outermost_queries, own_tables, sides_of
+from runtime.compiler.flow.outer import attach
+from runtime.compiler.flow.reading import Block, Link, read
+from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition, call, choose
 from runtime.compiler.types import BOOL, INT, NULL
 from runtime.plan import Aggregate, Col, Expr, Lit, renamed
@@ -22,10 +21,10 @@ from runtime.plan import Aggregate, Col, Expr, Lit, renamed
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
 
-__all__ = ["Around", "Subqueries"]
+__all__ = ["Subqueries"]
 
-Around = Reading | Grouped
-"""The SELECT whose expressions have subqueries."""
+_SHAPES = ("group", "having", "limit", "offset", "distinct", "with_")
+_TURNED: dict[type[exp.Expr], type[exp.Binary]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 class Subqueries:
@@ -35,12 +34,12 @@ class Subqueries:
         self._queries = queries
         self._made: list[exp.Expr] = []  # kept, as nodes are known by their identity
 
-    def condition(self, around: Around, node: exp.Expr) -> None:
+    def condition(self, around: Block, node: exp.Expr) -> None:
         """Leaves the rows for which a condition with subqueries is true."""
         inner, anti = node.unnest(), False
         if isinstance(inner, exp.Not):
             inner, anti = inner.this.unnest(), True
-        extreme = extreme_test(inner.this) if isinstance(inner, exp.Exists) else None
+        extreme = _extreme_test(inner.this) if isinstance(inner, exp.Exists) else None
         if extreme is not None:
             self._made.append(extreme)
             self.condition(around, exp.Not(this=_never_null(extreme)) if anti else extreme)
@@ -56,19 +55,19 @@ class Subqueries:
             if test != Lit(True):
                 around.rows = self._queries.graph.filter(around.rows, [test])
 
-    def attach(self, around: Around, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
+    def attach(self, around: Block, nodes: Sequence[exp.Expr], *, inner: bool = False) -> None:
         """Joins the subqueries of these expressions to the rows, so that `leaf` knows what they are.
 
         With ``inner``, rows for which one of them is NULL may go.
         """
         for node in nodes:
-            for part in list(outermost_queries(node)):
+            for part in outermost_queries(node):
                 if id(part) not in around.known:
                     around.known[id(part)] = self._value(around, part, inner=inner)
 
-    def _value(self, around: Around, node: exp.Expr, *, inner: bool) -> Lowered:
+    def _value(self, around: Block, node: exp.Expr, *, inner: bool) -> Lowered:
         if isinstance(node, exp.Exists):
-            extreme = extreme_test(node.this)
+            extreme = _extreme_test(node.this)
             if extreme is not None:
                 self._made.append(extreme)
                 self.attach(around, [extreme])
@@ -82,14 +81,14 @@ class Subqueries:
 
     # --- EXISTS and IN
 
-    def _existing(self, around: Around, node: exp.Expr) -> tuple[Rows, list[Link]]:
+    def _existing(self, around: Block, node: exp.Expr) -> tuple[Rows, list[Link]]:
         """The rows of which EXISTS asks whether there are any."""
         select = node.unnest()
         limit = select.args.get("limit")
         if select.args.get("offset") or (limit is not None and limit.expression.name == "0"):
             raise NotIncremental("EXISTS of rows after the first")
         if isinstance(select, exp.Select) and not select.args.get("having"):
-            if select.args.get("group") is None and any(True for _ in aggregates_of(select.expressions)):
+            if select.args.get("group") is None and aggregates_of(select.expressions):
                 raise NotIncremental("EXISTS of an aggregate, which is always there")
             with self._queries.tables_of(select):
                 reading = read(self._queries, select, around, [])
@@ -98,7 +97,7 @@ class Subqueries:
         return result.rows, result.links
 
     def _semi(
-        self, around: Around, found: tuple[Rows, list[Link]], more: Sequence[tuple[Lowered, str]], *, anti: bool
+        self, around: Block, found: tuple[Rows, list[Link]], more: Sequence[tuple[Lowered, str]], *, anti: bool
     ) -> None:
         rows, links = found
         graph = self._queries.graph
@@ -108,7 +107,7 @@ class Subqueries:
         on = [(name, column) for name, (_, column) in zip(names, pairs, strict=True)]
         around.rows = graph.keep(graph.semi(wide, rows, on, anti=anti), columns)
 
-    def _members(self, around: Around, node: exp.In) -> tuple[Lowered, Lowered, Rows, list[Link]]:
+    def _members(self, around: Block, node: exp.In) -> tuple[Lowered, Lowered, Rows, list[Link]]:
         """Of ``value IN (SELECT column …)``: the value and the column as they are compared, rows and links."""
         self.attach(around, [node.this])
         value = lower(node.this, around.leaf)
@@ -119,7 +118,7 @@ class Subqueries:
         rows, (name,) = self._queries.graph.extended(result.rows, [other])
         return one, Lowered(Col(name), other.type), rows, result.links
 
-    def _member(self, around: Around, node: exp.In, *, anti: bool) -> None:
+    def _member(self, around: Block, node: exp.In, *, anti: bool) -> None:
         value, column, rows, links = self._members(around, node)
         if anti and (value.type.nullable or column.type.nullable):
             truth = self._membership_of(around, value, column, rows, links)
@@ -128,10 +127,10 @@ class Subqueries:
         assert isinstance(column.expr, Col)
         self._semi(around, (rows, links), [(value, column.expr.name)], anti=anti)
 
-    def _membership(self, around: Around, node: exp.In) -> Lowered:
+    def _membership(self, around: Block, node: exp.In) -> Lowered:
         return self._membership_of(around, *self._members(around, node))
 
-    def _membership_of(self, around: Around, value: Lowered, column: Lowered, rows: Rows, links: list[Link]) -> Lowered:
+    def _membership_of(self, around: Block, value: Lowered, column: Lowered, rows: Rows, links: list[Link]) -> Lowered:
         """IN as a value: true, false, or NULL where a NULL on either side leaves it open."""
         assert isinstance(column.expr, Col)
         matches = self._counted(around, rows, [(value, column.expr.name), *links])
@@ -146,11 +145,11 @@ class Subqueries:
         result = call("case", found.expr, Lit(True), is_open, Lit(None), Lit(False))
         return Lowered(result, BOOL.with_null())
 
-    def _counted(self, around: Around, rows: Rows, links: Sequence[Link]) -> Lowered:
+    def _counted(self, around: Block, rows: Rows, links: Sequence[Link]) -> Lowered:
         """How many rows there are that the links tie to a row around."""
         return self._counts(around, rows, links, None)[0]
 
-    def _counts(self, around: Around, rows: Rows, links: Sequence[Link], column: str | None) -> tuple[Lowered, Lowered]:
+    def _counts(self, around: Block, rows: Rows, links: Sequence[Link], column: str | None) -> tuple[Lowered, Lowered]:
         """How many, and how many in which this column is not NULL."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
@@ -163,7 +162,7 @@ class Subqueries:
 
     # --- scalar subqueries
 
-    def _scalar(self, around: Around, node: exp.Expr, *, inner: bool) -> Lowered:
+    def _scalar(self, around: Block, node: exp.Expr, *, inner: bool) -> Lowered:
         select = node.unnest()
         if not isinstance(select, exp.Select) or len(select.expressions) != 1:
             raise NotIncremental("a subquery that may give more than one row")
@@ -188,7 +187,7 @@ class Subqueries:
         row = graph.group(graph.keep(result.rows, [value.expr.name]), [], [(only, value.type.with_null())])
         return Lowered(self._join(around, row, [], {})["only"], value.type.with_null())
 
-    def _aggregate(self, around: Around, select: exp.Select) -> tuple[Grouped, Lowered]:
+    def _aggregate(self, around: Block, select: exp.Select) -> tuple[Block, Lowered]:
         """Aggregates without GROUP BY, and the SELECT's value over them."""
         having = select.args.get("having")
         output = select.expressions[0].unalias()
@@ -206,7 +205,7 @@ class Subqueries:
             value = choose(lower(having.this, groups.leaf), value, Lowered(Lit(None), NULL))
         return groups, value
 
-    def _equal(self, around: Around, node: exp.Expr) -> bool:
+    def _equal(self, around: Block, node: exp.Expr) -> bool:
         """Whether this is ``value = (SELECT aggregate …)``, which is a semijoin: then it is done.
 
         A change of the aggregate then costs the rows that equal it, not all that it is compared with.
@@ -214,9 +213,7 @@ class Subqueries:
         if not isinstance(node, exp.EQ):
             return False
         for side, query in ((node.left, node.right.unnest()), (node.right, node.left.unnest())):
-            if not (isinstance(query, exp.Select) and _is_aggregate(query)) or any(
-                True for _ in outermost_queries(side)
-            ):
+            if not (isinstance(query, exp.Select) and _is_aggregate(query)) or outermost_queries(side):
                 continue
             with self._queries.tables_of(query):
                 groups, value = self._aggregate(around, query)
@@ -229,33 +226,23 @@ class Subqueries:
         return False
 
     def _join(
-        self, around: Around, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
+        self, around: Block, rows: Rows, links: Sequence[Link], defaults: dict[str, Lit] | None
     ) -> dict[str, Expr]:
         """Joins rows, one at most for each row around, which goes if it has none and there are no ``defaults``.
 
         Gives what their columns are called there.
         """
-        graph = self._queries.graph
-        kept = list(around.rows.columns)
-        wide, names = graph.extended(around.rows, [value for value, _ in links])
-        rows, called = graph.apart(wide, rows)
-        on = [(name, called[column]) for name, (_, column) in zip(names, links, strict=True)]
-        if links and defaults is not None:
-            known = {called[name]: value for name, value in defaults.items() if name in called}
-            joined = left_join(graph, wide, rows, on, known)
-        else:
-            joined = graph.join(wide, rows, on)
-        around.rows = graph.keep(joined, [*kept, *called.values()])
+        around.rows, called = attach(self._queries.graph, around.rows, rows, links, defaults)
         return {old: Col(new) for old, new in called.items()}
 
 
 def _is_aggregate(select: exp.Select) -> bool:
     """Whether it has one row whatever there is to read: an aggregate without GROUP BY."""
     plain = not any(select.args.get(name) for name in ("group", "limit", "offset", "distinct"))
-    return plain and len(select.expressions) == 1 and any(True for _ in aggregates_of(select.expressions))
+    return plain and len(select.expressions) == 1 and bool(aggregates_of(select.expressions))
 
 
-def _of_nothing(groups: Grouped, value: Lowered) -> Constant:
+def _of_nothing(groups: Block, value: Lowered) -> Constant:
     """The value where there is no row to aggregate."""
     row: dict[str, Constant] = dict.fromkeys(groups.rows.columns)
     try:
@@ -280,3 +267,36 @@ def _rejects_null(node: exp.Expr) -> bool:
 
 def _never_null(test: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=test, expressions=[exp.Boolean(this=False)])
+
+
+# --- EXISTS with an inequality as a comparison with the least or greatest value
+
+
+def _extreme_test(node: exp.Expr) -> exp.Binary | None:
+    """Of EXISTS (rows with x < y), y from around: ``(SELECT MIN(x) …) < y``, NULL where there is no row; else None."""
+    select = node.unnest()
+    if not isinstance(select, exp.Select) or any(select.args.get(name) for name in _SHAPES):
+        return None
+    if aggregates_of(select.expressions) or select.args.get("where") is None:
+        return None
+    own = own_tables(select)
+    parts = conjuncts(select.args["where"].this)
+    found = [(part, bound) for part in parts if (bound := _bound(part, own)) is not None]
+    if len(found) != 1:
+        return None
+    part, (kind, inside, outside) = found[0]
+    rest = [other.copy() for other in parts if other is not part]
+    inner = select.copy()
+    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    extreme = exp.Min if kind in (exp.LT, exp.LTE) else exp.Max
+    inner.set("expressions", [extreme(this=inside.copy())])
+    return kind(this=exp.Subquery(this=inner), expression=outside.copy())
+
+
+def _bound(node: exp.Expr, own: set[str]) -> tuple[type[exp.Binary], exp.Expr, exp.Expr] | None:
+    """Of an inequality of something inside and something outside: how, the inside and the outside."""
+    if type(node) not in _TURNED or outermost_queries(node):
+        return None
+    assert isinstance(node, exp.Binary)
+    sides = sides_of(node, own)
+    return None if sides is None else (type(node) if sides[0] is node.left else _TURNED[type(node)], *sides)
