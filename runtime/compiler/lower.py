@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from typing import Any
 
+import duckdb
 from sqlglot import exp
 
-from runtime.compiler.moments import constant, moment_part
+from runtime.compiler.describe import database
 from runtime.compiler.operands import (
     Lowered,
     NotIncremental,
@@ -20,13 +22,22 @@ from runtime.compiler.operands import (
     logic,
     quotient,
 )
-from runtime.compiler.scope import Scope, Source
 from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 from runtime.plan import Col, Lit
 
-__all__ = ["Lowered", "NotIncremental", "at_type", "conjuncts", "lower", "lower_key", "push_down"]
+__all__ = ["Lowered", "NotIncremental", "at_type", "columns_leaf", "conjuncts", "lower", "lower_key"]
 
 _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.IntDiv: "floordiv", exp.Mod: "mod"}
+_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "year",
+    exp.Month: "month",
+    exp.Day: "day",
+    exp.DayOfMonth: "day",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
+}
+_NAMES = frozenset(_PARTS.values())
 _COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
 
 Leaf = Callable[[exp.Expr], Lowered | None]
@@ -42,9 +53,9 @@ def lower(node: exp.Expr, leaf: Leaf) -> Lowered:
     try:
         if rule is not None:
             return rule(node, leaf)
-        return moment_part(node, lambda inner: lower(inner, leaf))
+        return _moment_part(node, leaf)
     except NotIncremental:
-        folded = constant(node)
+        folded = _constant(node)
         if folded is None:
             raise
         return folded
@@ -58,6 +69,43 @@ def lower_key(node: exp.Expr, leaf: Leaf) -> Lowered:
     return value
 
 
+def _constant(node: exp.Expr) -> Lowered | None:
+    """A constant date, time, string or truth value, such as a date plus an interval; None for what is none."""
+    if isinstance(node, exp.Interval) or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window) is not None:
+        return None
+    try:
+        with database().cursor() as connection:
+            row = connection.execute(f"SELECT {node.sql('duckdb')}").fetchone()
+    except duckdb.Error:
+        return None
+    value = None if row is None else row[0]
+    if isinstance(value, datetime):
+        return None if value.tzinfo else Lowered(call("timestamp", Lit(value.isoformat(" "))), Type("timestamp"))
+    if isinstance(value, date):
+        return Lowered(call("date", Lit(value.isoformat())), Type("date"))
+    if isinstance(value, (str, bool)):
+        return Lowered(Lit(value), BOOL if isinstance(value, bool) else STRING)
+    return None
+
+
+def _words(node: exp.Expr) -> str:
+    """What a construct is called in a reason."""
+    names: dict[type[exp.Expr], str] = {
+        exp.Window: "a window function",
+        exp.Filter: "FILTER",
+        exp.Anonymous: f"the function {node.name.upper()}",
+        exp.Interval: "an interval of time",
+        exp.DPipe: "joining strings",
+    }
+    if type(node) in names:
+        return names[type(node)]
+    if isinstance(node, exp.Query):
+        return "a subquery"
+    if isinstance(node, exp.AggFunc):
+        return f"{node.sql_name()} is not a sum"
+    return f"the function {node.sql_name()}" if isinstance(node, exp.Func) else node.key.upper()
+
+
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a condition that must all hold."""
     if isinstance(node, exp.Paren):
@@ -67,42 +115,16 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     return [node]
 
 
-def push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
-    """Gives conditions on one source's own rows to its map, where that changes nothing; the rest comes back."""
-    rest = []
-    for part in conjuncts(where):
-        source = _only_source(part, scope)
-        if source is None or source.reference is None or source.optional:
-            rest.append(part)
-            continue
-        try:
-            lowered = lower(part, _column_leaf(source))
-        except NotIncremental:
-            rest.append(part)
-            continue
-        if lowered.type.kind != "bool":
-            rest.append(part)
-            continue
-        source.reference.filters.append(lowered.expr)
-    return rest
+def columns_leaf(types: Mapping[str, Type]) -> Leaf:
+    """The leaf that knows the columns of one relation."""
 
-
-def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
-    if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
-        return None
-    owners = [scope.owner(column) for column in node.find_all(exp.Column)]
-    first = owners[0] if owners else None
-    return first if first is not None and all(owner is first for owner in owners) else None
-
-
-def _column_leaf(source: Source) -> Leaf:
     def leaf(node: exp.Expr) -> Lowered | None:
         if not isinstance(node, exp.Column):
             return None
         name = node.name.lower()
-        if name not in source.columns:
+        if name not in types:
             raise NotIncremental("an unknown column")
-        return Lowered(Col(name), source.columns[name])
+        return Lowered(Col(name), types[name])
 
     return leaf
 
@@ -195,7 +217,7 @@ def _like(node: exp.Like, leaf: Leaf) -> Lowered:
     return Lowered(call("not", found) if node.args.get("negate") else found, BOOL.with_null(text.type.nullable))
 
 
-# --- choices
+# --- choices, casts, parts of dates and times
 
 
 def _case(node: exp.Case, leaf: Leaf) -> Lowered:
@@ -289,6 +311,25 @@ def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:
 
 _SAME = {("string", "VARCHAR"), ("string", "TEXT"), ("bool", "BOOLEAN"), ("date", "DATE"), ("timestamp", "TIMESTAMP"),
          ("timestamp", "TIMESTAMPNTZ")}  # fmt: skip
+
+
+def _moment_part(node: exp.Expr, leaf: Leaf) -> Lowered:
+    """EXTRACT and its kin; raises `NotIncremental` for anything else, as it is the last that is tried."""
+    part, inner = _PARTS.get(type(node)), node.this
+    if isinstance(node, exp.Extract):
+        part, inner = node.name.lower(), node.expression
+    elif isinstance(node, exp.Anonymous) and node.name.lower() in ("date_part", "datepart"):
+        part, inner = node.expressions[0].name.lower(), node.expressions[1]
+    if isinstance(node, exp.TimestampTrunc) and node.text("unit").upper() == "DAY":
+        value = lower(node.this, leaf)
+        if value.type.kind == "timestamp":
+            return Lowered(call("timestamp", call("date", value.expr)), value.type)
+    if part not in _NAMES:
+        raise NotIncremental(_words(node))
+    value = lower(inner, leaf)
+    if value.type.kind not in ("date", "timestamp"):
+        raise NotIncremental(f"the {part} of something other than a date or timestamp")
+    return Lowered(call(part, value.expr), INT.with_null(value.type.nullable))
 
 
 def _refuse(node: exp.Expr, leaf: Leaf) -> Lowered:

@@ -23,7 +23,6 @@ __all__ = [
     "choose",
     "compare",
     "logic",
-    "no_null",
     "quotient",
 ]
 
@@ -162,11 +161,11 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
     return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
 
 
-def alike(values: Sequence[Lowered]) -> tuple[Type, tuple[Expr, ...]]:
-    """One type for these, and each brought to it."""
+def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:
+    """One type for these, and each brought to it; ``what`` they are, in words."""
     target = common_type([value.type for value in values])
     if target is None or target.kind == "other":
-        raise NotIncremental("a choice between values of different types")
+        raise NotIncremental(f"{what} of different types")
     return target, tuple(at_type(value, target) for value in values)
 
 
@@ -174,10 +173,3 @@ def choose(condition: Lowered, one: Lowered, other: Lowered) -> Lowered:
     """CASE WHEN condition THEN one ELSE other END."""
     target, parts = alike((one, other))
     return Lowered(call("case", condition.expr, *parts), target)
-
-
-def no_null(value: Lowered, default: int | float | str | bool) -> Lowered:
-    """The value, or this constant (of its type and scale) in place of NULL."""
-    if not value.type.nullable:
-        return value
-    return Lowered(call("coalesce", value.expr, Lit(default)), value.type.with_null(False))

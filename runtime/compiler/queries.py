@@ -7,11 +7,12 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import Rewriter
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
-from runtime.compiler.lower import push_down
+from runtime.compiler.lower import columns_leaf, conjuncts, lower
+from runtime.compiler.operands import NotIncremental
 from runtime.compiler.parse import Query
 from runtime.compiler.scope import Reference, Scope, Source
 from runtime.compiler.shapes import Output, break_ties, coerced, group_keys, is_aggregate, unique
-from runtime.compiler.types import BOOL, Type, common_type
+from runtime.compiler.types import BOOL, common_type, types_of
 from runtime.plan import Relation
 
 __all__ = ["QueryRewriter"]
@@ -125,7 +126,7 @@ class QueryRewriter:
         scope.grouped = bool(group)
         where = node.args.get("where")
         if where is not None:
-            rest = [self.expressions.condition(part, scope) for part in push_down(where.this, scope)]
+            rest = [self.expressions.condition(part, scope) for part in _push_down(where.this, scope)]
             if rest:
                 select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
         keys = [self._group_key(key, scope) for key in group]
@@ -220,8 +221,7 @@ class QueryRewriter:
         relation = self._relations[node.name.lower()]
         reference = Reference(relation, table)
         self.references.append(reference)
-        columns = {column.name: Type.of(column) for column in relation.columns}
-        scope.sources[alias] = Source(alias, columns, reference)
+        scope.sources[alias] = Source(alias, types_of(relation), reference)
         return table
 
     # --- order
@@ -246,3 +246,30 @@ class QueryRewriter:
         target.set("order", exp.Order(expressions=terms))
         target.set("limit", None if limit is None else limit.copy())
         target.set("offset", None if offset is None else offset.copy())
+
+
+def _push_down(where: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """Gives conditions on one source's own rows to its map, where that changes nothing; the rest comes back."""
+    rest = []
+    for part in conjuncts(where):
+        source = _only_source(part, scope)
+        try:
+            test = None if source is None else lower(part, columns_leaf(source.columns))
+        except NotIncremental:
+            test = None
+        if source is None or source.reference is None or test is None or test.type.kind != "bool":
+            rest.append(part)
+        else:
+            source.reference.filters.append(test.expr)
+    return rest
+
+
+def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
+    """The one source that a condition on rows of a map is about."""
+    if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
+        return None
+    owners = [scope.sources.get(column.table) for column in node.find_all(exp.Column)]
+    first = owners[0] if owners else None
+    if first is None or first.reference is None or first.optional or any(owner is not first for owner in owners):
+        return None
+    return first

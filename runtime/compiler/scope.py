@@ -75,10 +75,6 @@ class Scope:
             scope = scope.parent
         raise self._unknown(column)
 
-    def owner(self, column: exp.Column) -> Source | None:
-        """The source of this SELECT that the column belongs to, or None where it is another's."""
-        return self.sources.get(column.table)
-
     def _unknown(self, column: exp.Column) -> Exception:
         name = f"{column.table}.{column.name}" if column.table else column.name
         scopes: list[str] = []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
-from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, no_null, quotient
+from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
 from runtime.compiler.types import INT, NULL, Type
 from runtime.plan import Expr, Lit
 
-__all__ = ["Accumulator", "Extreme", "Sums", "accumulate", "is_accumulated"]
+__all__ = ["Accumulator", "Extreme", "Sums", "accumulate", "group_leaf", "is_accumulated"]
 
 _VARIANCES: dict[type[exp.Expr], tuple[bool, bool]] = {  # (root, of the whole population)
     exp.Stddev: (True, False),
@@ -22,46 +22,48 @@ _VARIANCES: dict[type[exp.Expr], tuple[bool, bool]] = {  # (root, of the whole p
     exp.Variance: (False, False),
     exp.VariancePop: (False, True),
 }
-
-
 Extreme = Literal["min", "max"]
 
 
-class Accumulator(Protocol):
+class Accumulator(ABC):
     """What can be kept of the rows of a group; each gives its value once the group is read."""
 
-    may_be_empty: bool
-    """Whether a group without rows is read too."""
-
-    def rows(self) -> Lowered:
-        """COUNT(*)."""
-
-    def count(self, value: Lowered) -> Lowered:
-        """COUNT of what may be NULL."""
-
-    def total(self, value: Lowered) -> Lowered:
-        """SUM of integers; of nothing NULL, or 0 where the dialect says so."""
-
-    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
-        """MIN or MAX."""
-
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        """COUNT or SUM of every value once."""
-
-    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
-        """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
-
-
-class Sums(ABC):
-    """Accumulator that keeps aggregates as sums over the rows of a map; what is no sum has no place there."""
-
     def __init__(self, *, may_be_empty: bool, zero: bool) -> None:
-        """``zero``: SUM of nothing is 0."""
+        """``may_be_empty``: whether a group without rows is read too. ``zero``: SUM of nothing is 0, not NULL."""
         self.may_be_empty, self._zero = may_be_empty, zero
 
     @abstractmethod
-    def sum_of(self, expr: Expr | None) -> Expr:
-        """The map's sum of this expression, which is never NULL; None: the number of rows."""
+    def rows(self) -> Lowered:
+        """COUNT(*)."""
+
+    @abstractmethod
+    def count(self, value: Lowered) -> Lowered:
+        """COUNT of what may be NULL."""
+
+    @abstractmethod
+    def total(self, value: Lowered) -> Lowered:
+        """SUM of integers."""
+
+    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
+        """MIN or MAX."""
+        raise NotIncremental("MIN/MAX is not a sum")
+
+    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
+        """COUNT or SUM of every value once."""
+        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
+
+    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
+        """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
+        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
+
+
+class Sums(Accumulator):
+    """Keeps aggregates as sums over the rows of a map; what is no sum has no place there."""
+
+    def __init__(self, sum_of: Callable[[Expr | None], Expr], *, may_be_empty: bool, zero: bool) -> None:
+        """``sum_of``: the map's sum of an expression, which is never NULL; of None the number of rows."""
+        super().__init__(may_be_empty=may_be_empty, zero=zero)
+        self.sum_of = sum_of
 
     def value_sum(self, value: Lowered) -> Expr:
         """The sum of a value, which counts as 0 where it is NULL."""
@@ -75,7 +77,8 @@ class Sums(ABC):
         return Lowered(self.sum_of(None), INT)
 
     def count(self, value: Lowered) -> Lowered:
-        return no_null(Lowered(self.presence_sum(value), INT.with_null(self.may_be_empty)), 0)
+        number = self.presence_sum(value)
+        return Lowered(call("coalesce", number, Lit(0)) if self.may_be_empty else number, INT)
 
     def total(self, value: Lowered) -> Lowered:
         kind, total = Type("int", value.type.scale, True, not self._zero), self.value_sum(value)
@@ -85,14 +88,21 @@ class Sums(ABC):
             return Lowered(total, kind)
         return Lowered(call("case", call("gt", self.count(value).expr, Lit(0)), total, Lit(None)), kind)
 
-    def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
-        raise NotIncremental("MIN/MAX is not a sum")
 
-    def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
-        raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
+def group_leaf(keys: Mapping[str, Lowered], columns: Leaf, into: Accumulator) -> Leaf:
+    """What the parts of a SELECT of groups are: keys, by their SQL, and aggregates over ``columns``."""
 
-    def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
-        raise NotIncremental("ARG_MIN/ARG_MAX is not a sum")
+    def leaf(node: exp.Expr) -> Lowered | None:
+        key = keys.get(node.unnest().sql())
+        if key is not None:
+            return key
+        if is_accumulated(node):
+            return accumulate(node, columns, into)
+        if isinstance(node, exp.Column):
+            raise NotIncremental("a column that is neither grouped nor summed")
+        return None
+
+    return leaf
 
 
 def is_accumulated(node: exp.Expr) -> bool:

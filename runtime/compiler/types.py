@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from runtime.plan import Column, ColumnType
+from runtime.plan import Column, ColumnType, Relation
 
-__all__ = ["BOOL", "FLOAT", "INT", "NULL", "STRING", "Type", "common_type"]
+__all__ = ["BOOL", "FLOAT", "INT", "NULL", "STRING", "Type", "common_type", "decimal_literal", "types_of"]
 
 Kind = Literal["int", "float64", "string", "bool", "date", "timestamp", "null", "other"]
 
@@ -96,6 +96,11 @@ FLOAT = Type("float64")
 STRING = Type("string")
 BOOL = Type("bool")
 NULL = Type("null", nullable=True)
+
+
+def types_of(relation: Relation) -> dict[str, Type]:
+    """The types of a relation's columns."""
+    return {column.name: Type.of(column) for column in relation.columns}
 
 
 def common_type(types: Sequence[Type]) -> Type | None:

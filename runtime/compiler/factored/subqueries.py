@@ -14,7 +14,7 @@ from runtime.compiler.factored.ranges import Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
 from runtime.compiler.operands import as_condition
-from runtime.compiler.sums import Sums, accumulate, is_accumulated
+from runtime.compiler.sums import Sums, group_leaf
 from runtime.plan import Call, Col, Expr, Lit, Relation, columns_read
 
 __all__ = ["Correlated", "Subqueries", "shifted"]
@@ -155,6 +155,7 @@ class Subqueries:
         def placeholder(expr: Expr | None) -> Col:
             name = f"?{len(self._finals)}"
             if expr is not None:
+                expr = local(expr)
                 draft.summed.add(expr)
             prefix = nested.name if nested is not None else None
             self._finals[name] = lambda: f"{prefix or f'm{draft.number}'}.{draft.name_of(expr)}"
@@ -162,30 +163,10 @@ class Subqueries:
                 self._sources[name] = nested
             return Col(name)
 
-        into = _Sums(placeholder, zero=self._zero)
-
-        def leaf(node: exp.Expr) -> Lowered | None:
-            if is_accumulated(node):
-                return accumulate(node, inner.column, into)
-            if isinstance(node, exp.Column):
-                raise NotIncremental("a subquery that is no aggregate")
-            return None
-
         part = select.expressions[0].unalias()
         if part.find(exp.AggFunc) is None:
             raise NotIncremental("a subquery that is no aggregate")
-        return lower(part, leaf)
-
-
-class _Sums(Sums):
-    """Sums of the map of a subquery."""
-
-    def __init__(self, sum_of: Callable[[Expr | None], Col], *, zero: bool) -> None:
-        super().__init__(may_be_empty=True, zero=zero)
-        self._sum_of = sum_of
-
-    def sum_of(self, expr: Expr | None) -> Expr:
-        return self._sum_of(None if expr is None else local(expr))
+        return lower(part, group_leaf({}, inner.column, Sums(placeholder, may_be_empty=True, zero=self._zero)))
 
 
 def shifted(column: Col, shift: int) -> Expr:

@@ -13,7 +13,7 @@ from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Lowered, NotIncremental, lower, lower_key
 from runtime.compiler.operands import as_condition
 from runtime.compiler.shapes import group_keys
-from runtime.compiler.sums import Sums, accumulate, is_accumulated
+from runtime.compiler.sums import Sums, group_leaf
 from runtime.plan import Col, Expr
 
 __all__ = ["GroupKey", "Totals", "keys_of"]
@@ -33,35 +33,25 @@ class Totals(Sums):
     def __init__(
         self, select: exp.Select, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool
     ) -> None:
-        super().__init__(may_be_empty=select.args.get("group") is None, zero=zero)
+        super().__init__(self._sum_or_weight, may_be_empty=select.args.get("group") is None, zero=zero)
         self._tables = tables
-        self._keys = keys
         self._name = name
         self._summands = Summands(self._is_nullable)
         self.sums: dict[str, tuple[Monomial, ...]] = {}
         """Name → what is summed."""
         if self.may_be_empty and not any(part.find(exp.AggFunc) for part in select.expressions):
             raise NotIncremental("the rows of a join, not sums over them")
-        outputs = [lower(part.unalias(), self._leaf) for part in select.expressions]
+        leaf = group_leaf(keys, tables.column, self)
+        outputs = [lower(part.unalias(), leaf) for part in select.expressions]
         self.outputs = tuple(output.expr for output in outputs)
         self.types = tuple(output.type for output in outputs)
         having = select.args.get("having")
-        self.having = None if having is None else as_condition(lower(having.this, self._leaf))
+        self.having = None if having is None else as_condition(lower(having.this, leaf))
 
     @property
     def empty(self) -> tuple[Constant, ...] | None:
         """The row while there is nothing to sum; None where there is none then."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
-
-    def _leaf(self, node: exp.Expr) -> Lowered | None:
-        key = self._keys.get(node.unnest().sql())
-        if key is not None:
-            return key
-        if is_accumulated(node):
-            return accumulate(node, self._tables.column, self)
-        if isinstance(node, exp.Column):
-            raise NotIncremental("a column that is neither grouped nor summed")
-        return None
 
     def _is_nullable(self, expr: Expr) -> bool:
         (name,) = owners(expr)
@@ -77,7 +67,7 @@ class Totals(Sums):
 
     # --- aggregates
 
-    def sum_of(self, expr: Expr | None) -> Expr:
+    def _sum_or_weight(self, expr: Expr | None) -> Expr:
         return Col("weight") if expr is None else self._sum_of(self._summands.value(expr))
 
     def value_sum(self, value: Lowered) -> Expr:

@@ -11,7 +11,7 @@ import msgspec
 
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
 from runtime.compiler.operands import Lowered
-from runtime.compiler.types import INT, Type
+from runtime.compiler.types import INT, Type, types_of
 from runtime.plan import (
     Aggregate,
     Call,
@@ -95,7 +95,7 @@ class Graph:
 
     def scan(self, relation: Relation, names: set[str]) -> Rows:
         """These columns of a relation, called as `key_name` says."""
-        types = {column.name: Type.of(column) for column in relation.columns}
+        types = types_of(relation)
         keys = column_keys(relation, names)
         kinds = {key.name: types[key.expr.name] if isinstance(key.expr, Col) else INT for key in keys}
         return self._scan(relation.name, None, keys, kinds)

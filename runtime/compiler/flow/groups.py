@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
@@ -13,7 +13,7 @@ from runtime.compiler.flow.outer import attach, paired, semi_of
 from runtime.compiler.flow.reading import Block
 from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
-from runtime.compiler.sums import Extreme, accumulate, is_accumulated
+from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
 from runtime.plan import Aggregate, Col, Lit
 
@@ -88,17 +88,15 @@ class _Extreme:
     by: Lowered
 
 
-@dataclass(slots=True)
-class _Aggregates:
+class _Aggregates(Accumulator):
     """Keeps aggregates as those of a group node."""
 
-    outputs: list[tuple[str, Lowered]]
-    """The projection under the node, which gets what they aggregate."""
-    may_be_empty: bool
-    zero: bool
-    made: list[tuple[Aggregate, Type]] = field(default_factory=list)
-    extremes: list[_Extreme] = field(default_factory=list)
-    """ARG_MIN and ARG_MAX."""
+    def __init__(self, outputs: list[tuple[str, Lowered]], *, may_be_empty: bool, zero: bool) -> None:
+        """``outputs``: the projection under the node, which gets what they aggregate."""
+        super().__init__(may_be_empty=may_be_empty, zero=zero)
+        self.outputs = outputs
+        self.made: list[tuple[Aggregate, Type]] = []
+        self.extremes: list[_Extreme] = []
 
     def _add(self, kind: Kind, value: Lowered | None, result: Type) -> Lowered:
         column = None if value is None else _place(self.outputs, value, "value")
@@ -133,7 +131,7 @@ class _Aggregates:
 
     def _summed(self, kind: Literal["sum", "sum_distinct"], value: Lowered) -> Lowered:
         found = self._add(kind, value, Type("int", value.type.scale, True, value.type.nullable or self.may_be_empty))
-        if not self.zero:
+        if not self._zero:
             return found
         return Lowered(call("coalesce", found.expr, Lit(0)), found.type.with_null(False))
 

@@ -15,9 +15,9 @@ from runtime.compiler.flow.reading import Block, Link, Part, read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.lower import lower
 from runtime.compiler.maps import key_name
-from runtime.compiler.operands import Lowered, NotIncremental, at_type
+from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.shapes import group_keys, unique
-from runtime.compiler.types import Type, common_type
+from runtime.compiler.types import types_of
 from runtime.plan import Col, Relation
 
 __all__ = ["Queries", "Result"]
@@ -82,8 +82,8 @@ class Queries:
         elif isinstance(node, exp.Table):
             relation = self._relations[node.name.lower()]
             rows = self.graph.scan(relation, used)
-            types = {column.name: Type.of(column) for column in relation.columns if column.name in used}
-            names.tables[alias] = {name: Lowered(Col(key_name(name)), kind) for name, kind in types.items()}
+            names.tables[alias] = {name: Lowered(Col(key_name(name)), kind)
+                                   for name, kind in types_of(relation).items() if name in used}  # fmt: skip
             return Part(rows, {alias})
         else:
             raise NotIncremental(f"{node.key.upper()} in FROM")
@@ -189,17 +189,17 @@ class Queries:
         places: Sequence[int] = range(len(names))
         if needed is not None and isinstance(node, exp.Union) and not distinct and not ordered:
             places = [place for place in places if names[place] in needed]
-        types = [_common([arm.outputs[place][1].type for arm in arms]) for place in places]
+        aligned = [alike([arm.outputs[place][1] for arm in arms], "a union of columns") for place in places]
         columns: list[str] = []
         for place in places:
             columns.append(free_name(names[place], columns))
         columns = columns or ["one"]
         left, right = (
             self.graph.arranged(arm.rows, [
-                (column, Lowered(at_type(arm.outputs[place][1], kind), kind))
-                for column, place, kind in zip(columns, places, types, strict=False)
+                (column, Lowered(parts[number], kind))
+                for column, (kind, parts) in zip(columns, aligned, strict=False)
             ])
-            for arm in arms
+            for number, arm in enumerate(arms)
         )  # fmt: skip
         if isinstance(node, exp.Union):
             rows = self.graph.union([left, right])
@@ -243,13 +243,6 @@ def _position(node: exp.Expr, names: Sequence[str]) -> int | None:
     if isinstance(node, exp.Column) and not node.table and node.name.lower() in names:
         return names.index(node.name.lower())
     return None
-
-
-def _common(types: Sequence[Type]) -> Type:
-    kind = common_type(types)
-    if kind is None or kind.kind == "other":
-        raise NotIncremental("a union of columns of different types")
-    return kind
 
 
 def _typed(value: Lowered) -> Lowered:
