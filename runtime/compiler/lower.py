@@ -19,6 +19,7 @@ from runtime.compiler.operands import (
     at_type,
     call,
     compare,
+    floor_quotient,
     logic,
     quotient,
 )
@@ -265,7 +266,7 @@ def _abs(node: exp.Abs, leaf: Leaf) -> Lowered:
 
 
 def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
-    """FLOOR(x / n): (x - ((x mod n) + n) mod n) // n, as ``floordiv`` rounds towards zero."""
+    """FLOOR(x / n), or of a decimal."""
     inner = node.this.unnest()
     if node.args.get("decimals") is not None:
         raise NotIncremental("FLOOR to decimals")
@@ -278,9 +279,7 @@ def _floor(node: exp.Floor, leaf: Leaf) -> Lowered:
     kind = arithmetic("floordiv", left, right).type
     target = common_type((left.type, right.type))
     assert target is not None
-    top, bottom = at_type(left, target), at_type(right, target)
-    rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
-    return Lowered(call("floordiv", call("sub", top, rest), bottom), kind)
+    return Lowered(floor_quotient(at_type(left, target), at_type(right, target)), kind)
 
 
 def _cast(node: exp.Cast, leaf: Leaf) -> Lowered:

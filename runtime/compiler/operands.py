@@ -22,6 +22,7 @@ __all__ = [
     "call",
     "choose",
     "compare",
+    "floor_quotient",
     "logic",
     "quotient",
 ]
@@ -159,6 +160,12 @@ def quotient(left: Lowered, right: Lowered, *, never_zero: bool = False) -> Lowe
         raise NotIncremental("arithmetic that only DuckDB knows")
     divided = call("div", at_type(left, target), at_type(right, target))
     return Lowered(divided, Type("float64", nullable=not never_zero or target.nullable))
+
+
+def floor_quotient(top: Expr, bottom: Expr) -> Expr:
+    """The greatest integer not above top / bottom: the program's division rounds towards zero."""
+    rest = call("mod", call("add", call("mod", top, bottom), bottom), bottom)
+    return call("floordiv", call("sub", top, rest), bottom)
 
 
 def alike(values: Sequence[Lowered], what: str = "a choice between values") -> tuple[Type, tuple[Expr, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -10,21 +10,12 @@ from runtime.compiler.factored.basemaps import named_key
 from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.ranges import Condition, condition
 from runtime.compiler.factored.tables import Tables, not_null
-from runtime.compiler.lower import Lowered, NotIncremental, at_type, lower
+from runtime.compiler.lower import lower
+from runtime.compiler.operands import Lowered, NotIncremental, as_condition, at_type
 from runtime.compiler.types import Type, common_type
 from runtime.plan import Call, Expr, Key
 
-__all__ = ["JoinGraph", "Member"]
-
-
-@dataclass(slots=True)
-class Member:
-    """One relation of the join."""
-
-    name: str
-    """In the view."""
-    keys: dict[int, Key] = field(default_factory=dict)
-    """By slot: what is equal between relations has one slot."""
+__all__ = ["JoinGraph"]
 
 
 @dataclass(slots=True)
@@ -45,36 +36,32 @@ class JoinGraph:
         """Ranges between two members."""
         for part in tables.push_down():
             self._condition(part)
-        self.members = {name: Member(name) for name in tables.relations}
-        self.slots = 0
+        self.members: dict[str, dict[int, Key]] = {name: {} for name in tables.relations}
+        """The keys of each relation by slot: what is equal between relations has one slot."""
+        self._slots = 0
         self.equal = 0
         """Slots below this are shared by members."""
         for group in self._classes:
-            slot = self._new_slot()
             for name, expr in group.members.items():
-                self._add_key(name, slot, expr, group.type)
-        self.equal = self.slots
-        self.ordered: dict[str, list[int]] = {name: [] for name in self.members}
+                self._add_key(name, self._slots, expr, group.type)
+            self._slots += 1
+        self.equal = self._slots
         for names, compared in self.conditions.items():
             for name in sorted(names):
-                self.ordered[name].append(self.slot_of(name, compared.key(name), Type("int")))
+                self.slot_of(name, compared.key(name), Type("int"))
 
     def slot_of(self, name: str, expr: Expr, kind: Type) -> int:
         """The slot of a member's key for this expression, which it gets if it has none."""
         wanted = kind.column("key").type
-        for slot, key in self.members[name].keys.items():
+        for slot, key in self.members[name].items():
             if (key.expr, key.type) == (expr, wanted):
                 return slot
-        slot = self._new_slot()
-        self._add_key(name, slot, expr, kind)
-        return slot
-
-    def _new_slot(self) -> int:
-        self.slots += 1
-        return self.slots - 1
+        self._add_key(name, self._slots, expr, kind)
+        self._slots += 1
+        return self._slots - 1
 
     def _add_key(self, name: str, slot: int, expr: Expr, kind: Type) -> None:
-        keys = self.members[name].keys
+        keys = self.members[name]
         keys[slot] = named_key(expr, kind.column("key").type, [key.name for key in keys.values()])
 
     # --- conditions
@@ -88,10 +75,10 @@ class JoinGraph:
             if len(one) == len(other) == 1 and one != other:
                 self._equal(left, right)
                 return
-        names = owners(lower(node, self._tables.column).expr)
-        if len(names) > 2:
-            raise NotIncremental(f"a condition on {len(names)} relations at once")
-        found = condition(node, self._tables)
+        test = as_condition(lower(node, self._tables.column))
+        if len(owners(test)) > 2:
+            raise NotIncremental(f"a condition on {len(owners(test))} relations at once")
+        found = condition(test, self._tables)
         for name, key in zip(found.names, found.keys, strict=True):
             self._never_null(name, key)
         pair = frozenset(found.names)

@@ -38,7 +38,7 @@ def joined_view(select: exp.Select, tables: Tables, maps: MapSet, *, zero: bool)
         slot = graph.slot_of(owner, local(value.expr), value.type)
         if slot not in slots:
             slots.append(slot)
-            names.append(unique(graph.members[owner].keys[slot].name, names))
+            names.append(unique(graph.members[owner][slot].name, names))
         keys[sql] = Lowered(Col(names[slots.index(slot)]), value.type)
     totals = Totals(select, tables, keys, lambda number: unique(f"sum_{number}", names), zero=zero)
     base_maps = BaseMaps()
@@ -62,32 +62,29 @@ def _drafts(graph: JoinGraph, tables: Tables, totals: Totals, base_maps: BaseMap
     seen: Counter[int] = Counter()
     drafts: dict[str, Draft] = {}
     for name, member in graph.members.items():
-        relation, where, keys = tables.relations[name], tables.wheres[name], list(member.keys.values())
+        relation, where, keys = tables.relations[name], tables.wheres[name], list(member.values())
         first = base_maps.draft(relation, where, keys)
         copy = seen[id(first)] // _COPIES  # a third occurrence has a map of its own with the same rows
         seen[id(first)] += 1
         drafts[name] = base_maps.draft(relation, where, keys, copy=copy) if copy else first
-    for monomials in totals.sums.values():
-        for monomial in monomials:
-            for name, expr in monomial.product:
-                drafts[name].summed.add(expr)
+    totals.require(drafts)
     ordered = sorted(drafts, key=lambda name: list(drafts.values()).index(drafts[name]))
     return {name: drafts[name] for name in ordered}
 
 
 def _partition(graph: JoinGraph, drafts: Mapping[str, Draft], slots: list[int]) -> tuple[str, ...]:
     for slot in slots:
-        if all(slot in graph.members[name].keys for name in drafts):
-            return tuple(graph.members[name].keys[slot].name for name in drafts)
+        if all(slot in graph.members[name] for name in drafts):
+            return tuple(graph.members[name][slot].name for name in drafts)
     return ()
 
 
 def _reason(graph: JoinGraph, body: Joined) -> str:
     count = len(body.occurrences)
     text = f"sums over a join of {count} relations"
-    equal = [_words([member.keys[slot] for member in graph.members.values() if slot in member.keys])
+    equal = [_words([member[slot] for member in graph.members.values() if slot in member])
              for slot in range(graph.equal)]  # fmt: skip
-    ranges = sorted({_words([key for name in pair for key in graph.members[name].keys.values()
+    ranges = sorted({_words([key for name in pair for key in graph.members[name].values()
                              if key.expr == condition.key(name)])
                      for pair, condition in graph.conditions.items()})  # fmt: skip
     hows = ([f"by equality of {', '.join(equal)}"] if equal else []) + (

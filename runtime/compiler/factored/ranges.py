@@ -10,21 +10,15 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from runtime.compiler.factored.intervals import EVERYTHING, Intervals, complement, intersection, mirrored, union
 from runtime.compiler.factored.polynomial import bounded, linear
 from runtime.compiler.factored.tables import Tables
-from runtime.compiler.lower import Leaf, Lowered, NotIncremental, at_type, lower
-from runtime.compiler.types import common_type
+from runtime.compiler.operands import NotIncremental, floor_quotient
 from runtime.plan import Call, Expr, Lit, Range
 
-__all__ = ["Comparison", "Condition", "comparison", "condition", "floor_quotient"]
+__all__ = ["MIRRORED", "Comparison", "Condition", "comparison", "condition", "line"]
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.EQ: "eq", exp.NEQ: "ne",
-}  # fmt: skip
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +37,12 @@ class Comparison:
     """The other side; rounded where the condition stays the same."""
 
 
-def comparison(op: str, left: Lowered, right: Lowered) -> Comparison:
-    """The comparison of two expressions that together read two relations."""
-    target = common_type((left.type, right.type))
-    if target is None or target.kind != "int":
-        raise NotIncremental("a comparison of two relations by something other than integers")
+def comparison(test: Call) -> Comparison:
+    """The comparison of two integers that together read two relations."""
+    op: str = test.op
     slopes: dict[str, tuple[Expr, int]] = {}
     constant = 0
-    for part in linear(Call("sub", (at_type(left, target), at_type(right, target)))):
+    for part in linear(Call("sub", test.args)):
         if not part.product:
             constant = -part.coefficient
             continue
@@ -63,7 +55,7 @@ def comparison(op: str, left: Lowered, right: Lowered) -> Comparison:
     (one, (x, p)), (other, (y, q)) = sorted(slopes.items())
     divisor = math.gcd(p, q)
     if p < 0:
-        divisor, op = -divisor, _MIRRORED[op]
+        divisor, op = -divisor, MIRRORED[op]
     p, q = p // divisor, q // divisor
     numerator, divisor = (constant, divisor) if divisor > 0 else (-constant, -divisor)
     floor, exact = numerator // divisor, numerator % divisor == 0
@@ -112,44 +104,37 @@ class Condition:
         return tuple(_overlap(ranges) for ranges in itertools.product(*parts))
 
 
-def condition(node: exp.Expr, tables: Tables) -> Condition:
+def condition(test: Expr, tables: Tables) -> Condition:
     """A boolean combination of comparisons between the same two integers; raises `NotIncremental`."""
-    if isinstance(node, exp.Paren):
-        return condition(node.this, tables)
-    if isinstance(node, exp.Not):
-        inner = condition(node.this, tables)
-        return Condition(inner.names, inner.keys, {_only(inner): complement(inner.slopes[_only(inner)])},
-                         inner.constants)  # fmt: skip
-    if isinstance(node, exp.Between):
-        low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
-        high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
-        return condition(exp.And(this=low, expression=high), tables)
-    if isinstance(node, (exp.And, exp.Or)):
-        left, right = condition(node.left, tables), condition(node.right, tables)
-        if isinstance(node, exp.And):
-            left.also(right)
-            return left
-        slope = _only(left)
-        if left.keys != right.keys or _only(right) != slope:
-            raise NotIncremental("OR of ranges of several columns")
-        either = union(left.slopes[slope], right.slopes[slope])
-        return Condition(left.names, left.keys, {slope: either}, left.constants | right.constants)
-    if type(node) not in _OPERATORS:
+    if not isinstance(test, Call) or test.op not in ("not", "and", "or", *MIRRORED):
         raise NotIncremental("a condition on two relations that is no comparison")
-    return _condition(node, tables, tables.column)
+    if test.op not in ("not", "and", "or"):
+        return _condition(comparison(test), tables)
+    first, *others = (condition(arg, tables) for arg in test.args)
+    if test.op == "not":
+        outside = complement(first.slopes[_only(first)])
+        return Condition(first.names, first.keys, {_only(first): outside}, first.constants)
+    (second,) = others
+    if test.op == "and":
+        first.also(second)
+        return first
+    slope = _only(first)
+    if first.keys != second.keys or _only(second) != slope:
+        raise NotIncremental("OR of ranges of several columns")
+    either = union(first.slopes[slope], second.slopes[slope])
+    return Condition(first.names, first.keys, {slope: either}, first.constants | second.constants)
 
 
-def _condition(node: exp.Expr, tables: Tables, leaf: Leaf) -> Condition:
-    found = comparison(_OPERATORS[type(node)], lower(node.this, leaf), lower(node.expression, leaf))
-    for name, key in zip(found.names, found.keys, strict=True):
+def _condition(compared: Comparison, tables: Tables) -> Condition:
+    for name, key in zip(compared.names, compared.keys, strict=True):
         if not tables.is_narrow(name, key):
-            raise NotIncremental("a range of what may pass 64 bits")
-    value = found.constant
+            raise NotIncremental("a range of what is no integer of 64 bits")
+    value = compared.constant
     intervals: dict[str, Intervals] = {
         "lt": ((None, value - 1),), "le": ((None, value),), "gt": ((value + 1, None),), "ge": ((value, None),),
         "eq": ((value, value),), "ne": ((None, value - 1), (value + 1, None)),
     }  # fmt: skip
-    return Condition(found.names, found.keys, {found.slopes: intervals[found.op]}, {value})
+    return Condition(compared.names, compared.keys, {compared.slopes: intervals[compared.op]}, {value})
 
 
 def _only(of: Condition) -> tuple[int, int]:
@@ -162,20 +147,20 @@ def _range(own: int, other: int, part: tuple[int | None, int | None], bound: Exp
     """``low <= own × key - other × bound <= high`` as an interval of the key."""
     low, high = part
     if own > 1:
-        return Range(1, None if low is None else floor_quotient(_line(other, bound, low - 1), own), low is not None,
-                     None if high is None else floor_quotient(_line(other, bound, high), own), False)  # fmt: skip
+        return Range(1, None if low is None else _floor_by(own, line(other, bound, low - 1)), low is not None,
+                     None if high is None else _floor_by(own, line(other, bound, high)), False)  # fmt: skip
     low_strict = low is not None and low - 1 in constants
     high_strict = high is not None and high + 1 in constants
     return Range(
         1,
-        None if low is None else _line(other, bound, low - low_strict),
+        None if low is None else line(other, bound, low - low_strict),
         low_strict,
-        None if high is None else _line(other, bound, high + high_strict),
+        None if high is None else line(other, bound, high + high_strict),
         high_strict,
     )
 
 
-def _line(slope: int, bound: Expr, constant: int) -> Expr:
+def line(slope: int, bound: Expr, constant: int) -> Expr:
     """``slope × bound + constant``."""
     bounded(constant)
     if slope == -1:
@@ -186,11 +171,9 @@ def _line(slope: int, bound: Expr, constant: int) -> Expr:
     return Call("add" if constant > 0 else "sub", (value, Lit(abs(constant))))
 
 
-def floor_quotient(value: Expr, by: int) -> Expr:
-    """The greatest integer not above value / by: the program's division rounds towards zero."""
-    divisor = Lit(bounded(by))
-    rest = Call("mod", (Call("add", (Call("mod", (value, divisor)), divisor)), divisor))
-    return Call("floordiv", (Call("sub", (value, rest)), divisor))
+def _floor_by(divisor: int, value: Expr) -> Expr:
+    """The greatest integer not above value / divisor."""
+    return floor_quotient(value, Lit(bounded(divisor)))
 
 
 def _overlap(ranges: tuple[Range, ...]) -> Range:

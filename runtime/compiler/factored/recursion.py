@@ -100,18 +100,18 @@ class Recursion:
             return known
         names: list[str] = []
         for slot in slots:
-            holder = next(self._graph.members[name] for name in covers if slot in self._graph.members[name].keys)
-            names.append(unique(holder.keys[slot].name, names))
+            holder = next(self._graph.members[name] for name in covers if slot in self._graph.members[name])
+            names.append(unique(holder[slot].name, names))
         taken = [*self._order, *(join.name for join in self._joins.values())]
         return self._new(covers, slots, tuple(names), unique("_".join(covers), taken))
 
     def _key_type(self, slot: int) -> ColumnType:
-        return next(member.keys[slot].type for member in self._graph.members.values() if slot in member.keys)
+        return next(member[slot].type for member in self._graph.members.values() if slot in member)
 
     # --- statements
 
     def _statement(self, join: _Join, trigger: str) -> Statement:
-        keys = self._graph.members[trigger].keys
+        keys = self._graph.members[trigger]
         bound = {slot: column_of(trigger, key.name).name for slot, key in keys.items()}
         parts = [self._part(join, trigger, covers, bound) for covers in self._parts(join.covers, trigger)]
         for part in parts:
@@ -123,7 +123,7 @@ class Recursion:
 
     def _parts(self, covers: Iterable[str], trigger: str) -> list[tuple[str, ...]]:
         """The rest of the join, in parts that only the trigger's columns connect."""
-        bound = self._graph.members[trigger].keys.keys()
+        bound = self._graph.members[trigger].keys()
         parts: list[list[str]] = []
         for name in covers:
             if name == trigger:
@@ -133,11 +133,11 @@ class Recursion:
         return [tuple(sorted(part, key=self._order.index)) for part in parts]
 
     def _connected(self, one: str, other: str, bound: Iterable[int]) -> bool:
-        shared = self._graph.members[one].keys.keys() & self._graph.members[other].keys.keys()
+        shared = self._graph.members[one].keys() & self._graph.members[other].keys()
         return bool(shared - set(bound)) or frozenset((one, other)) in self._graph.conditions
 
     def _part(self, join: _Join, trigger: str, covers: tuple[str, ...], bound: dict[int, str]) -> _Part:
-        slots = {slot for name in covers for slot in self._graph.members[name].keys}
+        slots = {slot for name in covers for slot in self._graph.members[name]}
         on = sorted(slot for slot in slots & bound.keys() if slot < self._graph.equal)
         out = sorted(slot for slot in slots.intersection(join.slots) - bound.keys())
         ranges = [frozenset((trigger, name)) for name in covers if frozenset((trigger, name)) in self._graph.conditions]
@@ -153,7 +153,7 @@ class Recursion:
         return _Part(covers, lookup, source, {slot: f"{source.name}.{names[slot]}" for slot in out})
 
     def _base(self, trigger: str, name: str, on: list[int], out: list[int], bound: dict[int, str]) -> _Part:
-        keys = self._graph.members[name].keys
+        keys = self._graph.members[name]
         pairs = tuple((keys[slot].name, bound[slot]) for slot in on)
         condition = self._graph.conditions.get(frozenset((trigger, name)))
         free = [slot for slot in keys if slot not in on]
@@ -164,7 +164,7 @@ class Recursion:
         ordered = next((slot for slot in free if keys[slot].expr == condition.key(name)), None)
         if out or ordered is None or free != [ordered]:
             raise NotIncremental("a range of one column while another column is to be told apart")
-        own = next(key for key in self._graph.members[trigger].keys.values() if key.expr == condition.key(trigger))
+        own = next(key for key in self._graph.members[trigger].values() if key.expr == condition.key(trigger))
         ranges = condition.ranges(name, Col(column_of(trigger, own.name).name))
         number = self._drafts[name].number
         return _Part((name,), Lookup(name, number, False, pairs, (), keys[ordered].name, ranges), None, {})

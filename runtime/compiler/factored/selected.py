@@ -10,7 +10,8 @@ from sqlglot import exp
 from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
 from runtime.compiler.factored.monotone import is_monotone
 from runtime.compiler.factored.polynomial import Monomial, column_of, local, owners
-from runtime.compiler.factored.subqueries import Correlated, Subqueries, shifted
+from runtime.compiler.factored.ranges import line
+from runtime.compiler.factored.subqueries import Correlated, Subqueries
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental, lower
@@ -30,7 +31,6 @@ class _Restricted:
     key: Expr | None = None
     ordered: str | None = None
     conditions: list[Expr] = field(default_factory=list)
-    draft: Draft | None = None
 
 
 def selected_view(
@@ -55,21 +55,21 @@ def selected_view(
             raise NotIncremental("GROUP BY of what may be NULL, with a condition on aggregates")
         keys[sql] = Lowered(_group(value, factors), value.type)
     totals = Totals(select, tables, keys, lambda number: f"sum_{number}", zero=zero)
-    for factor in factors.values():
-        _order(factor)
-        factor.draft = base_maps.draft(tables.relations[factor.name], tables.wheres[factor.name], factor.keys)
-    for monomials in totals.sums.values():
-        for monomial in monomials:
-            for name, expr in monomial.product:
-                _draft(factors[name]).summed.add(expr)
+    drafts: dict[str, Draft] = {}
+    for name, factor in factors.items():
+        if factor.key is not None:  # the ordered key, which is none of the groups'
+            factor.keys.append(named_key(factor.key, "int64", [known.name for known in factor.keys]))
+            factor.ordered = factor.keys[-1].name
+        drafts[name] = base_maps.draft(tables.relations[name], tables.wheres[name], factor.keys)
+    totals.require(drafts)
     base_maps.finish(maps)
     finals = subqueries.finals()
     body = Selected(
-        tuple(_factor(factor, subqueries.correlated, finals) for factor in factors.values()),
+        tuple(_factor(factor, drafts[name], subqueries.correlated, finals) for name, factor in factors.items()),
         tuple(sorted({draft.number for draft in subqueries.scalars})),
         tuple(column_of(factor.name, key.name).name
               for factor in factors.values() for key in factor.keys if key.name != factor.ordered),
-        tuple((name, tuple(_term(monomial, factors) for monomial in monomials))
+        tuple((name, tuple(_term(monomial, drafts) for monomial in monomials))
               for name, monomials in totals.sums.items()),
         totals.outputs,
         totals.having,
@@ -135,20 +135,7 @@ def _group(value: Lowered, factors: dict[str, _Restricted]) -> Col:
     return column_of(factor.name, factor.keys[-1].name)
 
 
-def _order(factor: _Restricted) -> None:
-    """Adds the ordered key, which is none of the groups'."""
-    if factor.key is not None:
-        key = named_key(factor.key, "int64", [known.name for known in factor.keys])
-        factor.keys.append(key)
-        factor.ordered = key.name
-
-
-def _draft(factor: _Restricted) -> Draft:
-    assert factor.draft is not None
-    return factor.draft
-
-
-def _factor(factor: _Restricted, correlated: list[Correlated], finals: dict[str, Expr]) -> Factor:
+def _factor(factor: _Restricted, draft: Draft, correlated: list[Correlated], finals: dict[str, Expr]) -> Factor:
     nested: list[Nested] = []
     final = dict(finals)
     directions: dict[str, int] = {}
@@ -161,19 +148,19 @@ def _factor(factor: _Restricted, correlated: list[Correlated], finals: dict[str,
             if found.owner != factor.name:
                 continue
             nested.append(
-                Nested(found.name, found.draft.number, found.ordered, found.compare, shifted(own, found.shift))
+                Nested(found.name, found.draft.number, found.ordered, found.compare, line(1, own, found.shift))
             )
             way = 1 if found.compare in ("lt", "le") else -1
             names = ["weight", *(total.name for total in found.draft.sums)]
             directions |= {column_of(found.name, name).name: way for name in names}
     conditions = tuple(renamed(test, final) for test in factor.conditions)
     monotone = all(is_monotone(test, directions) for test in conditions)
-    return Factor(factor.name, _draft(factor).number, factor.ordered, tuple(nested), conditions, monotone)
+    return Factor(factor.name, draft.number, factor.ordered, tuple(nested), conditions, monotone)
 
 
-def _term(monomial: Monomial, factors: dict[str, _Restricted]) -> Term:
+def _term(monomial: Monomial, drafts: Mapping[str, Draft]) -> Term:
     product = dict(monomial.product)
-    columns = tuple(column_of(name, _draft(factor).name_of(product.get(name))).name for name, factor in factors.items())
+    columns = tuple(column_of(name, draft.name_of(product.get(name))).name for name, draft in drafts.items())
     return Term(monomial.coefficient, columns)
 
 

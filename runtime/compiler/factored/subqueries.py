@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from sqlglot import exp
 
 from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
 from runtime.compiler.factored.polynomial import bounded, local, owners
-from runtime.compiler.factored.ranges import Comparison, comparison
+from runtime.compiler.factored.ranges import MIRRORED, Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
 from runtime.compiler.operands import as_condition
 from runtime.compiler.sums import Sums, group_leaf
-from runtime.plan import Call, Col, Expr, Lit, Relation, columns_read
+from runtime.plan import Call, Col, Expr, Relation, columns_read
 
-__all__ = ["Correlated", "Subqueries", "shifted"]
+__all__ = ["Correlated", "Subqueries"]
 
 _INNER = "inner "
 """No alias has a blank at its end and is in use besides."""
 _Compare = Literal["lt", "le", "gt", "ge"]
-_COMPARISONS: dict[type[exp.Expr], _Compare] = {exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
-_MIRRORED: dict[str, _Compare] = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 @dataclass(slots=True)
@@ -110,14 +108,19 @@ class Subqueries:
             def leaf(node: exp.Expr) -> Lowered | None:
                 return inner.column(node) if inner.has(node) else self._tables.column(node)
 
-            value = lower(part, leaf)
-            names = owners(value.expr)
+            test = as_condition(lower(part, leaf))
+            names = owners(test)
             if names <= {_INNER}:
-                wheres.append(local(as_condition(value)))
+                wheres.append(local(test))
                 continue
-            if type(part) not in _COMPARISONS or len(names) != 2 or _INNER not in names or compared is not None:
+            if (
+                not isinstance(test, Call)
+                or test.op not in get_args(_Compare)
+                or len(names) != 2
+                or (_INNER not in names or compared is not None)
+            ):
                 raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
-            compared = comparison(_COMPARISONS[type(part)], lower(part.this, leaf), lower(part.expression, leaf))
+            compared = comparison(test)
         return wheres, compared
 
     def _correlated(self, compared: Comparison, inner: Tables, relation: Relation, wheres: list[Expr]) -> Correlated:
@@ -126,14 +129,14 @@ class Subqueries:
         at = compared.names.index(_INNER)
         own, outer, owner = compared.keys[at], compared.keys[1 - at], compared.names[1 - at]
         if not (inner.is_narrow(_INNER, own) and self._tables.is_narrow(owner, outer)):
-            raise NotIncremental("a range of what may pass 64 bits")
+            raise NotIncremental("a range of what is no integer of 64 bits")
         if self._tables.is_nullable(owner, outer):
             raise NotIncremental("a condition on a column that may be NULL")
         if inner.is_nullable(_INNER, own):
             wheres.append(not_null(own))
         # inner - outer op c is inner op outer + c; outer - inner op c is inner mirrored op outer - c
-        mirrored = _MIRRORED[compared.op]
-        compare, shift = (_MIRRORED[mirrored], compared.constant) if at == 0 else (mirrored, -compared.constant)
+        op, shift = (compared.op, compared.constant) if at == 0 else (MIRRORED[compared.op], -compared.constant)
+        compare = cast(_Compare, op)
         key = named_key(own, "int64", [])
         draft = self._base_maps.draft(relation, wheres, [key])
         for known in self.correlated:
@@ -167,10 +170,3 @@ class Subqueries:
         if part.find(exp.AggFunc) is None:
             raise NotIncremental("a subquery that is no aggregate")
         return lower(part, group_leaf({}, inner.column, Sums(placeholder, may_be_empty=True, zero=self._zero)))
-
-
-def shifted(column: Col, shift: int) -> Expr:
-    """The column plus a constant."""
-    if shift == 0:
-        return column
-    return Call("add" if shift > 0 else "sub", (column, Lit(abs(shift))))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, empty_row
+from runtime.compiler.factored.basemaps import Draft
 from runtime.compiler.factored.polynomial import Monomial, local, owners
 from runtime.compiler.factored.summands import Summands
 from runtime.compiler.factored.tables import Tables
@@ -52,6 +53,13 @@ class Totals(Sums):
     def empty(self) -> tuple[Constant, ...] | None:
         """The row while there is nothing to sum; None where there is none then."""
         return empty_row(self.outputs, self.having, self.sums, zero=self._zero) if self.may_be_empty else None
+
+    def require(self, drafts: Mapping[str, Draft]) -> None:
+        """Has the base maps of the relations sum the factors."""
+        for monomials in self.sums.values():
+            for monomial in monomials:
+                for name, expr in monomial.product:
+                    drafts[name].summed.add(expr)
 
     def _is_nullable(self, expr: Expr) -> bool:
         (name,) = owners(expr)
