@@ -43,11 +43,11 @@ def _nothing_is_zero(rewriter: Rewriter, node: exp.Expr, value: Value) -> Value:
 
 def _count(rewriter: Rewriter, node: exp.Count, scope: Scope) -> Value:
     if node.this is None or isinstance(node.this, exp.Star):
-        return Value(node.copy(), Type("int"), raw=True)
+        return Value(node.copy(), Type("int"))
     if isinstance(node.this, exp.Distinct):
         parts = [rewriter.rewrite(part, scope).sql for part in node.this.expressions]
-        return Value(exp.Count(this=exp.Distinct(expressions=parts)), Type("int"), raw=True)
-    return Value(exp.Count(this=rewriter.rewrite(node.this, scope).sql), Type("int"), raw=True)
+        return Value(exp.Count(this=exp.Distinct(expressions=parts)), Type("int"))
+    return Value(exp.Count(this=rewriter.rewrite(node.this, scope).sql), Type("int"))
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
@@ -83,7 +83,7 @@ def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max, scope: Scope) -> Value
         return rewriter.foreign(node, scope)
     value, argument = _argument(rewriter, node, scope)
     nullable = _may_be_empty(node, scope) or value.type.nullable
-    return Value(type(node)(this=argument), value.type.with_null(nullable), raw=value.raw)
+    return Value(type(node)(this=argument), value.type.with_null(nullable), value.widened)
 
 
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope) -> Value:
@@ -99,7 +99,7 @@ def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope
     if isinstance(node.parent, (exp.Filter, exp.Window)):
         raise scope.query.error(f"{node.key.upper()} with FILTER or OVER is not supported", node)
     nullable = not scope.grouped or value.type.nullable or by.type.nullable
-    return Value(sql, value.type.with_null(nullable), raw=value.raw)
+    return Value(sql, value.type.with_null(nullable), value.widened)
 
 
 def _may_be_empty(node: exp.Expr, scope: Scope) -> bool:
@@ -112,7 +112,7 @@ def _filter(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> Value:
     if isinstance(node.this, exp.Avg) and isinstance(value.sql, exp.Paren):
         return value  # of integers: a quotient, both parts of which have the condition already
     sql = exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope))
-    done = Value(sql, value.type, value.raw)
+    done = Value(sql, value.type, value.widened)
     return _nothing_is_zero(rewriter, node, done) if isinstance(node.this, exp.Sum) else done
 
 
@@ -127,7 +127,7 @@ def _window(rewriter: Rewriter, node: exp.Window, scope: Scope) -> Value:
         return value
     sql = _over(rewriter, node, value.sql, scope)
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
-    done = Value(sql, value.type.with_null(not ranks and not isinstance(inner, exp.Count)), value.raw)
+    done = Value(sql, value.type.with_null(not ranks and not isinstance(inner, exp.Count)), value.widened)
     return _nothing_is_zero(rewriter, node, done) if isinstance(inner, exp.Sum) else done
 
 

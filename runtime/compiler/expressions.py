@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 from sqlglot import exp
 
 from runtime.compiler.aggregates import AGGREGATES
-from runtime.compiler.choices import CHOICES
 from runtime.compiler.describe import Describer
 from runtime.compiler.fixedpoint import (
     Value,
@@ -18,47 +17,44 @@ from runtime.compiler.fixedpoint import (
     cast,
     comparison,
     decimal,
+    floor_quotient,
     huge,
     number,
     quotient,
     wrap,
 )
 from runtime.compiler.scope import Scope
-from runtime.compiler.types import BOOL, FLOAT, NULL, STRING, Type, common_type, decimal_literal
+from runtime.compiler.types import BOOL, FLOAT, INT, NULL, STRING, Type, common_type, decimal_literal
 
-__all__ = ["Rewriter", "Subqueries"]
+if TYPE_CHECKING:
+    from runtime.compiler.queries import QueryRewriter
 
+__all__ = ["Rewriter"]
+
+_INTEGER_TYPES = {
+    "INT": "INTEGER",
+    "BIGINT": "BIGINT",
+    "SMALLINT": "SMALLINT",
+    "TINYINT": "TINYINT",
+    "INT128": "HUGEINT",
+}
+_INTEGER_PARTS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
 _INT64_MAX = 2**63 - 1
 _INT128_MAX = 2**127 - 1
-
-
-class Subqueries(Protocol):
-    """What an expression needs of the rewriting of queries."""
-
-    def scalar(self, node: exp.Expr, scope: Scope) -> Value:
-        """A subquery in brackets with its one column."""
-
-    def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
-        """``value IN (SELECT …)``."""
-
-    def exists(self, node: exp.Exists, scope: Scope) -> Value:
-        """``EXISTS (SELECT …)``."""
 
 
 class Rewriter:
     """Rewrites expressions; ``zero`` is the dialect in which SUM of nothing is 0."""
 
-    def __init__(self, describer: Describer, subqueries: Subqueries, *, zero: bool) -> None:
+    def __init__(self, describer: Describer, queries: QueryRewriter, *, zero: bool) -> None:
         self.zero = zero
         self._describer = describer
-        self._subqueries = subqueries
+        self._queries = queries
         self.floats: dict[str, None] = {}
         """What left exact arithmetic, in the order of the query, for `explain`."""
 
     def rewrite(self, node: exp.Expr, scope: Scope) -> Value:
         """The exact form of an expression; raises `SqlError` for what has none."""
-        if isinstance(node, _COMPARISONS):
-            return self._comparison(node, scope)
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node, scope)
@@ -95,7 +91,7 @@ class Rewriter:
             call = cast(call, "DOUBLE")
         if result.kind == "float64":
             self.floats[node.key.upper()] = None
-        return Value(call, result, raw=result.kind == "int" and kind not in ("HUGEINT", "UBIGINT"))
+        return Value(call, result)
 
     def _argument(self, child: Any, scope: Scope) -> tuple[Any, Any]:
         """A part of a foreign call, and a NULL or constant of its type in its place for the probe."""
@@ -115,8 +111,7 @@ class Rewriter:
         value = self.rewrite(child, scope)
         if value.type.kind == "int" and value.type.scale:
             return number(value), cast(exp.Null(), "DOUBLE")
-        kind = "BIGINT" if value.type.kind == "int" and value.raw else value.type.duckdb
-        return wrap(value.sql), cast(exp.Null(), kind)
+        return wrap(value.sql), cast(exp.Null(), value.type.duckdb)
 
     def unify(self, values: list[Value], node: exp.Expr, scope: Scope) -> tuple[Type, list[exp.Expr]]:
         """One type for these, and each brought to it."""
@@ -138,19 +133,19 @@ class Rewriter:
         if value > _INT128_MAX:
             raise scope.query.error(f"expected a number of at most 128 bits, was {node.this}", node)
         wide = value > _INT64_MAX
-        return Value(decimal(value), Type("int", scale, wide), raw=not wide, literal=True)
+        return Value(decimal(value), Type("int", scale, wide), literal=True)
 
     def _column(self, node: exp.Column, scope: Scope) -> Value:
         name = node.name.lower()
         kind = scope.outputs[name] if not node.table and name in scope.outputs else scope.resolve(node)
-        return Value(node.copy(), kind, raw=kind.kind == "int" and not kind.wide)
+        return Value(node.copy(), kind)
 
     def _constant(self, node: exp.Expr, scope: Scope) -> Value:
         return Value(node.copy(), NULL if isinstance(node, exp.Null) else BOOL, literal=True)
 
     def _paren(self, node: exp.Paren, scope: Scope) -> Value:
         value = self.rewrite(node.this, scope)
-        return value if value.literal else Value(wrap(value.sql), value.type, value.raw)
+        return value if value.literal else Value(wrap(value.sql), value.type, value.widened)
 
     # --- arithmetic and logic
 
@@ -159,7 +154,7 @@ class Rewriter:
         if value.type.kind != "int":
             return self.foreign(node, scope)
         if value.literal and isinstance(value.sql, exp.Literal):
-            return Value(exp.Neg(this=value.sql), value.type, value.raw, literal=True)
+            return Value(exp.Neg(this=value.sql), value.type, literal=True)
         return Value(exp.Neg(this=wrap(huge(value))), Type("int", value.type.scale, True, value.type.nullable))
 
     def _arithmetic(self, node: exp.Binary, scope: Scope) -> Value:
@@ -210,7 +205,7 @@ class Rewriter:
     def _in(self, node: exp.In, scope: Scope) -> Value:
         value = self.rewrite(node.this, scope)
         if node.args.get("query") is not None:
-            return self._subqueries.member(node, value, scope)
+            return self._queries.member(node, value, scope)
         if not node.expressions:
             raise scope.query.error("expected IN (…) with values or a SELECT", node)
         items = [self.rewrite(item, scope) for item in node.expressions]
@@ -218,13 +213,87 @@ class Rewriter:
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
 
     def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
-        return self._subqueries.scalar(node, scope)
+        return self._queries.scalar(node, scope)
 
     def _exists(self, node: exp.Exists, scope: Scope) -> Value:
-        return self._subqueries.exists(node, scope)
+        return self._queries.exists(node, scope)
 
     def _refuse(self, node: exp.Expr, scope: Scope) -> Value:
         raise scope.query.error(f"{node.key.upper()} is not supported", node)
+
+    # --- choices, casts and functions of numbers that stay exact
+
+    def _case(self, node: exp.Case, scope: Scope) -> Value:
+        tests: list[exp.Expr] = []
+        for branch in node.args["ifs"]:
+            test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this)
+            tests.append(self.condition(test, scope))
+        values = [self.rewrite(branch.args["true"], scope) for branch in node.args["ifs"]]
+        default = node.args.get("default")
+        values.append(Value(exp.Null(), NULL) if default is None else self.rewrite(default, scope))
+        target, parts = self.unify(values, node, scope)
+        ifs = [exp.If(this=test, true=part) for test, part in zip(tests, parts, strict=False)]
+        return Value(exp.Case(ifs=ifs, default=parts[-1]), target)
+
+    def _if(self, node: exp.If, scope: Scope) -> Value:
+        branch = exp.If(this=node.this, true=node.args["true"])
+        return self._case(exp.Case(ifs=[branch], default=node.args.get("false")), scope)
+
+    def _coalesce(self, node: exp.Func, scope: Scope) -> Value:
+        values = [self.rewrite(part, scope) for part in (node.this, *node.expressions)]
+        target, parts = self.unify(values, node, scope)
+        nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST pass over NULL as COALESCE does
+        call = exp.func(node.key, *parts, dialect="duckdb")
+        return Value(call, target.with_null(nullable))
+
+    def _nullif(self, node: exp.Nullif, scope: Scope) -> Value:
+        left, right = self.rewrite(node.this, scope), self.rewrite(node.expression, scope)
+        target, parts = self.unify([left, right], node, scope)
+        return Value(exp.Nullif(this=parts[0], expression=parts[1]), target.with_null())
+
+    def _abs(self, node: exp.Abs, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        if value.type.kind != "int":
+            return self.foreign(node, scope)
+        kind = Type("int", value.type.scale, True, value.type.nullable)
+        return Value(exp.Abs(this=huge(value)), kind)
+
+    def _floor(self, node: exp.Floor, scope: Scope) -> Value:
+        inner = node.this.unnest()
+        if node.args.get("decimals") is not None:
+            return self.foreign(node, scope)
+        if isinstance(inner, exp.Div):
+            left, right = self.rewrite(inner.left, scope), self.rewrite(inner.right, scope)
+            if left.type.kind == "int" and right.type.kind == "int":
+                return floor_quotient(left, right)
+        value = self.rewrite(node.this, scope)
+        if value.type.kind != "int":
+            return self.foreign(node, scope)
+        return floor_quotient(value, Value(decimal(1), INT, literal=True)) if value.type.scale else value
+
+    def _cast(self, node: exp.Cast, scope: Scope) -> Value:
+        value = self.rewrite(node.this, scope)
+        target = node.to
+        name = target.this.name
+        sizes = [int(part.name) for part in target.expressions]
+        if value.type.kind == "int" and name == "DECIMAL":
+            scale = sizes[1] if len(sizes) > 1 else (0 if sizes else 3)
+            if scale >= value.type.scale:
+                return Value(huge(value, scale), Type("int", scale, True, value.type.nullable))
+        if value.type.kind == "int" and name in _INTEGER_TYPES and not value.type.scale and type(node) is exp.Cast:
+            sql = cast(value.sql, _INTEGER_TYPES[name])
+            return Value(sql, Type("int", 0, name == "INT128", value.type.nullable))
+        if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
+            self.floats["CAST"] = None
+            return Value(number(value), FLOAT.with_null(value.type.nullable))
+        return self.foreign(node, scope)
+
+    def _extract(self, node: exp.Extract, scope: Scope) -> Value:
+        """Parts of a date are integers; asked with a NULL in its place, DuckDB would say DOUBLE."""
+        value = self.rewrite(node.expression, scope)
+        if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
+            return self.foreign(node, scope)
+        return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 
 def first_line(error: Exception) -> str:
@@ -236,30 +305,34 @@ def _typed_null(value: Value) -> Value:
     """An untyped NULL among numbers is an integer."""
     if value.type.kind != "null":
         return value
-    return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True))
+    return Value(cast(exp.Null(), "HUGEINT"), Type("int", nullable=True), widened=True)
 
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     **AGGREGATES,
-    **CHOICES,
     exp.Literal: Rewriter._literal,
     exp.Column: Rewriter._column,
-    exp.Null: Rewriter._constant,
-    exp.Boolean: Rewriter._constant,
+    **dict.fromkeys((exp.Null, exp.Boolean), Rewriter._constant),
     exp.Paren: Rewriter._paren,
     exp.Neg: Rewriter._neg,
+    exp.Case: Rewriter._case,
+    exp.If: Rewriter._if,
+    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), Rewriter._coalesce),
+    exp.Nullif: Rewriter._nullif,
+    exp.Abs: Rewriter._abs,
+    exp.Floor: Rewriter._floor,
+    exp.Extract: Rewriter._extract,
+    **dict.fromkeys((exp.Cast, exp.TryCast), Rewriter._cast),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod), Rewriter._arithmetic),
     exp.Div: Rewriter._quotient,
-    exp.And: Rewriter._logic,
-    exp.Or: Rewriter._logic,
+    **dict.fromkeys(_COMPARISONS, Rewriter._comparison),
+    **dict.fromkeys((exp.And, exp.Or), Rewriter._logic),
     exp.Not: Rewriter._not,
     exp.Is: Rewriter._is,
     exp.Between: Rewriter._between,
     exp.In: Rewriter._in,
-    exp.Subquery: Rewriter._subquery,
-    exp.Select: Rewriter._subquery,
+    **dict.fromkeys((exp.Subquery, exp.Select), Rewriter._subquery),
     exp.Exists: Rewriter._exists,
-    exp.Any: Rewriter._refuse,
-    exp.All: Rewriter._refuse,
+    **dict.fromkeys((exp.Any, exp.All), Rewriter._refuse),
 }

@@ -19,10 +19,15 @@ class Value:
     """What DuckDB computes: of an integer the scaled one."""
     type: Type
     """What it means."""
-    raw: bool = False
-    """Integers: DuckDB holds it in at most 64 bits, so arithmetic must widen it first."""
+    widened: bool = False
+    """Integers of at most 64 bits: DuckDB holds it in more all the same."""
     literal: bool = False
     """Whether it is a constant."""
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether DuckDB holds it as an integer of at most 64 bits, so that arithmetic must widen it first."""
+        return self.type.kind == "int" and not self.type.wide and not self.widened
 
 
 def cast(sql: exp.Expr, kind: str) -> exp.Expr:
@@ -45,7 +50,7 @@ def decimal(value: int) -> exp.Expr:
 
 def huge(value: Value, scale: int | None = None) -> exp.Expr:
     """The integer as HUGEINT, at this scale or its own."""
-    sql = cast(value.sql, "HUGEINT") if value.raw else value.sql
+    sql = cast(value.sql, "HUGEINT") if value.is_raw else value.sql
     shift = 0 if scale is None else scale - value.type.scale
     if shift == 0:
         return sql
@@ -96,7 +101,7 @@ def arithmetic(kind: type[exp.Binary], left: Value, right: Value) -> Value:
         divisor, nullable = exp.Nullif(this=divisor, expression=exp.Literal.number(0)), True
     narrow = not left.type.wide and right.literal and left.type.scale == scale
     sql = kind(this=wrap(huge(left, scale)), expression=wrap(divisor))
-    return Value(sql, Type("int", scale if kind is exp.Mod else 0, not narrow, nullable))
+    return Value(sql, Type("int", scale if kind is exp.Mod else 0, not narrow, nullable), widened=True)
 
 
 def quotient(left: Value, right: Value) -> Value:
@@ -122,7 +127,7 @@ def floor_quotient(left: Value, right: Value) -> Value:
     rest = exp.Paren(this=exp.Mod(this=inner, expression=bottom.copy()))
     sql = exp.IntDiv(this=exp.Paren(this=exp.Sub(this=top.copy(), expression=rest)), expression=bottom.copy())
     narrow = not left.type.wide and right.literal and left.type.scale == scale
-    return Value(sql, Type("int", 0, not narrow, nullable))
+    return Value(sql, Type("int", 0, not narrow, nullable), widened=True)
 
 
 def comparison(kind: type[exp.Binary], left: Value, right: Value) -> Value | None:

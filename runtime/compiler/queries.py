@@ -61,7 +61,7 @@ class QueryRewriter:
         )
         always = whole and any(is_aggregate(part) for part in select.expressions)
         kind = output.types[0].with_null(output.types[0].nullable or not always)
-        return Value(exp.Subquery(this=output.sql), kind, raw=kind.kind == "int" and not kind.wide)
+        return Value(exp.Subquery(this=output.sql), kind)
 
     def member(self, node: exp.In, value: Value, scope: Scope) -> Value:
         """``value IN (SELECT …)``, both sides at one scale."""

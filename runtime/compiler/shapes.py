@@ -58,7 +58,7 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
 
 def coerced(output: Output, targets: list[Type]) -> exp.Query:
     """The query with its columns brought to these types."""
-    columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind, kind.kind == "int" and not kind.wide)
+    columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind)
                for name, kind in zip(output.names, output.types, strict=True)]  # fmt: skip
     parts = [as_type(value, target) for value, target in zip(columns, targets, strict=True)]
     if all(part is value.sql for part, value in zip(parts, columns, strict=True)):
