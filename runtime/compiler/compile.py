@@ -14,7 +14,7 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
-from runtime.compiler.factored import factored_view
+from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
@@ -98,7 +98,7 @@ class _Compiler:
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
         """The first class that has the query; or why none has, in the words of the last that was tried."""
         reason = ""
-        for compile_view in (linear_view, factored_view, flow_view):
+        for compile_view in (linear_view, joined_view, selected_view, flow_view):
             mark = self.maps.mark()
             try:
                 found = compile_view(query.tree, self.relations, self.maps, zero=zero)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from runtime.compiler.operands import NotIncremental
 from runtime.plan import Col, Expr, Lit
@@ -40,7 +41,9 @@ def evaluate_constant(expr: Expr, row: Mapping[str, Constant]) -> Constant:
         return result
     if len(present) < len(values):
         return None
-    return _operate(op, *values)
+    if op not in _OPERATIONS:
+        raise NotIncremental(f"{op.upper()} of constants alone")
+    return _OPERATIONS[op](*values)
 
 
 def empty_row(
@@ -57,30 +60,23 @@ def _truths(values: list[Any]) -> list[bool]:
     return [value for value in values if isinstance(value, bool)]
 
 
-def _operate(op: str, left: Any, right: Any = 0) -> Constant:
-    if op in ("div", "floordiv", "mod"):
-        return _divide(op, left, right)
-    if op == "not":
-        return not left
-    if op == "neg":
-        return -left  # type: ignore[no-any-return]  # a number
-    if op == "sqrt":
-        return math.sqrt(left)
-    table: dict[str, Any] = {
-        "add": lambda: left + right, "sub": lambda: left - right, "mul": lambda: left * right,
-        "eq": lambda: left == right, "ne": lambda: left != right, "lt": lambda: left < right,
-        "le": lambda: left <= right, "gt": lambda: left > right, "ge": lambda: left >= right,
-    }  # fmt: skip
-    if op not in table:
-        raise NotIncremental(f"{op.upper()} of constants alone")
-    result: Constant = table[op]()
-    return result
+def _quotient(left: Any, right: Any) -> float | None:
+    return left / right if right else None
 
 
-def _divide(op: str, left: Any, right: Any) -> Constant:
+def _whole_quotient(left: int, right: int) -> int | None:
     if right == 0:
         return None
-    if op == "div":
-        return left / right  # type: ignore[no-any-return]  # a float
-    whole: int = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-    return whole if op == "floordiv" else left - whole * right
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+
+
+def _remainder(left: int, right: int) -> int | None:
+    whole = _whole_quotient(left, right)
+    return None if whole is None else left - whole * right
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Constant]]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "not": operator.not_,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "div": _quotient, "floordiv": _whole_quotient, "mod": _remainder, "sqrt": math.sqrt,
+}  # fmt: skip

@@ -71,16 +71,7 @@ class Rewriter:
 
     def foreign(self, node: exp.Expr, scope: Scope) -> Value:
         """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out."""
-        call, probe = node.copy(), node.copy()
-        for name, child in list(node.args.items()):
-            if isinstance(child, list):
-                parts = [self._argument(part, scope) for part in child]
-                call.set(name, [part for part, _ in parts])
-                probe.set(name, [part for _, part in parts])
-            else:
-                one, other = self._argument(child, scope)
-                call.set(name, one)
-                probe.set(name, other)
+        call, probe = self._arguments(node, scope)
         try:
             over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
             ((_, kind),) = self._describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
@@ -93,21 +84,22 @@ class Rewriter:
             self.floats[node.key.upper()] = None
         return Value(call, result)
 
+    def _arguments(self, node: exp.Expr, scope: Scope) -> tuple[exp.Expr, exp.Expr]:
+        """A foreign call, and the same with a NULL or constant of its type in the place of each part, for the probe."""
+        call, probe = node.copy(), node.copy()
+        for name, child in node.args.items():
+            parts = [self._argument(part, scope) for part in (child if isinstance(child, list) else [child])]
+            for target, made in ((call, [part for part, _ in parts]), (probe, [part for _, part in parts])):
+                target.set(name, made if isinstance(child, list) else made[0])
+        return call, probe
+
     def _argument(self, child: Any, scope: Scope) -> tuple[Any, Any]:
-        """A part of a foreign call, and a NULL or constant of its type in its place for the probe."""
         if not isinstance(child, exp.Expr):
             return child, child
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
         if isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
-            call, probe = child.copy(), child.copy()
-            for name in ("this", "expressions"):
-                part = child.args.get(name)
-                many = part if isinstance(part, list) else [part]
-                done = [self._argument(one, scope) for one in many if one is not None]
-                call.set(name, [one for one, _ in done] if isinstance(part, list) else (done[0][0] if done else None))
-                probe.set(name, [one for _, one in done] if isinstance(part, list) else (done[0][1] if done else None))
-            return call, probe
+            return self._arguments(child, scope)
         value = self.rewrite(child, scope)
         if value.type.kind == "int" and value.type.scale:
             return number(value), cast(exp.Null(), "DOUBLE")

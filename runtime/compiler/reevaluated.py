@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import duckdb
 from sqlglot import exp
@@ -14,44 +14,28 @@ from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
 from runtime.compiler.scope import Reference
 from runtime.compiler.shapes import Output
 from runtime.compiler.types import Type
-from runtime.plan import Column, Expr, Input, Map, Reevaluated, Relation
+from runtime.plan import Column, Expr, Input, Map, Reevaluated
 
 __all__ = ["final_query", "reevaluated_view", "verify"]
-
-
-@dataclass(slots=True)
-class _Table:
-    """One table of the query: a relation under one filter."""
-
-    relation: Relation
-    filters: tuple[Expr, ...]
-    needed: set[str]
-    references: list[Reference]
 
 
 def reevaluated_view(
     output: Output, references: Sequence[Reference], names: Sequence[str], maps: MapSet
 ) -> Reevaluated:
     """The view's body, its maps added: references with the same filter read one table."""
-    tables: list[_Table] = []
+    tables: dict[tuple[str, tuple[Expr, ...]], list[Reference]] = {}
     for reference in references:
-        filters = tuple(reference.filters)
-        table = next(
-            (table for table in tables if (table.relation, table.filters) == (reference.relation, filters)), None
-        )
-        if table is None:
-            table = _Table(reference.relation, filters, set(), [])
-            tables.append(table)
-        table.needed |= reference.needed
-        table.references.append(reference)
+        tables.setdefault((reference.relation.name, tuple(reference.filters)), []).append(reference)
     inputs: list[Input] = []
-    for table in tables:
-        earlier = sum(other.relation is table.relation for other in tables[: len(inputs)])
-        name = f"{table.relation.name}_{earlier + 1}" if earlier else table.relation.name
-        number = maps.add(table.relation.name, all_of(table.filters), column_keys(table.relation, table.needed))
-        inputs.append(Input(_free(name, inputs, references), number))
-        for reference in table.references:
-            _name_table(reference, inputs[-1].table, table.needed)
+    copies: Counter[str] = Counter()
+    for (relation, filters), same in tables.items():
+        copies[relation] += 1
+        name = _free(f"{relation}_{copies[relation]}" if copies[relation] > 1 else relation, inputs, references)
+        needed = set().union(*(reference.needed for reference in same))
+        keys = column_keys(same[0].relation, needed)
+        inputs.append(Input(name, maps.add(relation, all_of(filters), keys)))
+        for reference in same:
+            _name_table(reference, name, needed)
     return Reevaluated(tuple(inputs), final_query(output, names).sql("duckdb", pretty=True))
 
 

@@ -23,8 +23,10 @@ from runtime.plan.algebra import (
     Map,
     Relation,
     Sum,
+    Term,
     columns_read,
     renamed,
+    sum_of_terms,
 )
 from runtime.plan.body import Body
 from runtime.plan.flow import (
@@ -56,7 +58,6 @@ from runtime.plan.program import (
 )
 from runtime.plan.reevaluated import Input, Reevaluated
 from runtime.plan.selected import Factor, Nested, Selected
-from runtime.plan.term import Term, sum_of_terms
 
 __all__ = [
     "FORMAT_VERSION",

@@ -326,15 +326,19 @@ class Flow(Body, frozen=True, tag="flow"):
         key = self.shard_key(maps)
         return "all of it in one" if key is None else f"spread by {key}"
 
+    def extremes(self) -> list[str]:
+        """Return MIN and MAX, if it keeps them."""
+        groups = (node for node in self.nodes if isinstance(node, GroupNode))
+        kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
+        return [kind.upper() for kind in kinds if kind in ("min", "max")]
+
+    def is_ordered(self) -> bool:
+        """Return whether it keeps rows in an order."""
+        return bool(self.extremes()) or any(isinstance(node, TopNode) for node in self.nodes)
+
     def cost(self) -> str:
         joins = any(isinstance(node, (JoinNode, SemiNode)) for node in self.nodes)
-        ordered = any(isinstance(node, TopNode) for node in self.nodes) or any(
-            aggregate.kind in ("min", "max")
-            for node in self.nodes
-            if isinstance(node, GroupNode)
-            for aggregate in node.aggregates
-        )
-        return f"changed rows{' × matching rows' if joins else ''}{' × log(rows)' if ordered else ''}"
+        return f"changed rows{' × matching rows' if joins else ''}{' × log(rows)' if self.is_ordered() else ''}"
 
     def lines(self, columns: Sequence[Column], maps: Sequence[Map]) -> list[str]:
         return ["operators:", *(f"  {number}. {node.line(maps)}" for number, node in enumerate(self.nodes))]

@@ -7,10 +7,9 @@ from typing import Self
 
 import msgspec
 
-from runtime.plan.algebra import Column, ColumnType, Expr, Map
+from runtime.plan.algebra import Column, ColumnType, Expr, Map, Term, sum_of_terms
 from runtime.plan.body import Body
 from runtime.plan.notation import expression, output_lines
-from runtime.plan.term import Term, sum_of_terms
 
 __all__ = ["Auxiliary", "Joined", "Lookup", "Occurrence", "Range", "Statement"]
 

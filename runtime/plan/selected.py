@@ -7,10 +7,9 @@ from typing import Literal, Self
 
 import msgspec
 
-from runtime.plan.algebra import Col, Column, Expr, Map, columns_read, renamed
+from runtime.plan.algebra import Col, Column, Expr, Map, Term, columns_read, renamed, sum_of_terms
 from runtime.plan.body import Body
 from runtime.plan.notation import expression, output_lines
-from runtime.plan.term import Term, sum_of_terms
 
 __all__ = ["Factor", "Nested", "Selected"]
 

@@ -9,11 +9,12 @@
                  └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
 
 Either multiplies every sum out into products of factors over one relation each (polynomial, totals); base maps hold the
-sums of the factors (basemaps).
+sums of the factors (`runtime.compiler.maps`).
 """
 
 from __future__ import annotations
 
-from runtime.compiler.factored.view import factored_view
+from runtime.compiler.factored.joined import joined_view
+from runtime.compiler.factored.selected import selected_view
 
-__all__ = ["factored_view"]
+__all__ = ["joined_view", "selected_view"]

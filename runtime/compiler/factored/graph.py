@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runtime.compiler.factored.basemaps import named_key
 from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.ranges import Condition, condition
 from runtime.compiler.factored.tables import Tables, not_null
 from runtime.compiler.lower import lower
+from runtime.compiler.maps import named_key
 from runtime.compiler.operands import Lowered, NotIncremental, as_condition, at_type
 from runtime.compiler.types import Type, common_type
 from runtime.plan import Call, Expr, Key

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from runtime.compiler.factored.basemaps import BaseMaps, Draft
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import local, owners
 from runtime.compiler.factored.recursion import Recursion
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental
-from runtime.compiler.maps import MapSet
+from runtime.compiler.maps import BaseMaps, Draft, MapSet
 from runtime.compiler.operands import Candidate
 from runtime.compiler.shapes import unique
-from runtime.plan import Col, Joined, Key, Occurrence
+from runtime.plan import Col, Joined, Key, Occurrence, Relation
 
 __all__ = ["joined_view"]
 
@@ -25,13 +24,16 @@ _COPIES = 2
 """How often a base map may occur in a join."""
 
 
-def joined_view(select: exp.Select, tables: Tables, maps: MapSet, *, zero: bool) -> Candidate:
-    """The query as a `Joined` body; raises `NotIncremental` with the reason why it is none."""
+def joined_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
+    """The query as a `Joined` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    tables = Tables(tree, relations)
+    if len(tables.relations) == 1:
+        raise NotIncremental("one relation alone")
     graph = JoinGraph(tables)
     keys: dict[str, Lowered] = {}
     slots: list[int] = []
     names: list[str] = []
-    for sql, value in keys_of(select, tables):
+    for sql, value in keys_of(tables):
         if len(owners(value.expr)) != 1:
             raise NotIncremental("GROUP BY something that is not of one relation")
         (owner,) = owners(value.expr)
@@ -40,7 +42,7 @@ def joined_view(select: exp.Select, tables: Tables, maps: MapSet, *, zero: bool)
             slots.append(slot)
             names.append(unique(graph.members[owner][slot].name, names))
         keys[sql] = Lowered(Col(names[slots.index(slot)]), value.type)
-    totals = Totals(select, tables, keys, lambda number: unique(f"sum_{number}", names), zero=zero)
+    totals = Totals(tables, keys, lambda number: unique(f"sum_{number}", names), zero=zero)
     base_maps = BaseMaps()
     drafts = _drafts(graph, tables, totals, base_maps)
     base_maps.finish(maps)

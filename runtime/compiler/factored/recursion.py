@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from runtime.compiler.factored.basemaps import Draft
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of
 from runtime.compiler.lower import NotIncremental
+from runtime.compiler.maps import Draft
 from runtime.compiler.shapes import unique
 from runtime.plan import Auxiliary, Col, ColumnType, Lookup, Statement, Term
 

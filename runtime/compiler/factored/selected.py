@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.compiler.factored.basemaps import BaseMaps, Draft, named_key
 from runtime.compiler.factored.monotone import is_monotone
 from runtime.compiler.factored.polynomial import Monomial, column_of, local, owners
 from runtime.compiler.factored.ranges import line
@@ -15,7 +14,7 @@ from runtime.compiler.factored.subqueries import Correlated, Subqueries
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental, lower
-from runtime.compiler.maps import MapSet
+from runtime.compiler.maps import BaseMaps, Draft, MapSet, named_key
 from runtime.compiler.operands import Candidate, as_condition
 from runtime.plan import Call, Col, Expr, Factor, Key, Lit, Nested, Relation, Selected, Term, columns_read, renamed
 
@@ -33,10 +32,11 @@ class _Restricted:
     conditions: list[Expr] = field(default_factory=list)
 
 
-def selected_view(
-    select: exp.Select, tables: Tables, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool
-) -> Candidate:
-    """The query as a `Selected` body; raises `NotIncremental` with the reason why it is none."""
+def selected_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
+    """The query as a `Selected` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    tables = Tables(tree, relations)
+    if not any(part.find(exp.Query) for part in tables.conditions):
+        raise NotIncremental("no condition on aggregates")
     base_maps = BaseMaps()
     subqueries = Subqueries(tables, relations, base_maps, zero=zero)
     factors = {name: _Restricted(name) for name in tables.relations}
@@ -50,11 +50,11 @@ def selected_view(
         factor.key = factor.key or Lit(0)
         factor.conditions += free
     keys: dict[str, Lowered] = {}
-    for sql, value in keys_of(select, tables):
+    for sql, value in keys_of(tables):
         if value.type.nullable:  # an ordered index holds no group whose key is NULL
             raise NotIncremental("GROUP BY of what may be NULL, with a condition on aggregates")
         keys[sql] = Lowered(_group(value, factors), value.type)
-    totals = Totals(select, tables, keys, lambda number: f"sum_{number}", zero=zero)
+    totals = Totals(tables, keys, lambda number: f"sum_{number}", zero=zero)
     drafts: dict[str, Draft] = {}
     for name, factor in factors.items():
         if factor.key is not None:  # the ordered key, which is none of the groups'

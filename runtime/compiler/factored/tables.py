@@ -23,7 +23,16 @@ _TAKEN = re.compile(r"[mn]\d+")
 class Tables:
     """The relations of a FROM clause, by names that are unique in the view and have no dot."""
 
-    def __init__(self, select: exp.Select, relations: Mapping[str, Relation]) -> None:
+    def __init__(self, tree: exp.Query, relations: Mapping[str, Relation]) -> None:
+        """Raises `NotIncremental` for anything but inner joins of relations."""
+        select = tree.unnest()
+        if not isinstance(select, exp.Select):
+            raise NotIncremental(select.key.upper())
+        for clause, reason in (("with_", "WITH"), ("limit", "LIMIT"), ("offset", "LIMIT"), ("distinct", "DISTINCT"),
+                               ("qualify", "QUALIFY")):  # fmt: skip
+            if select.args.get(clause):
+                raise NotIncremental(reason)
+        self.select = select
         self.relations: dict[str, Relation] = {}
         self.wheres: dict[str, list[Expr]] = {}
         """Conditions on each relation's own rows."""

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from runtime.compiler.constants import Constant, empty_row
-from runtime.compiler.factored.basemaps import Draft
-from runtime.compiler.factored.polynomial import Monomial, local, owners
-from runtime.compiler.factored.summands import Summands
+from runtime.compiler.factored.polynomial import Monomial, Summands, local, owners
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Lowered, NotIncremental, lower, lower_key
+from runtime.compiler.maps import Draft
 from runtime.compiler.operands import as_condition
 from runtime.compiler.shapes import group_keys
 from runtime.compiler.sums import Sums, group_leaf
@@ -23,17 +22,16 @@ GroupKey = tuple[str, Lowered]
 """The SQL of a key, and what it is over the relations' columns."""
 
 
-def keys_of(select: exp.Select, tables: Tables) -> list[GroupKey]:
+def keys_of(tables: Tables) -> list[GroupKey]:
     """The keys of GROUP BY."""
-    return [(part.unnest().sql(), lower_key(part, tables.column)) for part in group_keys(select)]
+    return [(part.unnest().sql(), lower_key(part, tables.column)) for part in group_keys(tables.select)]
 
 
 class Totals(Sums):
     """Lowers outputs and HAVING, collecting the sums that they need."""
 
-    def __init__(
-        self, select: exp.Select, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool
-    ) -> None:
+    def __init__(self, tables: Tables, keys: Mapping[str, Lowered], name: Callable[[int], str], *, zero: bool) -> None:
+        select = tables.select
         super().__init__(self._sum_or_weight, may_be_empty=select.args.get("group") is None, zero=zero)
         self._tables = tables
         self._name = name

@@ -15,7 +15,6 @@ from runtime.plan import (
     Flow,
     GroupNode,
     JoinNode,
-    Node,
     Relation,
     ScanNode,
     SemiNode,
@@ -43,17 +42,11 @@ def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, 
 
 
 def _class_of(body: Flow) -> ViewClass:
-    if any(isinstance(node, TopNode) or _extremes(node) for node in body.nodes):
+    if body.is_ordered():
         return "ordered"
     if any(isinstance(node, (JoinNode, SemiNode, SetNode)) for node in body.nodes):
         return "multilinear"
     return "linear"
-
-
-def _extremes(node: Node) -> list[str]:
-    if not isinstance(node, GroupNode):
-        return []
-    return [part.kind.upper() for part in node.aggregates if part.kind in ("min", "max")]
 
 
 def _reason(body: Flow, maps: MapSet) -> str:
@@ -74,9 +67,8 @@ def _reason(body: Flow, maps: MapSet) -> str:
     groups = [node for node in body.nodes if isinstance(node, GroupNode)]
     if groups:
         parts.append(_many(len(groups), "grouping"))
-    extremes = dict.fromkeys(kind for node in groups for kind in _extremes(node))
-    if extremes:
-        parts.append(f"{' and '.join(extremes)} in an ordered index")
+    if body.extremes():
+        parts.append(f"{' and '.join(body.extremes())} in an ordered index")
     if any(part.kind.endswith("distinct") for node in groups for part in node.aggregates) or kinds[DistinctNode]:
         parts.append("distinct values counted")
     if kinds[TopNode]:

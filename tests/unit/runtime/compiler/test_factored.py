@@ -14,11 +14,12 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import pytest
+from sqlglot import exp
 
 from queries import query_path
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, View, read_script
 from runtime.compiler.describe import Describer
-from runtime.compiler.factored import factored_view
+from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet
 from runtime.compiler.parse import parse_select
@@ -54,7 +55,8 @@ def compiled(select: NamedSelect, relations: tuple[Relation, ...], mode: Mode = 
     known = {relation.name: relation for relation in relations}
     query = parse_select(select, relations)
     maps = MapSet()
-    found = factored_view(query.tree, known, maps, zero=zero)
+    is_nested = len(list(query.tree.find_all(exp.Select))) > 1
+    found = (selected_view if is_nested else joined_view)(query.tree, known, maps, zero=zero)
     describer = Describer(relations)
     rewriter = QueryRewriter(query, known, describer, zero=zero)
     output = rewriter.rewrite(query.tree)
