@@ -21,7 +21,7 @@ the reason in words, which `explain` shows.
 
 from __future__ import annotations
 
-from runtime.compiler.catalogue import columns_of, extend_program, lane_program, maps_of, only_view, without_view
+from runtime.compiler.catalogue import columns_of, extend_program, lane_program, only_view, without_view
 from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
@@ -81,7 +81,6 @@ __all__ = [
     "explain",
     "extend_program",
     "lane_program",
-    "maps_of",
     "only_view",
     "parse_script",
     "read_script",

@@ -13,14 +13,13 @@ import msgspec
 from runtime.compiler.compile import compile_program
 from runtime.compiler.errors import SqlError
 from runtime.compiler.script import NamedSelect
-from runtime.plan import Body, Lane, Map, Program, Relation, View, columns_read
+from runtime.plan import Lane, Map, Program, Relation, View, columns_read
 
 __all__ = [
     "columns_of",
     "extend_program",
     "lane_program",
     "map_identity",
-    "maps_of",
     "only_view",
     "view_of",
     "without_view",
@@ -75,11 +74,6 @@ def lane_program(program: Program, lane: Lane) -> Program:
     return program if len(views) == len(program.views) else _only(program, views)[0]
 
 
-def maps_of(body: Body) -> frozenset[int]:
-    """The maps that a body reads."""
-    return body.maps()
-
-
 def columns_of(map_: Map) -> set[str]:
     """The columns of its relation that a map reads."""
     exprs = [*(key.expr for key in map_.keys), *(total.expr for total in map_.sums)]
@@ -102,7 +96,7 @@ def view_of(program: Program, name: str) -> View:
 
 
 def _only(program: Program, views: Collection[View]) -> tuple[Program, tuple[int, ...]]:
-    read: set[int] = set().union(*(maps_of(view.body) for view in views))
+    read: set[int] = set().union(*(view.body.maps() for view in views))
     kept = tuple(map_.id for map_ in program.maps if map_.id in read)
     numbers = {old: new for new, old in enumerate(kept)}
     maps = [_replace(program.maps[old], id=new) for new, old in enumerate(kept)]

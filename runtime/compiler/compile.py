@@ -18,13 +18,12 @@ from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
-from runtime.compiler.maps import MapSet
+from runtime.compiler.maps import MapSet, unique
 from runtime.compiler.operands import Candidate
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
-from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 from runtime.plan import Program, Relation, View
 

@@ -49,7 +49,7 @@ class Rewriter:
     def __init__(self, describer: Describer, queries: QueryRewriter, *, zero: bool) -> None:
         self.zero = zero
         self._describer = describer
-        self._queries = queries
+        self.queries = queries
         self.floats: dict[str, None] = {}
         """What left exact arithmetic, in the order of the query, for `explain`."""
 
@@ -197,18 +197,12 @@ class Rewriter:
     def _in(self, node: exp.In, scope: Scope) -> Value:
         value = self.rewrite(node.this, scope)
         if node.args.get("query") is not None:
-            return self._queries.member(node, value, scope)
+            return self.queries.member(node, value, scope)
         if not node.expressions:
             raise scope.query.error("expected IN (…) with values or a SELECT", node)
         items = [self.rewrite(item, scope) for item in node.expressions]
         target, parts = self.unify([value, *items], node, scope)
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
-
-    def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
-        return self._queries.scalar(node, scope)
-
-    def _exists(self, node: exp.Exists, scope: Scope) -> Value:
-        return self._queries.exists(node, scope)
 
     def _refuse(self, node: exp.Expr, scope: Scope) -> Value:
         raise scope.query.error(f"{node.key.upper()} is not supported", node)
@@ -324,7 +318,7 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Is: Rewriter._is,
     exp.Between: Rewriter._between,
     exp.In: Rewriter._in,
-    **dict.fromkeys((exp.Subquery, exp.Select), Rewriter._subquery),
-    exp.Exists: Rewriter._exists,
+    **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node, scope: self.queries.scalar(node, scope)),
+    exp.Exists: lambda self, node, scope: self.queries.exists(node, scope),
     **dict.fromkeys((exp.Any, exp.All), Rewriter._refuse),
 }

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from runtime.compiler.constants import empty_row
 from runtime.compiler.lower import Leaf, columns_leaf, lower, lower_key
-from runtime.compiler.maps import MapSet, column_keys, key_name, key_of
+from runtime.compiler.maps import MapSet, column_keys, key_name, key_of, unique
 from runtime.compiler.operands import Candidate, Lowered, NotIncremental, alike, as_condition
-from runtime.compiler.shapes import group_keys, unique
+from runtime.compiler.parse import group_keys
 from runtime.compiler.sums import Sums, group_leaf
 from runtime.compiler.types import types_of
 from runtime.plan import Branch, Col, Expr, Key, Linear, Relation, Sum

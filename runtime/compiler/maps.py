@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 from runtime.plan import Call, Col, Column, ColumnType, Expr, Key, Lit, Map, Relation, Sum
 
-__all__ = ["BaseMaps", "Draft", "MapSet", "all_of", "column_keys", "key_name", "key_of", "named_key"]
+__all__ = ["BaseMaps", "Draft", "MapSet", "all_of", "column_keys", "key_name", "key_of", "named_key", "unique"]
 
 WEIGHT = "weight"
 
@@ -40,12 +39,22 @@ class MapSet:
         self._ids = {map_: number for map_, number in self._ids.items() if number < mark}
 
 
-def all_of(conditions: Sequence[Expr]) -> Expr | None:
-    """The conjunction, or None of no conditions."""
+def all_of(conditions: Sequence[Expr | None]) -> Expr | None:
+    """The conjunction of those that are not None; None of no conditions."""
     result: Expr | None = None
     for condition in conditions:
-        result = condition if result is None else Call("and", (result, condition))
+        if condition is not None:
+            result = condition if result is None else Call("and", (result, condition))
     return result
+
+
+def unique(name: str, taken: list[str]) -> str:
+    """The name, numbered where it is taken."""
+    candidate, number = name, 0
+    while candidate in taken:
+        number += 1
+        candidate = f"{name}_{number}"
+    return candidate
 
 
 def key_name(column: str) -> str:

@@ -17,7 +17,7 @@ from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Query", "parse_select"]
+__all__ = ["Query", "group_keys", "is_aggregate", "parse_select"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
@@ -134,3 +134,23 @@ def _check_functions(query: Query) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
+    for found in node.find_all(exp.AggFunc):
+        window = found.find_ancestor(exp.Window, exp.Select)
+        windowed = isinstance(window, exp.Window) and (window.this is found or window.this is found.parent)
+        if not windowed and found.find_ancestor(exp.Subquery) is node.find_ancestor(exp.Subquery):
+            return True
+    return False
+
+
+def group_keys(select: exp.Select) -> list[exp.Expr]:
+    """The keys of GROUP BY; of GROUP BY ALL the columns that are no aggregates."""
+    group = select.args.get("group")
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return [part.unalias() for part in select.expressions if not is_aggregate(part)]
+    return list(group.expressions)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from runtime.compiler.describe import Describer
 from runtime.compiler.expressions import Rewriter
 from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
+from runtime.compiler.maps import unique
 from runtime.compiler.operands import NotIncremental
-from runtime.compiler.parse import Query
+from runtime.compiler.parse import Query, group_keys, is_aggregate
 from runtime.compiler.scope import Reference, Scope, Source
-from runtime.compiler.shapes import Output, break_ties, coerced, group_keys, is_aggregate, unique
-from runtime.compiler.types import BOOL, common_type, types_of
+from runtime.compiler.types import BOOL, Type, common_type, types_of
 from runtime.plan import Relation
 
-__all__ = ["QueryRewriter"]
+__all__ = ["Output", "QueryRewriter"]
 
+_NEEDS_TOTAL_ORDER = (exp.RowNumber, exp.Ntile, exp.Lead, exp.Lag, exp.FirstValue, exp.LastValue, exp.NthValue)
 _JOIN_SIDES = ("", "LEFT", "RIGHT", "FULL")
 _JOIN_KINDS = ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
+
+
+@dataclass(slots=True)
+class Output:
+    """A rewritten query and its columns."""
+
+    sql: exp.Query
+    """In which every integer of more than 64 bits, and every scaled one, is HUGEINT."""
+    names: list[str]
+    """Unique."""
+    types: list[Type]
+    """Of each column."""
 
 
 class QueryRewriter:
@@ -69,7 +84,7 @@ class QueryRewriter:
         target = common_type((value.type, output.types[0]))
         if target is None:
             raise self._query.error(f"expected a SELECT of {value.type}, was of {output.types[0]}", node)
-        inner = coerced(output, [target])
+        inner = _coerced(output, [target])
         sql = exp.In(this=wrap(as_type(value, target)), query=exp.Subquery(this=inner))
         return Value(sql, BOOL.with_null(target.nullable))
 
@@ -111,7 +126,7 @@ class QueryRewriter:
             if target is None:
                 raise self._query.error(f"expected one type for {name!r}, were {one} and {other}", node.right)
             targets.append(target)
-        arms = [exp.Subquery(this=coerced(arm, targets)) for arm in (left, right)]
+        arms = [exp.Subquery(this=_coerced(arm, targets)) for arm in (left, right)]
         sql = type(node)(this=arms[0], expression=arms[1], distinct=node.args.get("distinct"))
         scope = Scope(self._query, parent, outputs=dict(zip(left.names, targets, strict=True)))
         self._order(node, sql, scope, len(targets))
@@ -137,7 +152,7 @@ class QueryRewriter:
         if having is not None:
             select.set("having", exp.Having(this=self.expressions.condition(having.this, scope)))
         filters = [] if qualify is None else [self.expressions.condition(qualify.this, scope)]
-        break_ties([*(value.sql for value in values), *filters], keys, scope)
+        _break_ties([*(value.sql for value in values), *filters], keys, scope)
         if filters:
             select.set("qualify", exp.Qualify(this=filters[0]))
         select.set("expressions", [exp.alias_(value.sql, name, quoted=True, copy=False)
@@ -273,3 +288,33 @@ def _only_source(node: exp.Expr, scope: Scope) -> Source | None:
     if first is None or first.reference is None or first.optional or any(owner is not first for owner in owners):
         return None
     return first
+
+
+def _coerced(output: Output, targets: list[Type]) -> exp.Query:
+    """The query with its columns brought to these types."""
+    columns = [Value(exp.column(exp.to_identifier(name, quoted=True)), kind)
+               for name, kind in zip(output.names, output.types, strict=True)]  # fmt: skip
+    parts = [as_type(value, target) for value, target in zip(columns, targets, strict=True)]
+    if all(part is value.sql for part, value in zip(parts, columns, strict=True)):
+        return output.sql
+    select = exp.Select(expressions=[exp.alias_(part, name, quoted=True, copy=False)
+                                     for part, name in zip(parts, output.names, strict=True)])  # fmt: skip
+    alias = exp.TableAlias(this=exp.to_identifier("arm", quoted=True))
+    select.set("from_", exp.From(this=exp.Subquery(this=output.sql, alias=alias)))
+    return select
+
+
+def _break_ties(parts: list[exp.Expr], keys: list[exp.Expr], scope: Scope) -> None:
+    """Windows whose answer depends on the order of equal rows get every column in play as last criteria."""
+    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used]
+    for part in parts:
+        for window in part.find_all(exp.Window):
+            spec = window.args.get("spec")
+            by_rows = spec is not None and spec.args.get("kind") == "ROWS"
+            call = window.this.this if isinstance(window.this, (exp.IgnoreNulls, exp.RespectNulls)) else window.this
+            if window.find_ancestor(exp.Select) is not None or not (by_rows or isinstance(call, _NEEDS_TOTAL_ORDER)):
+                continue
+            order = window.args.get("order") or exp.Order(expressions=[])
+            order.set("expressions", [*order.expressions, *(exp.Ordered(this=column.copy(), nulls_first=False)
+                                                            for column in columns)])  # fmt: skip
+            window.set("order", order)

@@ -11,8 +11,8 @@ from sqlglot import exp
 from runtime.compiler.describe import Describer
 from runtime.compiler.fixedpoint import cast
 from runtime.compiler.maps import MapSet, all_of, column_keys, key_name
+from runtime.compiler.queries import Output
 from runtime.compiler.scope import Reference
-from runtime.compiler.shapes import Output
 from runtime.compiler.types import Type
 from runtime.plan import Column, Expr, Input, Map, Reevaluated
 

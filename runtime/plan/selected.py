@@ -76,13 +76,11 @@ class Selected(Body, frozen=True, tag="selected"):
     def renumbered(self, number: Callable[[int], int]) -> Self:
         """Conditions name scalars by the number of their map."""
         replace = msgspec.structs.replace
-        prefixes = {f"m{old}": f"m{number(old)}" for old in self.scalars}
+        scalars = {f"m{old}": f"m{number(old)}" for old in self.scalars}
         read = {name for factor in self.factors for expr in factor.conditions for name in columns_read(expr)}
-        names: dict[str, Expr] = {}
-        for name in read:
-            prefix, dot, rest = name.partition(".")
-            if dot and prefix in prefixes:
-                names[name] = Col(f"{prefixes[prefix]}.{rest}")
+        parts = {name: name.partition(".") for name in read}
+        names: dict[str, Expr] = {name: Col(f"{scalars[map_]}.{rest}")
+                                  for name, (map_, _, rest) in parts.items() if map_ in scalars}  # fmt: skip
         factors = []
         for factor in self.factors:
             nested = tuple(replace(each, map=number(each.map)) for each in factor.nested)

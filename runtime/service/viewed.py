@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from runtime.compiler import NamedSelect, Program, maps_of
+from runtime.compiler import NamedSelect, Program
 from runtime.service.errors import CatalogueError
 
 __all__ = ["needed_by", "relations_read", "with_readers"]
@@ -19,7 +19,7 @@ _MOST_NAMES: Final = 8
 def relations_read(program: Program, name: str) -> frozenset[str]:
     """The relations that a view of the program reads."""
     (view,) = [view for view in program.views if view.name == name]
-    return frozenset(program.maps[number].relation for number in maps_of(view.body))
+    return frozenset(program.maps[number].relation for number in view.body.maps())
 
 
 def with_readers(

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from pyspark.sql.datasource import InputPartition
 
-from runtime.compiler import Program, maps_of, only_view
+from runtime.compiler import Program, only_view
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of, read_segment
 from runtime.native.kernels import Kernels
 from runtime.views import Delivery
@@ -62,7 +62,7 @@ def plan_backfill(
     """
     if not views or epoch < 2:
         return []
-    read = {new.maps[n].relation for view in new.views if view.name in views for n in maps_of(view.body)}
+    read = {new.maps[n].relation for view in new.views if view.name in views for n in view.body.maps()}
     pinned = snapshots.pin(epoch, epoch - 1) if snapshots else None
     base = read_segment(pinned) if pinned else None
     partitions: list[BackfillPartition] = []

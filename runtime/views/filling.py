@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler import Program, columns_of, maps_of, only_view
+from runtime.compiler import Program, columns_of, only_view
 from runtime.native.kernels import Kernels
 from runtime.views.routing import Delivery, deliveries_of
 
@@ -26,7 +26,7 @@ def new_views(old: Program, new: Program) -> tuple[str, ...]:
 def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:
     """Relation → the columns of it that these views' maps read."""
     found: dict[str, set[str]] = {}
-    for number in set().union(*(maps_of(view.body) for view in program.views if view.name in views)):
+    for number in set().union(*(view.body.maps() for view in program.views if view.name in views)):
         map_ = program.maps[number]
         found.setdefault(map_.relation, set()).update(columns_of(map_))
     return found

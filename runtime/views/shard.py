@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler import maps_of
 from runtime.compiler.catalogue import only_view
 from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import RecordStructure
@@ -287,7 +286,7 @@ class ShardState:
     def _fail_part(self, part: Part, reason: str) -> dict[str, str]:
         found = {}
         for view in self._views:
-            if view.name not in self._failed and part in {self._part_of(view, n) for n in maps_of(view.body)}:
+            if view.name not in self._failed and part in {self._part_of(view, n) for n in view.body.maps()}:
                 self._failed[view.name] = found[view.name] = reason
         return found
 

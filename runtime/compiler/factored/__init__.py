@@ -4,7 +4,7 @@
 
     SELECT ──▶ Tables: relations, conditions, columns                                        tables
                  │
-                 ├─ joined     equal columns and ranges (graph, ranges, intervals),
+                 ├─ joined     equal columns and ranges (graph, ranges),
                  │             then maps of joins and their deltas (recursion)               ──▶ Joined
                  └─ selected   conditions on an ordered column and aggregates                ──▶ Selected
 

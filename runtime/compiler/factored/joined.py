@@ -13,9 +13,8 @@ from runtime.compiler.factored.recursion import Recursion
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.factored.totals import Totals, keys_of
 from runtime.compiler.lower import Lowered, NotIncremental
-from runtime.compiler.maps import BaseMaps, Draft, MapSet
+from runtime.compiler.maps import BaseMaps, Draft, MapSet, unique
 from runtime.compiler.operands import Candidate
-from runtime.compiler.shapes import unique
 from runtime.plan import Col, Joined, Key, Occurrence, Relation
 
 __all__ = ["joined_view"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections import Counter
+from collections.abc import Mapping
 
 from runtime.plan import Call, Col, Expr, Lit, columns_read
 
@@ -59,7 +61,7 @@ def _way(expr: Expr, directions: Mapping[str, int]) -> int | None:
     return 1 if terms is not None and is_monotone(Call("lt", (expr, Lit(0))), directions) else None
 
 
-def _terms(expr: Expr, directions: Mapping[str, int]) -> dict[_Product, int] | None:
+def _terms(expr: Expr, directions: Mapping[str, int]) -> Mapping[_Product, int] | None:
     """The expression multiplied out; None where what moves is under other operations than +, - and *."""
     if isinstance(expr, Lit) and isinstance(expr.value, int) and not isinstance(expr.value, bool):
         return {(): expr.value}
@@ -77,18 +79,11 @@ def _terms(expr: Expr, directions: Mapping[str, int]) -> dict[_Product, int] | N
     second = parts[1] if len(parts) == 2 else None
     if second is None or expr.op not in ("add", "sub", "mul"):
         return None
+    total: Counter[_Product] = Counter()
     if expr.op == "mul":
-        return _added(
-            (tuple(sorted((*one, *other))), value * factor)
-            for one, value in first.items()
-            for other, factor in second.items()
-        )
-    sign = -1 if expr.op == "sub" else 1
-    return _added([*first.items(), *((product, sign * value) for product, value in second.items())])
-
-
-def _added(items: Iterable[tuple[_Product, int]]) -> dict[_Product, int]:
-    totals: dict[_Product, int] = {}
-    for product, value in items:
-        totals[product] = totals.get(product, 0) + value
-    return totals
+        for (one, value), (other, factor) in itertools.product(first.items(), second.items()):
+            total[tuple(sorted((*one, *other)))] += value * factor
+        return total
+    total.update(first)
+    (total.subtract if expr.op == "sub" else total.update)(second)
+    return total

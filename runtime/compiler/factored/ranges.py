@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
-from runtime.compiler.factored.intervals import EVERYTHING, Intervals, complement, intersection, mirrored, union
 from runtime.compiler.factored.polynomial import bounded, linear
 from runtime.compiler.factored.tables import Tables
 from runtime.compiler.operands import NotIncremental, floor_quotient
@@ -19,6 +19,60 @@ from runtime.plan import Call, Expr, Lit, Range
 __all__ = ["MIRRORED", "Comparison", "Condition", "comparison", "condition", "line"]
 
 MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+Intervals = tuple[tuple[int | None, int | None], ...]
+"""Sets of integers: disjoint closed intervals in ascending order; None is an open end."""
+_EVERYTHING: Final[Intervals] = ((None, None),)
+
+
+def _complement(of: Intervals) -> Intervals:
+    """All other integers.
+
+    >>> _complement(((None, 3), (7, 9)))
+    ((4, 6), (10, None))
+    """
+    gaps: list[tuple[int | None, int | None]] = []
+    start: int | None = None
+    for place, (low, high) in enumerate(of):
+        if low is not None:
+            gaps.append((start if place else None, low - 1))
+        if high is None:
+            return tuple(gaps)
+        start = high + 1
+    return (*gaps, (start, None))
+
+
+def _union(one: Intervals, other: Intervals) -> Intervals:
+    """Integers in either; neighbours are joined.
+
+    >>> _union(((1, 3),), ((4, 5), (9, None)))
+    ((1, 5), (9, None))
+    """
+    done: list[tuple[int | None, int | None]] = []
+    for low, high in sorted((*one, *other), key=lambda part: (part[0] is not None, part[0] or 0)):
+        if done and (done[-1][1] is None or low is None or low <= done[-1][1] + 1):
+            before = done[-1]
+            done[-1] = (before[0], None if before[1] is None or high is None else max(before[1], high))
+        else:
+            done.append((low, high))
+    return tuple(done)
+
+
+def _intersection(one: Intervals, other: Intervals) -> Intervals:
+    """Integers in both.
+
+    >>> _intersection(((None, 5),), ((3, None),))
+    ((3, 5),)
+    """
+    return _complement(_union(_complement(one), _complement(other)))
+
+
+def _mirrored(of: Intervals) -> Intervals:
+    """Minus each integer."""
+    return tuple((None if high is None else -high, None if low is None else -low) for low, high in reversed(of))
+
+
+# --- conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +137,7 @@ class Condition:
         if self.keys != other.keys:
             raise NotIncremental("ranges of several columns between two relations")
         for slope, intervals in other.slopes.items():
-            self.slopes[slope] = intersection(self.slopes.get(slope, EVERYTHING), intervals)
+            self.slopes[slope] = _intersection(self.slopes.get(slope, _EVERYTHING), intervals)
         self.constants |= other.constants
 
     def key(self, name: str) -> Expr:
@@ -100,7 +154,7 @@ class Condition:
                 parts.append([_range(own, -other, part, bound, self.constants) for part in intervals])
             else:
                 constants = {-one for one in self.constants}
-                parts.append([_range(-own, other, part, bound, constants) for part in mirrored(intervals)])
+                parts.append([_range(-own, other, part, bound, constants) for part in _mirrored(intervals)])
         return tuple(_overlap(ranges) for ranges in itertools.product(*parts))
 
 
@@ -112,7 +166,7 @@ def condition(test: Expr, tables: Tables) -> Condition:
         return _condition(comparison(test), tables)
     first, *others = (condition(arg, tables) for arg in test.args)
     if test.op == "not":
-        outside = complement(first.slopes[_only(first)])
+        outside = _complement(first.slopes[_only(first)])
         return Condition(first.names, first.keys, {_only(first): outside}, first.constants)
     (second,) = others
     if test.op == "and":
@@ -121,7 +175,7 @@ def condition(test: Expr, tables: Tables) -> Condition:
     slope = _only(first)
     if first.keys != second.keys or _only(second) != slope:
         raise NotIncremental("OR of ranges of several columns")
-    either = union(first.slopes[slope], second.slopes[slope])
+    either = _union(first.slopes[slope], second.slopes[slope])
     return Condition(first.names, first.keys, {slope: either}, first.constants | second.constants)
 
 

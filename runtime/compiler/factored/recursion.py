@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from runtime.compiler.factored.graph import JoinGraph
 from runtime.compiler.factored.polynomial import Monomial, Product, bounded, column_of
 from runtime.compiler.lower import NotIncremental
-from runtime.compiler.maps import Draft
-from runtime.compiler.shapes import unique
+from runtime.compiler.maps import Draft, unique
 from runtime.plan import Auxiliary, Col, ColumnType, Lookup, Statement, Term
 
 __all__ = ["Recursion"]

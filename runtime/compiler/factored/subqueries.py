@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -57,16 +57,19 @@ class Subqueries:
         """Keyless maps."""
         self.correlated: list[Correlated] = []
         """Nested aggregates."""
-        self._finals: dict[str, Callable[[], str]] = {}
-        self._sources: dict[str, Correlated] = {}
+        self._placeholders: dict[str, tuple[Correlated | None, Draft, Expr | None]] = {}
 
     def finals(self) -> dict[str, Expr]:
         """Placeholder → column, once the base maps are finished."""
-        return {name: Col(final()) for name, final in self._finals.items()}
+        return {
+            name: Col(f"{f'm{draft.number}' if nested is None else nested.name}.{draft.name_of(expr)}")
+            for name, (nested, draft, expr) in self._placeholders.items()
+        }
 
     def nested_in(self, expr: Expr) -> list[Correlated]:
         """The nested aggregates that a condition reads."""
-        return [self._sources[name] for name in sorted(self._sources.keys() & set(columns_read(expr)))]
+        read = sorted(self._placeholders.keys() & set(columns_read(expr)))
+        return [nested for name in read if (nested := self._placeholders[name][0]) is not None]
 
     def lower(self, node: exp.Expr) -> Lowered:
         """A subquery's value; equal ones are one."""
@@ -117,7 +120,8 @@ class Subqueries:
                 not isinstance(test, Call)
                 or test.op not in get_args(_Compare)
                 or len(names) != 2
-                or (_INNER not in names or compared is not None)
+                or _INNER not in names
+                or compared is not None
             ):
                 raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
             compared = comparison(test)
@@ -156,14 +160,11 @@ class Subqueries:
         """The selected expression over the map's sums."""
 
         def placeholder(expr: Expr | None) -> Col:
-            name = f"?{len(self._finals)}"
-            if expr is not None:
-                expr = local(expr)
-                draft.summed.add(expr)
-            prefix = nested.name if nested is not None else None
-            self._finals[name] = lambda: f"{prefix or f'm{draft.number}'}.{draft.name_of(expr)}"
-            if nested is not None:
-                self._sources[name] = nested
+            inside = None if expr is None else local(expr)
+            if inside is not None:
+                draft.summed.add(inside)
+            name = f"?{len(self._placeholders)}"
+            self._placeholders[name] = (nested, draft, inside)
             return Col(name)
 
         part = select.expressions[0].unalias()

@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from runtime.compiler.factored.polynomial import column_of, local, owners
 from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
+from runtime.compiler.maps import unique
 from runtime.compiler.operands import as_condition, call
-from runtime.compiler.shapes import unique
 from runtime.compiler.types import Type
 from runtime.plan import Call, Col, Expr, Lit, Relation
 

@@ -12,7 +12,7 @@ from runtime.compiler.factored.tables import Tables
 from runtime.compiler.lower import Lowered, NotIncremental, lower, lower_key
 from runtime.compiler.maps import Draft
 from runtime.compiler.operands import as_condition
-from runtime.compiler.shapes import group_keys
+from runtime.compiler.parse import group_keys
 from runtime.compiler.sums import Sums, group_leaf
 from runtime.plan import Col, Expr
 

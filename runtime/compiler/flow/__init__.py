@@ -2,16 +2,14 @@
 
 A qualified query goes through these, each of which adds nodes to one graph:
 
-    view          the whole query, its class and the reason
-      queries     SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
-        reading   FROM and WHERE of one SELECT: sources, conditions, what ties a subquery to the query around it
-          outer   outer joins and comparisons in which NULL equals NULL
-        groups    GROUP BY and aggregates
-        subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
-      graph       nodes, each once; filters and projections sink into the base maps
-
+    queries       the whole query and its class; SELECT, WITH, UNION and the like, DISTINCT, ORDER BY … LIMIT
+      reading     FROM and WHERE of one SELECT: sources, conditions, what ties a subquery to the query around it
+        outer     outer joins and comparisons in which NULL equals NULL
+      groups      GROUP BY and aggregates
+      subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
+    graph         nodes, each once; filters and projections sink into the base maps
 """
 
-from runtime.compiler.flow.view import flow_view
+from runtime.compiler.flow.queries import flow_view
 
 __all__ = ["flow_view"]

@@ -115,24 +115,20 @@ class Graph:
             return self._select_scan(rows, node, where, outputs)
         if isinstance(node, SelectNode) and _may_merge(node, where, outputs):
             inner = {column.name: expr for column, expr in zip(node.columns, node.outputs, strict=True)}
-            parts = [
-                part for part in (node.where, None if where is None else renamed(where, inner)) if part is not None
-            ]
+            both = all_of([node.where, None if where is None else renamed(where, inner)])
             merged = [(name, Lowered(renamed(value.expr, inner), value.type)) for name, value in outputs]
-            return self.select(Rows(node.input, self._types[node.input]), all_of(parts), merged)
+            return self.select(Rows(node.input, self._types[node.input]), both, merged)
         return self._project(rows, where, outputs)
 
     def _select_scan(self, rows: Rows, node: _Scan, where: Expr | None, outputs: Outputs) -> Rows:
         """The map computes expressions; names alone are changed after it, so that it can be shared."""
         inner = {key.name: key.expr for key in node.keys}
-        parts = [part for part in (node.where, None if where is None else renamed(where, inner)) if part is not None]
+        both = all_of([node.where, None if where is None else renamed(where, inner)])
         if any(not isinstance(value.expr, Col) for _, value in outputs):
             keys = [Key(name, value.type.column(name).type, renamed(value.expr, inner)) for name, value in outputs]
-            return self._scan(node.relation, all_of(parts), keys, {name: value.type for name, value in outputs})
+            return self._scan(node.relation, both, keys, {name: value.type for name, value in outputs})
         used = {value.expr.name for _, value in outputs if isinstance(value.expr, Col)}
-        scan = self._scan(
-            node.relation, all_of(parts), [key for key in node.keys if key.name in used], dict(rows.columns)
-        )
+        scan = self._scan(node.relation, both, [key for key in node.keys if key.name in used], rows.columns)
         if all(value.expr == Col(name) for name, value in outputs):
             return scan
         return self._project(scan, None, outputs)

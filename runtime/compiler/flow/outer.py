@@ -9,7 +9,7 @@ from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.types import BOOL
 from runtime.plan import Expr, Lit, columns_read
 
-__all__ = ["attach", "full_join", "left_join", "paired", "residual_join", "semi_of"]
+__all__ = ["attach", "outer_join", "paired", "residual_join", "semi_of"]
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -37,11 +37,15 @@ def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]
     return graph.arranged(alone, outputs)
 
 
-def left_join(graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit] | None = None) -> Rows:
-    """LEFT JOIN on equalities alone; ``defaults`` say what stands in place of a right column instead of NULL."""
+def outer_join(
+    graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit] | None = None, *, full: bool = False
+) -> Rows:
+    """LEFT or FULL JOIN on equalities alone; ``defaults`` say what stands in place of a right column, if not NULL."""
     joined = graph.join(left, right, on)
-    alone = graph.semi(left, right, on, anti=True)
-    return graph.union([joined, _filled(graph, alone, joined, defaults or {})])
+    alone = [graph.semi(left, right, on, anti=True)]
+    if full:
+        alone.append(graph.semi(right, left, [(two, one) for one, two in on], anti=True))
+    return graph.union([joined, *(_filled(graph, rows, joined, defaults or {}) for rows in alone)])
 
 
 def attach(
@@ -57,18 +61,10 @@ def attach(
     on = [(name, called[column]) for name, (_, column) in zip(names, pairs, strict=True)]
     if pairs and defaults is not None:
         known = {called[name]: value for name, value in defaults.items() if name in called}
-        joined = left_join(graph, wide, right, on, known)
+        joined = outer_join(graph, wide, right, on, known)
     else:
         joined = graph.join(wide, right, on)
     return graph.keep(joined, [*kept, *called.values()]), called
-
-
-def full_join(graph: Graph, left: Rows, right: Rows, on: Pairs) -> Rows:
-    """FULL JOIN on equalities alone."""
-    joined = graph.join(left, right, on)
-    alone = graph.semi(left, right, on, anti=True)
-    other = graph.semi(right, left, [(two, one) for one, two in on], anti=True)
-    return graph.union([joined, _filled(graph, alone, joined, {}), _filled(graph, other, joined, {})])
 
 
 def residual_join(graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr], *, full: bool) -> Rows:

@@ -1,7 +1,8 @@
-"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT."""
+"""Whole queries: WITH, SELECT, UNION and the like, DISTINCT, ORDER BY … LIMIT; and the view that they are."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +15,34 @@ from runtime.compiler.flow.names import Names
 from runtime.compiler.flow.reading import Block, Link, Part, read
 from runtime.compiler.flow.subqueries import Subqueries
 from runtime.compiler.lower import lower
-from runtime.compiler.maps import key_name
-from runtime.compiler.operands import Lowered, NotIncremental, alike
-from runtime.compiler.shapes import group_keys, unique
+from runtime.compiler.maps import MapSet, key_name, unique
+from runtime.compiler.operands import Candidate, Lowered, NotIncremental, alike
+from runtime.compiler.parse import group_keys
 from runtime.compiler.types import types_of
-from runtime.plan import Col, Relation
+from runtime.plan import (
+    Col,
+    DistinctNode,
+    Flow,
+    GroupNode,
+    JoinNode,
+    Relation,
+    ScanNode,
+    SemiNode,
+    SetNode,
+    TopNode,
+    ViewClass,
+)
 
-__all__ = ["Queries", "Result"]
+__all__ = ["Queries", "Result", "flow_view"]
+
+
+def flow_view(tree: exp.Query, relations: Mapping[str, Relation], maps: MapSet, *, zero: bool) -> Candidate:
+    """The query as a `Flow` body, its maps added; raises `NotIncremental` with the reason why it is none."""
+    queries = Queries(relations, zero=zero)
+    result = queries.query(tree, None, None)
+    outputs = [(f"column_{number}", value) for number, (_, value) in enumerate(result.outputs, 1)]
+    body = queries.graph.finish(queries.graph.arranged(result.rows, outputs), maps)
+    return Candidate(body, tuple(value.type for _, value in outputs), _class_of(body), _reason(body, maps))
 
 
 @dataclass(slots=True)
@@ -249,3 +271,45 @@ def _typed(value: Lowered) -> Lowered:
     if value.type.kind == "other":
         raise NotIncremental(f"a column of the type {value.type}")
     return value
+
+
+# --- class and reason
+
+
+def _class_of(body: Flow) -> ViewClass:
+    if body.is_ordered():
+        return "ordered"
+    if any(isinstance(node, (JoinNode, SemiNode, SetNode)) for node in body.nodes):
+        return "multilinear"
+    return "linear"
+
+
+def _reason(body: Flow, maps: MapSet) -> str:
+    """What its operators do, as in "joins by equality, keeps MAX in an ordered index"."""
+    kinds = Counter(type(node) for node in body.nodes)
+    relations = {maps.maps[node.map].relation for node in body.nodes if isinstance(node, ScanNode)}
+    parts = [f"operators over {_many(len(relations), 'relation')}"]
+    joins = [node for node in body.nodes if isinstance(node, JoinNode)]
+    equal = sum(bool(node.on) for node in joins)
+    if equal:
+        parts.append(f"{_many(equal, 'join')} by equality")
+    if len(joins) > equal:
+        parts.append(f"{_many(len(joins) - equal, 'product')}, of which a change costs all rows of the other side")
+    if kinds[SemiNode]:
+        parts.append(_many(kinds[SemiNode], "semijoin"))
+    if kinds[SetNode]:
+        parts.append("a difference or intersection")
+    groups = [node for node in body.nodes if isinstance(node, GroupNode)]
+    if groups:
+        parts.append(_many(len(groups), "grouping"))
+    if body.extremes():
+        parts.append(f"{' and '.join(body.extremes())} in an ordered index")
+    if any(part.kind.endswith("distinct") for node in groups for part in node.aggregates) or kinds[DistinctNode]:
+        parts.append("distinct values counted")
+    if kinds[TopNode]:
+        parts.append("the first rows in an ordered index")
+    return ", ".join(parts)
+
+
+def _many(number: int, what: str) -> str:
+    return f"one {what}" if number == 1 else f"{number} {what}s"

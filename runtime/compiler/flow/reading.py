@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.flow.names import Names, free_columns, outermost_queries, own_tables, sides_of, tables_of
-from runtime.compiler.flow.outer import full_join, left_join, paired, residual_join, semi_of
+from runtime.compiler.flow.outer import outer_join, paired, residual_join, semi_of
 from runtime.compiler.lower import Leaf, conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition
 from runtime.plan import Col, Expr, Lit, columns_read
@@ -279,23 +279,17 @@ class _Sources:
         self._prune(right)
         on = self._columns(left, right, self._equalities(left, right, conditions))
         rest = [self._truth(condition) for condition in conditions if not condition.done]
-        if side == "RIGHT":
-            rows = self._left_join(right.rows, left.rows, [(two, one) for one, two in on], rest)
-        elif side == "LEFT":
-            rows = self._left_join(left.rows, right.rows, on, rest)
-        elif rest or not on:
-            rows = residual_join(self._graph, left.rows, right.rows, on, rest, full=True)
+        one, other = (right.rows, left.rows) if side == "RIGHT" else (left.rows, right.rows)
+        on = [(two, one) for one, two in on] if side == "RIGHT" else on
+        full = side == "FULL"
+        if rest or (full and not on):
+            rows = residual_join(self._graph, one, other, on, rest, full=full)
         else:
-            rows = full_join(self._graph, left.rows, right.rows, on)
+            rows = outer_join(self._graph, one, other, on, full=full)
         self.names.make_optional(
             (right.tables if side != "RIGHT" else set()) | (left.tables if side != "LEFT" else set())
         )
         return Part(rows, left.tables | right.tables)
-
-    def _left_join(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], rest: Sequence[Expr]) -> Rows:
-        if rest:
-            return residual_join(self._graph, left, right, on, rest, full=False)
-        return left_join(self._graph, left, right, on)
 
     def _semi_join(self, left: Part, right: Part, conditions: Sequence[Condition], *, anti: bool) -> Part:
         """SEMI JOIN or ANTI JOIN, after which the right source has no columns any more."""

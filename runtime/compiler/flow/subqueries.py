@@ -73,10 +73,10 @@ class Subqueries:
                 self.attach(around, [extreme])
                 return lower(_never_null(extreme), around.leaf)
             rows, links = self._existing(around, node.this)
-            count = self._counted(around, rows, links)
+            count, _ = self._counts(around, rows, links)
             return Lowered(call("gt", count.expr, Lit(0)), BOOL)
         if isinstance(node, exp.In):
-            return self._membership(around, node)
+            return self._membership(around, *self._members(around, node))
         return self._scalar(around, node, inner=inner)
 
     # --- EXISTS and IN
@@ -121,19 +121,16 @@ class Subqueries:
     def _member(self, around: Block, node: exp.In, *, anti: bool) -> None:
         value, column, rows, links = self._members(around, node)
         if anti and (value.type.nullable or column.type.nullable):
-            truth = self._membership_of(around, value, column, rows, links)
+            truth = self._membership(around, value, column, rows, links)
             around.rows = self._queries.graph.filter(around.rows, [call("not", truth.expr)])
             return
         assert isinstance(column.expr, Col)
         self._semi(around, (rows, links), [(value, column.expr.name)], anti=anti)
 
-    def _membership(self, around: Block, node: exp.In) -> Lowered:
-        return self._membership_of(around, *self._members(around, node))
-
-    def _membership_of(self, around: Block, value: Lowered, column: Lowered, rows: Rows, links: list[Link]) -> Lowered:
+    def _membership(self, around: Block, value: Lowered, column: Lowered, rows: Rows, links: list[Link]) -> Lowered:
         """IN as a value: true, false, or NULL where a NULL on either side leaves it open."""
         assert isinstance(column.expr, Col)
-        matches = self._counted(around, rows, [(value, column.expr.name), *links])
+        matches, _ = self._counts(around, rows, [(value, column.expr.name), *links])
         found = Lowered(call("gt", matches.expr, Lit(0)), BOOL)
         if not (value.type.nullable or column.type.nullable):
             return found
@@ -145,12 +142,10 @@ class Subqueries:
         result = call("case", found.expr, Lit(True), is_open, Lit(None), Lit(False))
         return Lowered(result, BOOL.with_null())
 
-    def _counted(self, around: Block, rows: Rows, links: Sequence[Link]) -> Lowered:
-        """How many rows there are that the links tie to a row around."""
-        return self._counts(around, rows, links, None)[0]
-
-    def _counts(self, around: Block, rows: Rows, links: Sequence[Link], column: str | None) -> tuple[Lowered, Lowered]:
-        """How many, and how many in which this column is not NULL."""
+    def _counts(
+        self, around: Block, rows: Rows, links: Sequence[Link], column: str | None = None
+    ) -> tuple[Lowered, Lowered]:
+        """How many rows the links tie to a row around, and in how many of them this column is not NULL."""
         graph = self._queries.graph
         parts = [(Aggregate("rows", "count_rows", None, "int64"), INT)]
         if column is not None:

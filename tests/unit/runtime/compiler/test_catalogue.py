@@ -31,7 +31,6 @@ from runtime.compiler import (
     encode_program,
     extend_program,
     lane_program,
-    maps_of,
     only_view,
     read_script,
     without_view,
@@ -66,7 +65,7 @@ def check(program: Program) -> None:
     assert [map_.id for map_ in program.maps] == list(range(len(program.maps)))
     identities = [map_identity(map_) for map_ in program.maps]
     assert len(set(identities)) == len(identities)
-    assert set().union(*(maps_of(view.body) for view in program.views)) == set(range(len(program.maps)))
+    assert set().union(*(view.body.maps() for view in program.views)) == set(range(len(program.maps)))
     assert {relation.name for relation in program.relations} == {map_.relation for map_ in program.maps}
     assert len({view.home for view in program.views}) == len(program.views)
 
@@ -84,7 +83,7 @@ def test_an_added_view_shares_maps_and_changes_no_other() -> None:
     assert longer.maps[: len(program.maps)] == program.maps
     assert longer.views[:2] == program.views
     assert [view.home for view in longer.views] == [0, 1, 2, 3]
-    assert maps_of(longer.views[2].body) == maps_of(longer.views[0].body)
+    assert longer.views[2].body.maps() == longer.views[0].body.maps()
     assert [relation.name for relation in longer.relations] == ["r", "s"]
 
 
@@ -180,7 +179,7 @@ def test_every_number_of_a_map_in_every_kind_of_body_follows(kind: int) -> None:
 
     other = view("other", Linear((Branch(0, (Col("p"),)),)))
     program = Program((R,), (a_map(0, 0), a_map(1, 1), a_map(2, 2)), (other, view("v", every_body(2, 1)[kind])))
-    assert maps_of(program.views[1].body) == {1, 2}
+    assert program.views[1].body.maps() == {1, 2}
     shorter = without_view(program, "other")
     assert shorter.maps == (a_map(0, 1), a_map(1, 2))
     assert shorter.views[0].body == every_body(1, 0)[kind]
