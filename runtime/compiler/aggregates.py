@@ -138,15 +138,12 @@ def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr, scope: Scope) ->
         raise scope.query.error("expected OVER (…), was a named window, which is not supported", node)
     window.set("partition_by", [rewriter.rewrite(part, scope).sql for part in node.args.get("partition_by") or []])
     order = node.args.get("order")
-    if order is not None:
-        window.set("order", exp.Order(expressions=[_ordered(rewriter, part, scope) for part in order.expressions]))
+    terms = [part.copy() for part in order.expressions] if order is not None else []
+    for term in terms:
+        term.set("this", rewriter.rewrite(term.this, scope).sql)
+    if terms:
+        window.set("order", exp.Order(expressions=terms))
     return window
-
-
-def _ordered(rewriter: Rewriter, node: exp.Ordered, scope: Scope) -> exp.Ordered:
-    copy = node.copy()
-    copy.set("this", rewriter.rewrite(node.this, scope).sql)
-    return copy
 
 
 def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Value, exp.Expr]:

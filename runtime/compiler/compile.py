@@ -83,16 +83,8 @@ class _Compiler:
             self._refuse_growing(query, rewriter, found.reason)
         columns = tuple(kind.column(name) for name, kind in zip(names, found.types, strict=True))
         is_ordered = query.plain.args.get("order") is not None
-        return View(
-            select.name,
-            columns,
-            found.body,
-            found.view_class,
-            found.reason,
-            select.sql,
-            is_ordered,
-            lane=select.lane,
-        )
+        return View(select.name, columns, found.body, found.view_class, found.reason, select.sql, is_ordered,
+                    lane=select.lane)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
         """The first class that has the query; or why none has, in the words of the last that was tried."""

@@ -34,8 +34,8 @@ class Describer:
         self._connection = database().cursor()
         self._views = database().cursor()
         for relation in relations:
-            self._create(relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
-                                         for column in relation.columns])  # fmt: skip
+            _create(self._connection, relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
+                                                      for column in relation.columns])  # fmt: skip
 
     def close(self) -> None:
         """Lets DuckDB go."""
@@ -50,7 +50,7 @@ class Describer:
         """The same over other tables: name → columns and their types. The query also runs once, over no rows."""
         try:
             for name, columns in tables.items():
-                self._create(name, columns, self._views)
+                _create(self._views, name, columns)
             described = self._views.execute(f"DESCRIBE {sql}").fetchall()
             self._views.execute(sql).fetchall()
             return [(row[0], row[1]) for row in described]
@@ -58,11 +58,10 @@ class Describer:
             for name in tables:
                 self._views.execute(f'DROP TABLE IF EXISTS "{name}"')
 
-    def _create(
-        self, name: str, columns: list[tuple[str, str]], connection: duckdb.DuckDBPyConnection | None = None
-    ) -> None:
-        body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
-        (connection or self._connection).execute(f'CREATE TEMP TABLE "{name}" ({body})')
+
+def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: list[tuple[str, str]]) -> None:
+    body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
+    connection.execute(f'CREATE TEMP TABLE "{name}" ({body})')
 
 
 def _natural(scale: int, duckdb_type: str) -> str:

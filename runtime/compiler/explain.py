@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.compiler.catalogue import view_of
-from runtime.plan import Program, View
+from runtime.plan import Program
 from runtime.plan.notation import column_text, map_lines
 
 __all__ = ["explain"]
@@ -15,12 +15,14 @@ def explain(program: Program, name: str) -> str:
     Raises `KeyError` for a view that is not there.
     """
     view = view_of(program, name.lower())
+    is_express = view.lane == "express"
+    placement = "all of it in the runtime's process" if is_express else view.body.placement(program.maps)
     lines = [
         f"view {view.name}: {view.view_class}",
         f"  because: {view.reason}",
         f"  cost of a batch: {view.body.cost()}",
         f"  lane: {view.lane}",
-        f"  shards: {_placement(program, view)}",
+        f"  shards: {placement}",
         f"  SUM of nothing: {'0' if program.mode == 'dbtoaster' else 'NULL'}",
         "  columns:",
         *(f"    {column_text(column)}" for column in view.columns),
@@ -30,9 +32,3 @@ def explain(program: Program, name: str) -> str:
         readers = [other.name for other in program.views if number in other.body.maps()]
         lines += [f"    {line}" for line in map_lines(program.maps[number], readers)]
     return "\n".join([*lines, *(f"  {line}" for line in view.body.lines(view.columns, program.maps))]) + "\n"
-
-
-def _placement(program: Program, view: View) -> str:
-    if view.lane == "express":
-        return "all of it in the runtime's process"
-    return view.body.placement(program.maps)

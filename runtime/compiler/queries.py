@@ -222,17 +222,14 @@ class QueryRewriter:
         shown = exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         if any(node.args.get(name) for name in ("joins", "sample", "pivots", "laterals")):
             raise self._query.error("expected a plain table or subquery", node)
-        if isinstance(node, exp.Subquery):
-            output = self.rewrite(node.this, scope.parent)
-            scope.sources[alias] = Source(alias, dict(zip(output.names, output.types, strict=True)))
-            return exp.Subquery(this=output.sql, alias=shown)
-        if not isinstance(node, exp.Table):
+        if not isinstance(node, (exp.Subquery, exp.Table)):
             raise self._query.error(f"expected a relation or a subquery, was {node.key.upper()}", node)
         table = exp.Table(this=exp.to_identifier(node.name, quoted=True), alias=shown)
-        if node.name in self._tables:
-            output = self._tables[node.name]
+        if isinstance(node, exp.Subquery) or node.name in self._tables:
+            is_inline = isinstance(node, exp.Subquery)
+            output = self.rewrite(node.this, scope.parent) if is_inline else self._tables[node.name]
             scope.sources[alias] = Source(alias, dict(zip(output.names, output.types, strict=True)))
-            return table
+            return exp.Subquery(this=output.sql, alias=shown) if is_inline else table
         relation = self._relations[node.name.lower()]
         reference = Reference(relation, table)
         self.references.append(reference)

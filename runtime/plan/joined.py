@@ -92,6 +92,12 @@ class Auxiliary(msgspec.Struct, frozen=True):
     statements: tuple[Statement, ...]
     """One per occurrence it covers, where a delta of it changes the map."""
 
+    def with_lookups(self, change: Callable[[Lookup], Lookup]) -> Auxiliary:
+        """Return the same map with changed lookups."""
+        replace = msgspec.structs.replace
+        statements = (replace(each, lookups=tuple(map(change, each.lookups))) for each in self.statements)
+        return replace(self, statements=tuple(statements))
+
 
 class Joined(Body, frozen=True, tag="joined"):
     """Sums over a join of maps, by equality and ranges, kept by higher-order deltas.
@@ -116,21 +122,13 @@ class Joined(Body, frozen=True, tag="joined"):
 
     def renumbered(self, number: Callable[[int], int]) -> Self:
         replace = msgspec.structs.replace
-        auxiliaries = []
-        for auxiliary in self.auxiliaries:
-            statements = tuple(
-                replace(
-                    statement,
-                    lookups=tuple(
-                        lookup if lookup.auxiliary else replace(lookup, source=number(lookup.source))
-                        for lookup in statement.lookups
-                    ),
-                )
-                for statement in auxiliary.statements
-            )
-            auxiliaries.append(replace(auxiliary, statements=statements))
-        occurrences = tuple(replace(occurrence, map=number(occurrence.map)) for occurrence in self.occurrences)
-        return replace(self, occurrences=occurrences, auxiliaries=tuple(auxiliaries))
+
+        def moved(lookup: Lookup) -> Lookup:
+            return lookup if lookup.auxiliary else replace(lookup, source=number(lookup.source))
+
+        occurrences = tuple(replace(each, map=number(each.map)) for each in self.occurrences)
+        auxiliaries = tuple(each.with_lookups(moved) for each in self.auxiliaries)
+        return replace(self, occurrences=occurrences, auxiliaries=auxiliaries)
 
     def shard_keys(self, maps: Sequence[Map]) -> Mapping[int, int] | None:
         columns: dict[int, int] = {}

@@ -84,7 +84,13 @@ class Recursion:
             open_ += list(self._joins.values())[known:]
             keys = tuple(zip(join.key_names, join.types, strict=True))
             done.append(Auxiliary(join.name, join.covers, keys, tuple(join.sums), statements))
-        return _numbered(tuple(reversed(done)))
+        done.reverse()
+        numbers = {auxiliary.name: number for number, auxiliary in enumerate(done)}
+
+        def numbered(lookup: Lookup) -> Lookup:
+            return replace(lookup, source=numbers[lookup.name]) if lookup.auxiliary else lookup
+
+        return tuple(auxiliary.with_lookups(numbered) for auxiliary in done)
 
     def _new(self, covers: tuple[str, ...], slots: tuple[int, ...], names: tuple[str, ...], name: str) -> _Join:
         if len(self._joins) >= _MOST:
@@ -186,14 +192,3 @@ class Recursion:
     def _factor(self, name: str, product: Product) -> str:
         expr = dict(product).get(name)
         return column_of(name, self._drafts[name].name_of(expr)).name
-
-
-def _numbered(auxiliaries: tuple[Auxiliary, ...]) -> tuple[Auxiliary, ...]:
-    """Puts the numbers of auxiliary maps into the lookups, which are known only now."""
-    numbers = {auxiliary.name: number for number, auxiliary in enumerate(auxiliaries)}
-
-    def numbered(statement: Statement) -> Statement:
-        lookups = (replace(one, source=numbers[one.name]) if one.auxiliary else one for one in statement.lookups)
-        return replace(statement, lookups=tuple(lookups))
-
-    return tuple(replace(one, statements=tuple(map(numbered, one.statements))) for one in auxiliaries)

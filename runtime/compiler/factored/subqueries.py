@@ -11,7 +11,7 @@ from sqlglot import exp
 from runtime.compiler.factored.polynomial import bounded, local, owners
 from runtime.compiler.factored.ranges import MIRRORED, Comparison, comparison
 from runtime.compiler.factored.tables import Tables, not_null
-from runtime.compiler.lower import Lowered, NotIncremental, conjuncts, lower
+from runtime.compiler.lower import Lowered, NotIncremental, lower
 from runtime.compiler.maps import BaseMaps, Draft, named_key
 from runtime.compiler.operands import as_condition
 from runtime.compiler.sums import Sums, group_leaf
@@ -81,53 +81,36 @@ class Subqueries:
     def _lower(self, select: exp.Expr) -> Lowered:
         if not isinstance(select, exp.Select) or len(select.expressions) != 1:
             raise NotIncremental("a subquery that is no aggregate")
-        for clause in ("with_", "group", "having", "distinct", "qualify", "limit", "offset", "joins"):
-            if select.args.get(clause):
-                raise NotIncremental(f"a subquery with {clause.upper().rstrip('_')}")
-        start = select.args.get("from_")
-        table = None if start is None else start.this
-        if not isinstance(table, exp.Table) or table.name.lower() not in self._relations:
-            raise NotIncremental("a subquery that is not over a relation")
-        relation = self._relations[table.name.lower()]
-        inner = Tables.of(_INNER, table.alias_or_name, relation)
-        wheres, compared = self._where(select, inner)
-        if compared is None:
-            draft = self._base_maps.draft(relation, wheres, [])
-            if draft not in self.scalars:
-                self.scalars.append(draft)
-            return self._value(select, inner, draft, None)
-        found = self._correlated(compared, inner, relation, wheres)
-        return self._value(select, inner, found.draft, found)
+        inner = Tables(select, self._relations, name=_INNER)
+        if len(inner.relations) > 1 or select.args.get("group") or select.args.get("having"):
+            raise NotIncremental("a subquery with a join, GROUP BY or HAVING")
+        compared = self._conditions(inner)
+        if compared is not None:
+            nested = self._correlated(compared, inner)
+            return self._value(select, inner, nested.draft, nested)
+        draft = self._base_maps.draft(inner.relations[_INNER], inner.wheres[_INNER], [])
+        if draft not in self.scalars:
+            self.scalars.append(draft)
+        return self._value(select, inner, draft, None)
 
-    def _where(self, select: exp.Select, inner: Tables) -> tuple[list[Expr], Comparison | None]:
-        """Conditions on the inner rows alone, and how they compare with the row outside."""
-        where = select.args.get("where")
-        wheres: list[Expr] = []
+    def _conditions(self, inner: Tables) -> Comparison | None:
+        """Takes the conditions on the inner rows alone; gives how those rows compare with the row outside."""
         compared: Comparison | None = None
-        for part in [] if where is None else conjuncts(where.this):
+        for part in inner.conditions:
             if part.find(exp.Query) is not None:
                 raise NotIncremental("a subquery in a subquery")
-
-            def leaf(node: exp.Expr) -> Lowered | None:
-                return inner.column(node) if inner.has(node) else self._tables.column(node)
-
-            test = as_condition(lower(part, leaf))
+            test = as_condition(lower(part, lambda node: (inner if inner.has(node) else self._tables).column(node)))
             names = owners(test)
             if names <= {_INNER}:
-                wheres.append(local(test))
+                inner.wheres[_INNER].append(local(test))
                 continue
-            if (
-                not isinstance(test, Call)
-                or test.op not in get_args(_Compare)
-                or len(names) != 2
-                or _INNER not in names
-                or compared is not None
-            ):
+            is_first = compared is None and len(names) == 2 and _INNER in names
+            if not isinstance(test, Call) or test.op not in get_args(_Compare) or not is_first:
                 raise NotIncremental("a subquery that depends on its row by more than one <, <=, > or >=")
             compared = comparison(test)
-        return wheres, compared
+        return compared
 
-    def _correlated(self, compared: Comparison, inner: Tables, relation: Relation, wheres: list[Expr]) -> Correlated:
+    def _correlated(self, compared: Comparison, inner: Tables) -> Correlated:
         if compared.slopes != (1, -1):
             raise NotIncremental("a subquery that compares other than key with key")
         at = compared.names.index(_INNER)
@@ -137,20 +120,15 @@ class Subqueries:
         if self._tables.is_nullable(owner, outer):
             raise NotIncremental("a condition on a column that may be NULL")
         if inner.is_nullable(_INNER, own):
-            wheres.append(not_null(own))
+            inner.wheres[_INNER].append(not_null(own))
         # inner - outer op c is inner op outer + c; outer - inner op c is inner mirrored op outer - c
         op, shift = (compared.op, compared.constant) if at == 0 else (MIRRORED[compared.op], -compared.constant)
         compare = cast(_Compare, op)
         key = named_key(own, "int64", [])
-        draft = self._base_maps.draft(relation, wheres, [key])
+        draft = self._base_maps.draft(inner.relations[_INNER], inner.wheres[_INNER], [key])
         for known in self.correlated:
-            if (known.draft, known.compare, known.owner, known.key, known.shift) == (
-                draft,
-                compare,
-                owner,
-                outer,
-                shift,
-            ):
+            same = (known.draft, known.compare, known.owner, known.key, known.shift)
+            if same == (draft, compare, owner, outer, shift):
                 return known
         name = f"n{len(self.correlated) + 1}"
         self.correlated.append(Correlated(name, draft, key.name, compare, owner, outer, bounded(shift)))

@@ -23,8 +23,8 @@ _TAKEN = re.compile(r"[mn]\d+")
 class Tables:
     """The relations of a FROM clause, by names that are unique in the view and have no dot."""
 
-    def __init__(self, tree: exp.Query, relations: Mapping[str, Relation]) -> None:
-        """Raises `NotIncremental` for anything but inner joins of relations."""
+    def __init__(self, tree: exp.Query, relations: Mapping[str, Relation], *, name: str = "") -> None:
+        """Raises `NotIncremental` for anything but inner joins of relations; one relation gets this name, if any."""
         select = tree.unnest()
         if not isinstance(select, exp.Select):
             raise NotIncremental(select.key.upper())
@@ -39,6 +39,7 @@ class Tables:
         self.conditions: list[exp.Expr] = []
         """All that WHERE and ON say, in parts that must all hold."""
         self._names: dict[str, str] = {}
+        self._name = name
         start = select.args.get("from_")
         if start is None:
             raise NotIncremental("reads no relation")
@@ -54,14 +55,6 @@ class Tables:
         if where is not None:
             self.conditions += conjuncts(where.this)
 
-    @classmethod
-    def of(cls, name: str, alias: str, relation: Relation) -> Tables:
-        """One relation, under this name."""
-        tables = cls.__new__(cls)
-        tables.relations, tables.wheres, tables.conditions = {name: relation}, {name: []}, []
-        tables._names = {alias: name}
-        return tables
-
     def has(self, node: exp.Expr) -> bool:
         """Whether this is a column of one of them."""
         return isinstance(node, exp.Column) and node.table in self._names
@@ -72,7 +65,7 @@ class Tables:
         if table.name.lower() not in relations or any(table.args.get(part) for part in ("joins", "sample", "pivots")):
             raise NotIncremental("a table of WITH")
         alias = table.alias_or_name
-        name = alias.replace(".", "_")
+        name = self._name or alias.replace(".", "_")
         name = unique(f"{name}_" if _TAKEN.fullmatch(name) else name, list(self.relations))
         self._names[alias] = name
         self.relations[name] = relations[table.name.lower()]

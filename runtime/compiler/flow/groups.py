@@ -144,7 +144,7 @@ class _Aggregates(Accumulator):
 def _with_extreme(
     queries: Queries, block: Block, rows: Rows, keys: Sequence[tuple[str, Lowered]], extreme: _Extreme
 ) -> Rows:
-    """Joins to each group the least value among its rows with the least (greatest) of what it is taken by."""
+    """Joins to each group the least value among its rows with the least (greatest) of what it is taken by, or NULL."""
     graph, value, by = queries.graph, extreme.value, extreme.by
     names = [name for name, _ in keys]
     nullable = value.type.nullable or by.type.nullable
@@ -156,21 +156,12 @@ def _with_extreme(
     chosen = semi_of(graph, some, best, own, [best.column(key) for key in (*names, taken[2])], anti=False)
     least = _aggregate(extreme.name, "min", taken[0], value.type)
     found = graph.group(chosen, names, [(least, value.type.with_null())])
-    return _beside(queries, rows, found, names, extreme.name, everywhere=not nullable)
+    mine, theirs = paired([rows.column(name) for name in names], [found.column(name) for name in names])
+    found, columns = graph.extended(found, theirs)
+    found = graph.keep(found, [*columns, extreme.name])
+    joined, _ = attach(graph, rows, found, list(zip(mine, columns, strict=True)), {} if nullable else None)
+    return graph.keep(joined, [*rows.columns, extreme.name])
 
 
 def _aggregate(name: str, kind: Extreme, column: str, of: Type) -> Aggregate:
     return Aggregate(name, kind, column, of.column(name).type)
-
-
-def _beside(queries: Queries, rows: Rows, found: Rows, names: Sequence[str], column: str, *, everywhere: bool) -> Rows:
-    """The groups with one more column, NULL where the other groups lack the group."""
-    graph = queries.graph
-    kept = list(rows.columns)
-    mine, theirs = paired([rows.column(name) for name in names], [found.column(name) for name in names])
-    right, columns = graph.extended(found, theirs)
-    right = graph.keep(right, [*columns, column])
-    pairs = list(zip(mine, columns, strict=True))
-    joined, called = attach(graph, rows, right, pairs, None if everywhere else {})
-    assert called[column] == column
-    return graph.keep(joined, [*kept, column])

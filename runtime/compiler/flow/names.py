@@ -54,19 +54,16 @@ def own_tables(select: exp.Expr) -> set[str]:
 
 def free_columns(node: exp.Expr) -> list[exp.Column]:
     """The columns in a part of a query that no SELECT within that part binds."""
-    found = []
-    for column in node.find_all(exp.Column):
-        around = column.parent if column is not node else None
-        bound = isinstance(node, exp.Select) and column.table in own_tables(node)
-        while around is not None and column is not node:
-            if isinstance(around, exp.Select) and column.table in own_tables(around):
-                bound = True
-            if around is node:
-                break
-            around = around.parent
-        if not bound and column.table:
-            found.append(column)
-    return found
+
+    def is_bound(column: exp.Column) -> bool:
+        part: exp.Expr | None = column
+        while part is not node and part is not None:
+            part = part.parent
+            if isinstance(part, exp.Select) and column.table in own_tables(part):
+                return True
+        return False
+
+    return [column for column in node.find_all(exp.Column) if column.table and not is_bound(column)]
 
 
 def tables_of(node: exp.Expr) -> set[str]:
