@@ -5,8 +5,9 @@
     file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, tokens
                                  │
              compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
-                                 │ queries   the same with exact integers: expressions, aggregates, choices, fixedpoint
-                                 ├─ linear       sums over one relation: maps alone             (lower, maps)
+                                 │ queries   the same with exact integers: expressions, aggregates, fixedpoint
+                                 │ lower     its expressions as the program's own: operands; aggregates: sums
+                                 ├─ linear       sums over one relation: maps alone
                                  ├─ factored     sums over joins and selections: maps of maps
                                  ├─ flow         any other operators, on changes of rows
                                  └─ reevaluated  DuckDB over maps that hold what the query needs

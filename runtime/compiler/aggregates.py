@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AGGREGATES"]
 
+_EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
+"""Aggregates that are rewritten together with the FILTER and OVER around them."""
+
 
 def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
     """SUM keeps the scale and is HUGEINT; of floats it adds in the order of the values, so that it is repeatable."""
@@ -30,24 +33,22 @@ def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
         rewriter.floats["SUM of floats"] = None
     nullable = _may_be_empty(node, scope) or value.type.nullable
     kind = Type("int", value.type.scale, True, nullable) if exact else Type("float64", nullable=nullable)
-    return _nothing_is_zero(rewriter, node, Value(call, kind))
-
-
-def _nothing_is_zero(rewriter: Rewriter, node: exp.Expr, value: Value) -> Value:
-    """SUM of nothing, where the dialect says 0; under FILTER or OVER this is put around those."""
-    if not rewriter.zero or isinstance(node.parent, (exp.Filter, exp.Window)):
-        return value
-    zero = exp.Literal.number(0) if value.type.kind == "int" else cast(exp.Literal.number(0), "DOUBLE")
-    return Value(exp.Coalesce(this=value.sql, expressions=[zero]), value.type.with_null(False))
+    total = _outer(node, call, rewriter, scope)
+    if not rewriter.zero:
+        return Value(total, kind)
+    zero = exp.Literal.number(0) if exact else cast(exp.Literal.number(0), "DOUBLE")
+    return Value(exp.Coalesce(this=total, expressions=[zero]), kind.with_null(False))
 
 
 def _count(rewriter: Rewriter, node: exp.Count, scope: Scope) -> Value:
     if node.this is None or isinstance(node.this, exp.Star):
-        return Value(node.copy(), Type("int"))
-    if isinstance(node.this, exp.Distinct):
+        call = node.copy()
+    elif isinstance(node.this, exp.Distinct):
         parts = [rewriter.rewrite(part, scope).sql for part in node.this.expressions]
-        return Value(exp.Count(this=exp.Distinct(expressions=parts)), Type("int"))
-    return Value(exp.Count(this=rewriter.rewrite(node.this, scope).sql), Type("int"))
+        call = exp.Count(this=exp.Distinct(expressions=parts))
+    else:
+        call = exp.Count(this=rewriter.rewrite(node.this, scope).sql)
+    return Value(_outer(node, call, rewriter, scope), Type("int"))
 
 
 def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
@@ -58,7 +59,7 @@ def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
     rewriter.floats["AVG"] = None
     kind = Type("float64", nullable=_may_be_empty(node, scope) or value.type.nullable)
     if value.type.kind == "float64":
-        return Value(exp.Avg(this=_in_order(argument, value.sql)), kind)
+        return Value(_outer(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter, scope), kind)
     top = cast(_outer(node, exp.Sum(this=argument), rewriter, scope), "DOUBLE")
     bottom = _outer(node, exp.Count(this=argument.copy()), rewriter, scope)
     divisor: exp.Expr = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
@@ -67,8 +68,8 @@ def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
     return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
 
 
-def _outer(node: exp.Avg, part: exp.Expr, rewriter: Rewriter, scope: Scope) -> exp.Expr:
-    """Puts the FILTER and OVER around an AVG around one of the two aggregates that it becomes."""
+def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter, scope: Scope) -> exp.Expr:
+    """Puts the FILTER and OVER around an aggregate around what it becomes: of an AVG around both its parts."""
     around = node.parent
     if isinstance(around, exp.Filter):
         part = exp.Filter(this=part, expression=_filter_condition(rewriter, around, scope))
@@ -80,10 +81,12 @@ def _outer(node: exp.Avg, part: exp.Expr, rewriter: Rewriter, scope: Scope) -> e
 
 def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max, scope: Scope) -> Value:
     if node.expressions:
-        return rewriter.foreign(node, scope)
+        value = rewriter.foreign(node, scope)
+        return Value(_outer(node, value.sql, rewriter, scope), value.type)
     value, argument = _argument(rewriter, node, scope)
     nullable = _may_be_empty(node, scope) or value.type.nullable
-    return Value(type(node)(this=argument), value.type.with_null(nullable), value.widened)
+    call = _outer(node, type(node)(this=argument), rewriter, scope)
+    return Value(call, value.type.with_null(nullable), value.widened)
 
 
 def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope) -> Value:
@@ -109,11 +112,9 @@ def _may_be_empty(node: exp.Expr, scope: Scope) -> bool:
 
 def _filter(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> Value:
     value = rewriter.rewrite(node.this, scope)
-    if isinstance(node.this, exp.Avg) and isinstance(value.sql, exp.Paren):
-        return value  # of integers: a quotient, both parts of which have the condition already
-    sql = exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope))
-    done = Value(sql, value.type, value.widened)
-    return _nothing_is_zero(rewriter, node, done) if isinstance(node.this, exp.Sum) else done
+    if isinstance(node.this, _EXACT):
+        return value  # which has the condition already
+    return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope)), value.type)
 
 
 def _filter_condition(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> exp.Where:
@@ -123,12 +124,10 @@ def _filter_condition(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> exp
 def _window(rewriter: Rewriter, node: exp.Window, scope: Scope) -> Value:
     value = rewriter.rewrite(node.this, scope)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
-    if isinstance(inner, exp.Avg) and value.type.kind == "float64" and isinstance(value.sql, exp.Paren):
-        return value
-    sql = _over(rewriter, node, value.sql, scope)
+    if isinstance(inner, _EXACT):
+        return value  # which stands under the OVER already
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
-    done = Value(sql, value.type.with_null(not ranks and not isinstance(inner, exp.Count)), value.widened)
-    return _nothing_is_zero(rewriter, node, done) if isinstance(inner, exp.Sum) else done
+    return Value(_over(rewriter, node, value.sql, scope), value.type.with_null(not ranks))
 
 
 def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr, scope: Scope) -> exp.Expr:

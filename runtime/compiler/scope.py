@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -61,32 +62,31 @@ class Scope:
     def resolve(self, column: exp.Column) -> Type:
         """The type of this column, which counts as used; raises `SqlError` for an unknown one."""
         table, name = column.table, column.name.lower()
+        for scope in self._chain():
+            source = scope.sources.get(table)
+            if source is None:
+                continue
+            if name not in source.columns:
+                break
+            scope.used[table, name] = None
+            if source.reference is not None:
+                source.reference.needed.add(name)
+            kind = source.columns[name]
+            return kind.with_null() if source.optional else kind
+        raise self._unknown(column)
+
+    def _chain(self) -> Iterator[Scope]:
+        """This SELECT and those around it."""
         scope: Scope | None = self
         while scope is not None:
-            source = scope.sources.get(table)
-            if source is not None and name in source.columns:
-                scope.used[table, name] = None
-                if source.reference is not None:
-                    source.reference.needed.add(name)
-                kind = source.columns[name]
-                return kind.with_null() if source.optional else kind
-            if source is not None:
-                break
+            yield scope
             scope = scope.parent
-        raise self._unknown(column)
 
     def _unknown(self, column: exp.Column) -> Exception:
         name = f"{column.table}.{column.name}" if column.table else column.name
-        scopes: list[str] = []
-        holders: list[str] = []
-        scope: Scope | None = self
-        while scope is not None:
-            for alias, source in scope.sources.items():
-                scopes.append(f"{alias}({', '.join(source.columns)})")
-                if column.name.lower() in source.columns:
-                    holders.append(f"{alias}.{column.name}")
-            scope = scope.parent
-        inside = ", ".join(scopes) or "none"
+        sources = [part for scope in self._chain() for part in scope.sources.items()]
+        holders = [f"{alias}.{column.name}" for alias, source in sources if column.name.lower() in source.columns]
         if len(holders) > 1 and not column.table:
             return self.query.error(f"expected one of {', '.join(holders)}, was the ambiguous {name!r}", column)
+        inside = ", ".join(f"{alias}({', '.join(source.columns)})" for alias, source in sources) or "none"
         return self.query.error(f"unknown column {name!r}; the columns in scope are: {inside}", column)

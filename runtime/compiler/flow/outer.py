@@ -9,7 +9,7 @@ from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.types import BOOL
 from runtime.plan import Expr, Lit, columns_read
 
-__all__ = ["attach", "outer_join", "paired", "residual_join", "semi_of"]
+__all__ = ["attach", "outer_join", "paired", "semi_of"]
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -38,14 +38,30 @@ def _filled(graph: Graph, alone: Rows, joined: Rows, defaults: Mapping[str, Lit]
 
 
 def outer_join(
-    graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit] | None = None, *, full: bool = False
+    graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr] = (), *, full: bool = False
+) -> Rows:
+    """LEFT or FULL JOIN on equalities, and on conditions over the columns of both."""
+    if not conditions and (on or not full):
+        return _equal_join(graph, left, right, on, {}, full=full)
+    # Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
+    matched = graph.filter(graph.join(left, right, on), conditions)
+    used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
+    arms = [matched]
+    for side in (left, right) if full else (left,):
+        own = [value for name, value in side.all() if name in used]
+        arms.append(_filled(graph, semi_of(graph, side, matched, own, own, anti=True), matched, {}))
+    return graph.union(arms)
+
+
+def _equal_join(
+    graph: Graph, left: Rows, right: Rows, on: Pairs, defaults: Mapping[str, Lit], *, full: bool = False
 ) -> Rows:
     """LEFT or FULL JOIN on equalities alone; ``defaults`` say what stands in place of a right column, if not NULL."""
     joined = graph.join(left, right, on)
     alone = [graph.semi(left, right, on, anti=True)]
     if full:
         alone.append(graph.semi(right, left, [(two, one) for one, two in on], anti=True))
-    return graph.union([joined, *(_filled(graph, rows, joined, defaults or {}) for rows in alone)])
+    return graph.union([joined, *(_filled(graph, rows, joined, defaults) for rows in alone)])
 
 
 def attach(
@@ -61,24 +77,10 @@ def attach(
     on = [(name, called[column]) for name, (_, column) in zip(names, pairs, strict=True)]
     if pairs and defaults is not None:
         known = {called[name]: value for name, value in defaults.items() if name in called}
-        joined = outer_join(graph, wide, right, on, known)
+        joined = _equal_join(graph, wide, right, on, known)
     else:
         joined = graph.join(wide, right, on)
     return graph.keep(joined, [*kept, *called.values()]), called
-
-
-def residual_join(graph: Graph, left: Rows, right: Rows, on: Pairs, conditions: Sequence[Expr], *, full: bool) -> Rows:
-    """LEFT or FULL JOIN with conditions over the columns of both.
-
-    Whether a row has a partner follows from its columns that the conditions use: those tell which rows are alone.
-    """
-    matched = graph.filter(graph.join(left, right, on), conditions)
-    used = {name for pair in on for name in pair}.union(*map(columns_read, conditions))
-    arms = [matched]
-    for side in (left, right) if full else (left,):
-        own = [value for name, value in side.all() if name in used]
-        arms.append(_filled(graph, semi_of(graph, side, matched, own, own, anti=True), matched, {}))
-    return graph.union(arms)
 
 
 def semi_of(

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runtime.compiler.flow.graph import Rows
 from runtime.compiler.flow.names import Names, free_columns, outermost_queries, own_tables, sides_of, tables_of
-from runtime.compiler.flow.outer import outer_join, paired, residual_join, semi_of
+from runtime.compiler.flow.outer import outer_join, paired, semi_of
 from runtime.compiler.lower import Leaf, conjuncts, lower
 from runtime.compiler.operands import Lowered, NotIncremental, aligned, as_condition
 from runtime.plan import Col, Expr, Lit, columns_read
@@ -281,11 +281,7 @@ class _Sources:
         rest = [self._truth(condition) for condition in conditions if not condition.done]
         one, other = (right.rows, left.rows) if side == "RIGHT" else (left.rows, right.rows)
         on = [(two, one) for one, two in on] if side == "RIGHT" else on
-        full = side == "FULL"
-        if rest or (full and not on):
-            rows = residual_join(self._graph, one, other, on, rest, full=full)
-        else:
-            rows = outer_join(self._graph, one, other, on, full=full)
+        rows = outer_join(self._graph, one, other, on, rest, full=side == "FULL")
         self.names.make_optional(
             (right.tables if side != "RIGHT" else set()) | (left.tables if side != "LEFT" else set())
         )
