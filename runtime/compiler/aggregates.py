@@ -12,7 +12,6 @@ from runtime.compiler.types import Type
 
 if TYPE_CHECKING:
     from runtime.compiler.expressions import Rewriter
-    from runtime.compiler.scope import Scope
 
 __all__ = ["AGGREGATES"]
 
@@ -20,140 +19,140 @@ _EXACT = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
 """Aggregates that are rewritten together with the FILTER and OVER around them."""
 
 
-def _sum(rewriter: Rewriter, node: exp.Sum, scope: Scope) -> Value:
+def _sum(rewriter: Rewriter, node: exp.Sum) -> Value:
     """SUM keeps the scale and is HUGEINT; of floats it adds in the order of the values, so that it is repeatable."""
-    value, argument = _argument(rewriter, node, scope)
+    value, argument = _argument(rewriter, node)
     if value.type.kind == "null":
         value, argument = Value(value.sql, Type("int", nullable=True)), cast(exp.Null(), "HUGEINT")
     if not value.type.is_numeric:
-        raise scope.query.error(f"expected SUM of a number, was {value.type}", node)
+        raise rewriter.error(f"expected SUM of a number, was {value.type}", node)
     exact = value.type.kind == "int"
     call: exp.Expr = exp.Sum(this=argument if exact else _in_order(argument, value.sql))
     if not exact:
         rewriter.floats["SUM of floats"] = None
-    nullable = _may_be_empty(node, scope) or value.type.nullable
+    nullable = _may_be_empty(node, rewriter) or value.type.nullable
     kind = Type("int", value.type.scale, True, nullable) if exact else Type("float64", nullable=nullable)
-    total = _outer(node, call, rewriter, scope)
-    if not rewriter.zero:
+    total = _outer(node, call, rewriter)
+    if not rewriter.queries.zero:
         return Value(total, kind)
     zero = exp.Literal.number(0) if exact else cast(exp.Literal.number(0), "DOUBLE")
     return Value(exp.Coalesce(this=total, expressions=[zero]), kind.with_null(False))
 
 
-def _count(rewriter: Rewriter, node: exp.Count, scope: Scope) -> Value:
+def _count(rewriter: Rewriter, node: exp.Count) -> Value:
     if node.this is None or isinstance(node.this, exp.Star):
         call = node.copy()
     elif isinstance(node.this, exp.Distinct):
-        parts = [rewriter.rewrite(part, scope).sql for part in node.this.expressions]
+        parts = [rewriter.rewrite(part).sql for part in node.this.expressions]
         call = exp.Count(this=exp.Distinct(expressions=parts))
     else:
-        call = exp.Count(this=rewriter.rewrite(node.this, scope).sql)
-    return Value(_outer(node, call, rewriter, scope), Type("int"))
+        call = exp.Count(this=rewriter.rewrite(node.this).sql)
+    return Value(_outer(node, call, rewriter), Type("int"))
 
 
-def _avg(rewriter: Rewriter, node: exp.Avg, scope: Scope) -> Value:
+def _avg(rewriter: Rewriter, node: exp.Avg) -> Value:
     """AVG of integers is the exact sum, as DOUBLE, by the count: the same whatever the order of the rows."""
-    value, argument = _argument(rewriter, node, scope)
+    value, argument = _argument(rewriter, node)
     if not value.type.is_numeric:
-        raise scope.query.error(f"expected AVG of a number, was {value.type}", node)
+        raise rewriter.error(f"expected AVG of a number, was {value.type}", node)
     rewriter.floats["AVG"] = None
-    kind = Type("float64", nullable=_may_be_empty(node, scope) or value.type.nullable)
+    kind = Type("float64", nullable=_may_be_empty(node, rewriter) or value.type.nullable)
     if value.type.kind == "float64":
-        return Value(_outer(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter, scope), kind)
-    top = cast(_outer(node, exp.Sum(this=argument), rewriter, scope), "DOUBLE")
-    bottom = _outer(node, exp.Count(this=argument.copy()), rewriter, scope)
+        return Value(_outer(node, exp.Avg(this=_in_order(argument, value.sql)), rewriter), kind)
+    top = cast(_outer(node, exp.Sum(this=argument), rewriter), "DOUBLE")
+    bottom = _outer(node, exp.Count(this=argument.copy()), rewriter)
     divisor: exp.Expr = exp.Nullif(this=bottom, expression=exp.Literal.number(0))
     if value.type.scale:
         divisor = exp.Paren(this=exp.Mul(this=cast(divisor, "DOUBLE"), expression=decimal(10**value.type.scale)))
     return Value(exp.Paren(this=exp.Div(this=top, expression=divisor)), kind)
 
 
-def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter, scope: Scope) -> exp.Expr:
+def _outer(node: exp.AggFunc, part: exp.Expr, rewriter: Rewriter) -> exp.Expr:
     """Puts the FILTER and OVER around an aggregate around what it becomes: of an AVG around both its parts."""
     around = node.parent
     if isinstance(around, exp.Filter):
-        part = exp.Filter(this=part, expression=_filter_condition(rewriter, around, scope))
+        part = exp.Filter(this=part, expression=_filter_condition(rewriter, around))
         around = around.parent
     if isinstance(around, exp.Window):
-        part = _over(rewriter, around, part, scope)
+        part = _over(rewriter, around, part)
     return part
 
 
-def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max, scope: Scope) -> Value:
+def _extreme(rewriter: Rewriter, node: exp.Min | exp.Max) -> Value:
     if node.expressions:
-        value = rewriter.foreign(node, scope)
-        return Value(_outer(node, value.sql, rewriter, scope), value.type)
-    value, argument = _argument(rewriter, node, scope)
-    nullable = _may_be_empty(node, scope) or value.type.nullable
-    call = _outer(node, type(node)(this=argument), rewriter, scope)
+        value = rewriter.foreign(node)
+        return Value(_outer(node, value.sql, rewriter), value.type)
+    value, argument = _argument(rewriter, node)
+    nullable = _may_be_empty(node, rewriter) or value.type.nullable
+    call = _outer(node, type(node)(this=argument), rewriter)
     return Value(call, value.type.with_null(nullable), value.widened)
 
 
-def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax, scope: Scope) -> Value:
+def _arg_extreme(rewriter: Rewriter, node: exp.ArgMin | exp.ArgMax) -> Value:
     """ARG_MIN(x, y), ties broken by x: FIRST(x ORDER BY y, x), rows with NULL left out as DuckDB does."""
-    value, by = rewriter.rewrite(node.this, scope), rewriter.rewrite(node.expression, scope)
+    value, by = rewriter.rewrite(node.this), rewriter.rewrite(node.expression)
     if node.args.get("count") is not None:
-        raise scope.query.error(f"expected {node.key.upper()} of two arguments", node)
+        raise rewriter.error(f"expected {node.key.upper()} of two arguments", node)
     down = isinstance(node, exp.ArgMax)
     order = [exp.Ordered(this=by.sql, desc=down), exp.Ordered(this=value.sql.copy())]
     first = exp.First(this=exp.Order(this=value.sql, expressions=order))
     present = [exp.Not(this=exp.Is(this=wrap(part.copy()), expression=exp.Null())) for part in (value.sql, by.sql)]
     sql: exp.Expr = exp.Filter(this=first, expression=exp.Where(this=exp.and_(*present)))
     if isinstance(node.parent, (exp.Filter, exp.Window)):
-        raise scope.query.error(f"{node.key.upper()} with FILTER or OVER is not supported", node)
-    nullable = not scope.grouped or value.type.nullable or by.type.nullable
+        raise rewriter.error(f"{node.key.upper()} with FILTER or OVER is not supported", node)
+    nullable = not rewriter.scope.grouped or value.type.nullable or by.type.nullable
     return Value(sql, value.type.with_null(nullable), value.widened)
 
 
-def _may_be_empty(node: exp.Expr, scope: Scope) -> bool:
+def _may_be_empty(node: exp.Expr, rewriter: Rewriter) -> bool:
     """Whether the aggregate may see no row at all."""
-    return not scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
+    return not rewriter.scope.grouped or isinstance(node.parent, (exp.Filter, exp.Window))
 
 
-def _filter(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> Value:
-    value = rewriter.rewrite(node.this, scope)
+def _filter(rewriter: Rewriter, node: exp.Filter) -> Value:
+    value = rewriter.rewrite(node.this)
     if isinstance(node.this, _EXACT):
         return value  # which has the condition already
-    return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node, scope)), value.type)
+    return Value(exp.Filter(this=value.sql, expression=_filter_condition(rewriter, node)), value.type)
 
 
-def _filter_condition(rewriter: Rewriter, node: exp.Filter, scope: Scope) -> exp.Where:
-    return exp.Where(this=rewriter.condition(node.expression.this, scope))
+def _filter_condition(rewriter: Rewriter, node: exp.Filter) -> exp.Where:
+    return exp.Where(this=rewriter.condition(node.expression.this))
 
 
-def _window(rewriter: Rewriter, node: exp.Window, scope: Scope) -> Value:
-    value = rewriter.rewrite(node.this, scope)
+def _window(rewriter: Rewriter, node: exp.Window) -> Value:
+    value = rewriter.rewrite(node.this)
     inner = node.this.this if isinstance(node.this, exp.Filter) else node.this
     if isinstance(inner, _EXACT):
         return value  # which stands under the OVER already
     ranks = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank))
-    return Value(_over(rewriter, node, value.sql, scope), value.type.with_null(not ranks))
+    return Value(_over(rewriter, node, value.sql), value.type.with_null(not ranks))
 
 
-def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr, scope: Scope) -> exp.Expr:
+def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
     window = node.copy()
     window.set("this", call)
     if node.alias:
-        raise scope.query.error("expected OVER (…), was a named window, which is not supported", node)
-    window.set("partition_by", [rewriter.rewrite(part, scope).sql for part in node.args.get("partition_by") or []])
+        raise rewriter.error("expected OVER (…), was a named window, which is not supported", node)
+    window.set("partition_by", [rewriter.rewrite(part).sql for part in node.args.get("partition_by") or []])
     order = node.args.get("order")
     terms = [part.copy() for part in order.expressions] if order is not None else []
     for term in terms:
-        term.set("this", rewriter.rewrite(term.this, scope).sql)
+        term.set("this", rewriter.rewrite(term.this).sql)
     if terms:
         window.set("order", exp.Order(expressions=terms))
     return window
 
 
-def _argument(rewriter: Rewriter, node: exp.AggFunc, scope: Scope) -> tuple[Value, exp.Expr]:
+def _argument(rewriter: Rewriter, node: exp.AggFunc) -> tuple[Value, exp.Expr]:
     """The value under an aggregate, and the aggregate's argument, which may say DISTINCT."""
     inner = node.this
     if isinstance(inner, exp.Distinct):
-        value = rewriter.rewrite(inner.expressions[0], scope)
+        value = rewriter.rewrite(inner.expressions[0])
         return value, exp.Distinct(expressions=[value.sql])
     if isinstance(inner, exp.Order):
         inner = inner.this
-    value = rewriter.rewrite(inner, scope)
+    value = rewriter.rewrite(inner)
     return value, value.sql
 
 

@@ -76,8 +76,8 @@ class _Compiler:
             self._check_types(query, names, output.types)
             body = reevaluated_view(output, rewriter.references, names, self.maps)
             verify(body, output.types, names, self.maps.maps, self.describer)
-            if rewriter.expressions.floats:
-                found += f"; not exact integers: {', '.join(rewriter.expressions.floats)}"
+            if rewriter.floats:
+                found += f"; not exact integers: {', '.join(rewriter.floats)}"
             found = Candidate(body, tuple(output.types), "reevaluated", found)
         if found.view_class != "linear":
             self._refuse_growing(query, rewriter, found.reason)

@@ -9,7 +9,7 @@ import duckdb
 from sqlglot import exp
 
 from runtime.compiler.aggregates import AGGREGATES
-from runtime.compiler.describe import Describer
+from runtime.compiler.errors import SqlError
 from runtime.compiler.fixedpoint import (
     Value,
     arithmetic,
@@ -44,39 +44,41 @@ _INT128_MAX = 2**127 - 1
 
 
 class Rewriter:
-    """Rewrites expressions; ``zero`` is the dialect in which SUM of nothing is 0."""
+    """Rewrites the expressions of one SELECT."""
 
-    def __init__(self, describer: Describer, queries: QueryRewriter, *, zero: bool) -> None:
-        self.zero = zero
-        self._describer = describer
+    def __init__(self, queries: QueryRewriter, scope: Scope) -> None:
         self.queries = queries
-        self.floats: dict[str, None] = {}
-        """What left exact arithmetic, in the order of the query, for `explain`."""
+        self.scope = scope
+        self.floats = queries.floats
 
-    def rewrite(self, node: exp.Expr, scope: Scope) -> Value:
+    def error(self, reason: str, node: exp.Expr) -> SqlError:
+        """The error that says this about that part of the query."""
+        return self.scope.query.error(reason, node)
+
+    def rewrite(self, node: exp.Expr) -> Value:
         """The exact form of an expression; raises `SqlError` for what has none."""
         rule = _RULES.get(type(node))
         if rule is not None:
-            return rule(self, node, scope)
+            return rule(self, node)
         if isinstance(node, (exp.Func, exp.Binary, exp.Unary, exp.Interval, exp.Extract)):
-            return self.foreign(node, scope)
-        raise scope.query.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
+            return self.foreign(node)
+        raise self.error(f"expected an expression, was {node.key.upper()}, which is not supported", node)
 
-    def condition(self, node: exp.Expr, scope: Scope) -> exp.Expr:
+    def condition(self, node: exp.Expr) -> exp.Expr:
         """A condition of WHERE, ON, HAVING or QUALIFY."""
-        value = self.rewrite(node, scope)
+        value = self.rewrite(node)
         if value.type.kind not in ("bool", "null"):
-            raise scope.query.error(f"expected a condition, was {value.type}", node)
+            raise self.error(f"expected a condition, was {value.type}", node)
         return value.sql
 
-    def foreign(self, node: exp.Expr, scope: Scope) -> Value:
+    def foreign(self, node: exp.Expr) -> Value:
         """A function that is left to DuckDB: scaled integers go in as DOUBLE, and DuckDB says what comes out."""
-        call, probe = self._arguments(node, scope)
+        call, probe = self._arguments(node)
         try:
             over = " OVER ()" if isinstance(node.parent, exp.Window) and node.arg_key == "this" else ""
-            ((_, kind),) = self._describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
+            ((_, kind),) = self.queries.describer.columns(f"SELECT {probe.sql('duckdb')}{over}")
         except duckdb.Error as error:
-            raise scope.query.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(error)}", node) from error
+            raise self.error(f"DuckDB refuses {node.sql('duckdb')}: {first_line(error)}", node) from error
         result = Type.from_duckdb(kind)
         if kind.startswith("DECIMAL"):
             call = cast(call, "DOUBLE")
@@ -84,38 +86,38 @@ class Rewriter:
             self.floats[node.key.upper()] = None
         return Value(call, result)
 
-    def _arguments(self, node: exp.Expr, scope: Scope) -> tuple[exp.Expr, exp.Expr]:
+    def _arguments(self, node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         """A foreign call, and the same with a NULL or constant of its type in the place of each part, for the probe."""
         call, probe = node.copy(), node.copy()
         for name, child in node.args.items():
-            parts = [self._argument(part, scope) for part in (child if isinstance(child, list) else [child])]
+            parts = [self._argument(part) for part in (child if isinstance(child, list) else [child])]
             for target, made in ((call, [part for part, _ in parts]), (probe, [part for _, part in parts])):
                 target.set(name, made if isinstance(child, list) else made[0])
         return call, probe
 
-    def _argument(self, child: Any, scope: Scope) -> tuple[Any, Any]:
+    def _argument(self, child: Any) -> tuple[Any, Any]:
         if not isinstance(child, exp.Expr):
             return child, child
         if isinstance(child, (exp.Literal, exp.Var, exp.DataType, exp.Identifier, exp.Interval, exp.Boolean, exp.Null)):
             return child.copy(), child.copy()
         if isinstance(child, (exp.Order, exp.Ordered, exp.Distinct, exp.Tuple)):
-            return self._arguments(child, scope)
-        value = self.rewrite(child, scope)
+            return self._arguments(child)
+        value = self.rewrite(child)
         if value.type.kind == "int" and value.type.scale:
             return number(value), cast(exp.Null(), "DOUBLE")
         return wrap(value.sql), cast(exp.Null(), value.type.duckdb)
 
-    def unify(self, values: list[Value], node: exp.Expr, scope: Scope) -> tuple[Type, list[exp.Expr]]:
+    def unify(self, values: list[Value], node: exp.Expr) -> tuple[Type, list[exp.Expr]]:
         """One type for these, and each brought to it."""
         target = common_type([value.type for value in values])
         if target is None:
             kinds = ", ".join(str(value.type) for value in values)
-            raise scope.query.error(f"expected values of one type, were {kinds}", node)
+            raise self.error(f"expected values of one type, were {kinds}", node)
         return target, [as_type(value, target) for value in values]
 
     # --- leaves
 
-    def _literal(self, node: exp.Literal, scope: Scope) -> Value:
+    def _literal(self, node: exp.Literal) -> Value:
         if node.is_string:
             return Value(node.copy(), STRING, literal=True)
         exact = decimal_literal(node.this)
@@ -123,142 +125,143 @@ class Rewriter:
             return Value(node.copy(), FLOAT, literal=True)
         value, scale = exact
         if value > _INT128_MAX:
-            raise scope.query.error(f"expected a number of at most 128 bits, was {node.this}", node)
+            raise self.error(f"expected a number of at most 128 bits, was {node.this}", node)
         wide = value > _INT64_MAX
         return Value(decimal(value), Type("int", scale, wide), literal=True)
 
-    def _column(self, node: exp.Column, scope: Scope) -> Value:
+    def _column(self, node: exp.Column) -> Value:
         name = node.name.lower()
-        kind = scope.outputs[name] if not node.table and name in scope.outputs else scope.resolve(node)
+        outputs = self.scope.outputs
+        kind = outputs[name] if not node.table and name in outputs else self.scope.resolve(node)
         return Value(node.copy(), kind)
 
-    def _constant(self, node: exp.Expr, scope: Scope) -> Value:
+    def _constant(self, node: exp.Expr) -> Value:
         return Value(node.copy(), NULL if isinstance(node, exp.Null) else BOOL, literal=True)
 
-    def _paren(self, node: exp.Paren, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _paren(self, node: exp.Paren) -> Value:
+        value = self.rewrite(node.this)
         return value if value.literal else Value(wrap(value.sql), value.type, value.widened)
 
     # --- arithmetic and logic
 
-    def _neg(self, node: exp.Neg, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _neg(self, node: exp.Neg) -> Value:
+        value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node, scope)
+            return self.foreign(node)
         if value.literal and isinstance(value.sql, exp.Literal):
             return Value(exp.Neg(this=value.sql), value.type, literal=True)
         return Value(exp.Neg(this=wrap(huge(value))), Type("int", value.type.scale, True, value.type.nullable))
 
-    def _arithmetic(self, node: exp.Binary, scope: Scope) -> Value:
-        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+    def _arithmetic(self, node: exp.Binary) -> Value:
+        left, right = self.rewrite(node.left), self.rewrite(node.right)
         for value, side in ((left, node.left), (right, node.right)):
             if value.type.kind in ("string", "bool"):
-                raise scope.query.error(f"expected a number, was {side.sql('duckdb')}, a {value.type}", side)
+                raise self.error(f"expected a number, was {side.sql('duckdb')}, a {value.type}", side)
         left, right = _typed_null(left), _typed_null(right)
         if not (left.type.is_numeric and right.type.is_numeric):
-            return self.foreign(node, scope)  # dates and intervals
+            return self.foreign(node)  # dates and intervals
         value = arithmetic(type(node), left, right)
         if value.type.kind == "float64":
             self.floats["float operands"] = None
         return value
 
-    def _quotient(self, node: exp.Div, scope: Scope) -> Value:
-        left, right = _typed_null(self.rewrite(node.left, scope)), _typed_null(self.rewrite(node.right, scope))
+    def _quotient(self, node: exp.Div) -> Value:
+        left, right = _typed_null(self.rewrite(node.left)), _typed_null(self.rewrite(node.right))
         if not (left.type.is_numeric and right.type.is_numeric):
-            raise scope.query.error(f"expected numbers around /, were {left.type} and {right.type}", node)
+            raise self.error(f"expected numbers around /, were {left.type} and {right.type}", node)
         self.floats["/"] = None
         return quotient(left, right)
 
-    def _comparison(self, node: exp.Binary, scope: Scope) -> Value:
-        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+    def _comparison(self, node: exp.Binary) -> Value:
+        left, right = self.rewrite(node.left), self.rewrite(node.right)
         value = comparison(type(node), left, right)
         if value is None:
-            raise scope.query.error(f"expected values that can be compared, were {left.type} and {right.type}", node)
+            raise self.error(f"expected values that can be compared, were {left.type} and {right.type}", node)
         return value
 
-    def _logic(self, node: exp.Binary, scope: Scope) -> Value:
-        left, right = self.rewrite(node.left, scope), self.rewrite(node.right, scope)
+    def _logic(self, node: exp.Binary) -> Value:
+        left, right = self.rewrite(node.left), self.rewrite(node.right)
         sql = type(node)(this=wrap(left.sql), expression=wrap(right.sql))
         return Value(sql, BOOL.with_null(left.type.nullable or right.type.nullable))
 
-    def _not(self, node: exp.Not, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _not(self, node: exp.Not) -> Value:
+        value = self.rewrite(node.this)
         return Value(exp.Not(this=wrap(value.sql)), BOOL.with_null(value.type.nullable))
 
-    def _is(self, node: exp.Is, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _is(self, node: exp.Is) -> Value:
+        value = self.rewrite(node.this)
         return Value(exp.Is(this=wrap(value.sql), expression=node.expression.copy()), BOOL)
 
-    def _between(self, node: exp.Between, scope: Scope) -> Value:
+    def _between(self, node: exp.Between) -> Value:
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this.copy(), expression=node.args["high"])
-        return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)), scope)
+        return self.rewrite(exp.Paren(this=exp.And(this=low, expression=high)))
 
-    def _in(self, node: exp.In, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _in(self, node: exp.In) -> Value:
+        value = self.rewrite(node.this)
         if node.args.get("query") is not None:
-            return self.queries.member(node, value, scope)
+            return self.queries.member(node, value, self.scope)
         if not node.expressions:
-            raise scope.query.error("expected IN (…) with values or a SELECT", node)
-        items = [self.rewrite(item, scope) for item in node.expressions]
-        target, parts = self.unify([value, *items], node, scope)
+            raise self.error("expected IN (…) with values or a SELECT", node)
+        items = [self.rewrite(item) for item in node.expressions]
+        target, parts = self.unify([value, *items], node)
         return Value(exp.In(this=wrap(parts[0]), expressions=parts[1:]), BOOL.with_null(target.nullable))
 
-    def _refuse(self, node: exp.Expr, scope: Scope) -> Value:
-        raise scope.query.error(f"{node.key.upper()} is not supported", node)
+    def _refuse(self, node: exp.Expr) -> Value:
+        raise self.error(f"{node.key.upper()} is not supported", node)
 
     # --- choices, casts and functions of numbers that stay exact
 
-    def _case(self, node: exp.Case, scope: Scope) -> Value:
+    def _case(self, node: exp.Case) -> Value:
         tests: list[exp.Expr] = []
         for branch in node.args["ifs"]:
             test = branch.this if node.this is None else exp.EQ(this=node.this.copy(), expression=branch.this)
-            tests.append(self.condition(test, scope))
-        values = [self.rewrite(branch.args["true"], scope) for branch in node.args["ifs"]]
+            tests.append(self.condition(test))
+        values = [self.rewrite(branch.args["true"]) for branch in node.args["ifs"]]
         default = node.args.get("default")
-        values.append(Value(exp.Null(), NULL) if default is None else self.rewrite(default, scope))
-        target, parts = self.unify(values, node, scope)
+        values.append(Value(exp.Null(), NULL) if default is None else self.rewrite(default))
+        target, parts = self.unify(values, node)
         ifs = [exp.If(this=test, true=part) for test, part in zip(tests, parts, strict=False)]
         return Value(exp.Case(ifs=ifs, default=parts[-1]), target)
 
-    def _if(self, node: exp.If, scope: Scope) -> Value:
+    def _if(self, node: exp.If) -> Value:
         branch = exp.If(this=node.this, true=node.args["true"])
-        return self._case(exp.Case(ifs=[branch], default=node.args.get("false")), scope)
+        return self._case(exp.Case(ifs=[branch], default=node.args.get("false")))
 
-    def _coalesce(self, node: exp.Func, scope: Scope) -> Value:
-        values = [self.rewrite(part, scope) for part in (node.this, *node.expressions)]
-        target, parts = self.unify(values, node, scope)
+    def _coalesce(self, node: exp.Func) -> Value:
+        values = [self.rewrite(part) for part in (node.this, *node.expressions)]
+        target, parts = self.unify(values, node)
         nullable = all(value.type.nullable for value in values)  # GREATEST and LEAST pass over NULL as COALESCE does
         call = exp.func(node.key, *parts, dialect="duckdb")
         return Value(call, target.with_null(nullable))
 
-    def _nullif(self, node: exp.Nullif, scope: Scope) -> Value:
-        left, right = self.rewrite(node.this, scope), self.rewrite(node.expression, scope)
-        target, parts = self.unify([left, right], node, scope)
+    def _nullif(self, node: exp.Nullif) -> Value:
+        left, right = self.rewrite(node.this), self.rewrite(node.expression)
+        target, parts = self.unify([left, right], node)
         return Value(exp.Nullif(this=parts[0], expression=parts[1]), target.with_null())
 
-    def _abs(self, node: exp.Abs, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _abs(self, node: exp.Abs) -> Value:
+        value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node, scope)
+            return self.foreign(node)
         kind = Type("int", value.type.scale, True, value.type.nullable)
         return Value(exp.Abs(this=huge(value)), kind)
 
-    def _floor(self, node: exp.Floor, scope: Scope) -> Value:
+    def _floor(self, node: exp.Floor) -> Value:
         inner = node.this.unnest()
         if node.args.get("decimals") is not None:
-            return self.foreign(node, scope)
+            return self.foreign(node)
         if isinstance(inner, exp.Div):
-            left, right = self.rewrite(inner.left, scope), self.rewrite(inner.right, scope)
+            left, right = self.rewrite(inner.left), self.rewrite(inner.right)
             if left.type.kind == "int" and right.type.kind == "int":
                 return floor_quotient(left, right)
-        value = self.rewrite(node.this, scope)
+        value = self.rewrite(node.this)
         if value.type.kind != "int":
-            return self.foreign(node, scope)
+            return self.foreign(node)
         return floor_quotient(value, Value(decimal(1), INT, literal=True)) if value.type.scale else value
 
-    def _cast(self, node: exp.Cast, scope: Scope) -> Value:
-        value = self.rewrite(node.this, scope)
+    def _cast(self, node: exp.Cast) -> Value:
+        value = self.rewrite(node.this)
         target = node.to
         name = target.this.name
         sizes = [int(part.name) for part in target.expressions]
@@ -272,13 +275,13 @@ class Rewriter:
         if value.type.kind == "int" and name in ("DOUBLE", "FLOAT"):
             self.floats["CAST"] = None
             return Value(number(value), FLOAT.with_null(value.type.nullable))
-        return self.foreign(node, scope)
+        return self.foreign(node)
 
-    def _extract(self, node: exp.Extract, scope: Scope) -> Value:
+    def _extract(self, node: exp.Extract) -> Value:
         """Parts of a date are integers; asked with a NULL in its place, DuckDB would say DOUBLE."""
-        value = self.rewrite(node.expression, scope)
+        value = self.rewrite(node.expression)
         if value.type.kind not in ("date", "timestamp") or node.name.upper() not in _INTEGER_PARTS:
-            return self.foreign(node, scope)
+            return self.foreign(node)
         return Value(exp.Extract(this=node.this.copy(), expression=value.sql), INT.with_null(value.type.nullable))
 
 
@@ -318,7 +321,7 @@ _RULES: dict[type[exp.Expr], Callable[..., Value]] = {
     exp.Is: Rewriter._is,
     exp.Between: Rewriter._between,
     exp.In: Rewriter._in,
-    **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node, scope: self.queries.scalar(node, scope)),
-    exp.Exists: lambda self, node, scope: self.queries.exists(node, scope),
+    **dict.fromkeys((exp.Subquery, exp.Select), lambda self, node: self.queries.scalar(node, self.scope)),
+    exp.Exists: lambda self, node: self.queries.exists(node, self.scope),
     **dict.fromkeys((exp.Any, exp.All), Rewriter._refuse),
 }

@@ -44,7 +44,11 @@ class QueryRewriter:
         self._relations = relations
         self._tables: dict[str, Output] = {}
         self.references: list[Reference] = []
-        self.expressions = Rewriter(describer, self, zero=zero)
+        self.describer = describer
+        self.zero = zero
+        """Whether SUM of nothing is 0."""
+        self.floats: dict[str, None] = {}
+        """What left exact arithmetic, in the order of the query, for `explain`."""
 
     def rewrite(self, node: exp.Expr, parent: Scope | None = None) -> Output:
         """A SELECT or a set operation, in brackets or not."""
@@ -141,7 +145,7 @@ class QueryRewriter:
         scope.grouped = bool(group)
         where = node.args.get("where")
         if where is not None:
-            rest = [self.expressions.condition(part, scope) for part in _push_down(where.this, scope)]
+            rest = [Rewriter(self, scope).condition(part) for part in _push_down(where.this, scope)]
             if rest:
                 select.set("where", exp.Where(this=exp.and_(*rest, copy=False)))
         keys = [self._group_key(key, scope) for key in group]
@@ -150,8 +154,8 @@ class QueryRewriter:
         names, values = self._projections(node, scope)
         having, qualify = node.args.get("having"), node.args.get("qualify")
         if having is not None:
-            select.set("having", exp.Having(this=self.expressions.condition(having.this, scope)))
-        filters = [] if qualify is None else [self.expressions.condition(qualify.this, scope)]
+            select.set("having", exp.Having(this=Rewriter(self, scope).condition(having.this)))
+        filters = [] if qualify is None else [Rewriter(self, scope).condition(qualify.this)]
         _break_ties([*(value.sql for value in values), *filters], keys, scope)
         if filters:
             select.set("qualify", exp.Qualify(this=filters[0]))
@@ -178,7 +182,7 @@ class QueryRewriter:
         for part in node.expressions:
             name = unique(part.alias_or_name.lower(), names)
             names.append(name)
-            values.append(self.expressions.rewrite(part.unalias(), scope))
+            values.append(Rewriter(self, scope).rewrite(part.unalias()))
         return names, values
 
     def _group(self, node: exp.Select) -> list[exp.Expr]:
@@ -188,7 +192,7 @@ class QueryRewriter:
         return group_keys(node)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
-        value = self.expressions.rewrite(node, scope)
+        value = Rewriter(self, scope).rewrite(node)
         return cast(value.sql, value.type.duckdb) if value.literal else value.sql  # a bare 1 would be a position
 
     # --- sources
@@ -212,7 +216,7 @@ class QueryRewriter:
             conditions.append((rewritten, join.args.get("on")))
         for rewritten, condition in conditions:
             if condition is not None:
-                rewritten.set("on", self.expressions.condition(condition, scope))
+                rewritten.set("on", Rewriter(self, scope).condition(condition))
         select.set("joins", joins)
 
     def _source(self, node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -252,7 +256,7 @@ class QueryRewriter:
         for part in order.expressions if order is not None else []:
             term = part.copy()
             if not isinstance(part.this, exp.Literal):
-                term.set("this", self.expressions.rewrite(part.this, scope).sql)
+                term.set("this", Rewriter(self, scope).rewrite(part.this).sql)
             terms.append(term)
         terms += [exp.Ordered(this=exp.Literal.number(number), nulls_first=False) for number in range(1, columns + 1)]
         target.set("order", exp.Order(expressions=terms))
