@@ -203,6 +203,8 @@ JOINS = [
     "SELECT SUM(x.a - y.a) AS d FROM r x, r y WHERE x.b > y.b",
     "SELECT r.s, SUM(r.b * q.d) AS x FROM r JOIN q ON r.s = q.s AND r.b <= q.d GROUP BY r.s",
     "SELECT r.s, COUNT(*) AS x FROM r JOIN q ON r.s = q.s WHERE r.b BETWEEN q.d - 1 AND q.d + 2 GROUP BY r.s",
+    "SELECT SUM(r.b) AS x, COUNT(*) AS c FROM r, q WHERE r.b - q.d IN (-1, 0, 2)",
+    "SELECT COUNT(*) AS c FROM r, q WHERE r.b - q.d NOT IN (0, 2)",
     "SELECT SUM(r.a) AS x FROM r, q WHERE r.b <> q.d",
     "SELECT SUM(r.a) AS x FROM r, q WHERE NOT (r.b > q.d + 1 OR r.b = q.d) OR r.b - q.d >= 3",
     "SELECT SUM(r.a) AS x, COUNT(*) AS c FROM r, q WHERE 2 * r.b > 3 * q.d",
