@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
 import shutil
+import signal
+import socketserver
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext, java_gateway
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -81,6 +87,65 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
+def _ending_jvm() -> Iterator[None]:
+    """End the JVM that is launched within the block if the block is interrupted, or fails before pyspark knows of it.
+
+    An interrupted launch is unknown to pyspark, and its JVM cannot write its port for want of a folder and never ends.
+    After another error the JVM has the reason, and ends with this process.
+    """
+    launched: list[subprocess.Popen[bytes]] = []
+
+    def popen(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        launched.append(subprocess.Popen(*arguments, **options))
+        return launched[-1]
+
+    original = java_gateway.Popen
+    java_gateway.Popen = popen  # type: ignore[assignment, misc]
+    try:
+        yield
+    except BaseException as error:
+        is_needed = isinstance(error, Exception) and SparkContext._gateway is not None
+        for process in launched if not is_needed else ():
+            process.kill()
+            process.wait()
+            SparkContext._gateway = SparkContext._jvm = None  # the next session launches another one
+        raise
+    finally:
+        java_gateway.Popen = original  # type: ignore[misc]
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return whether a record of the root logger is not py4j's, which logs there with tracebacks what it raises."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Put the handler of SIGINT back that pyspark replaces on the main thread by one that calls the JVM."""
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _ignore_closed_updates(server: socketserver.BaseServer) -> None:
+    """Have pyspark's server of accumulators print no traceback when the JVM closes its connection.
+
+    The JVM does so when a query is stopped while a task's update is on its way.
+    """
+    handle_error = server.handle_error
+
+    def handle(request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError):
+            handle_error(request, address)
+
+    server.handle_error = handle  # type: ignore[assignment, method-assign]
+
+
+@contextmanager
 def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """What must hold while the JVM is launched: its output, its address, and a file with the secret, gone after.
 
@@ -94,7 +159,7 @@ def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, s
         submit = os.environ.get("PYSPARK_SUBMIT_ARGS", _DEFAULT_SUBMIT)
         values["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults {submit}"
     try:
-        with _environment(values), _output_to(directory / "output.log"):
+        with _environment(values), _output_to(directory / "output.log"), _own_interrupts(), _ending_jvm():
             yield
     finally:
         path.unlink(missing_ok=True)
@@ -137,6 +202,7 @@ def start_session(
             f"expected Spark to start on {config.master} with Java {java.version} at {java.path}, "
             f"was {_reason(str(error), directory)} (see {directory / 'output.log'})"
         ) from None
+    _ignore_closed_updates(session.sparkContext._accumulatorServer)
     session.dataSource.register(EpochSource)
     return session
 
