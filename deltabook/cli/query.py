@@ -30,6 +30,7 @@ from runtime.compiler import (
     read_script,
 )
 from runtime.compiler.declarations import FileSource
+from runtime.plan import Program, View
 from runtime.spark.config import SparkConfig
 from runtime.views.code import kernel_code
 
@@ -82,6 +83,11 @@ def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelec
     return selects, streams
 
 
+def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> None:
+    if not selects:
+        raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
+
+
 def _said(stream: StreamDeclaration) -> tuple[object, ...]:
     """What two declarations of one stream must agree in; the file may be looked for in other places."""
     source = stream.source.name if isinstance(stream.source, FileSource) else stream.source
@@ -118,8 +124,7 @@ def run(
     selects, streams = _read(files, data_dir)
     if lane is not None:
         selects = [replace(select, lane=lane) for select in selects]
-    if not selects:
-        raise ConfigurationError(f"expected at least one SELECT, was none in {', '.join(map(str, files))}")
+    _check_selects(selects, files)
     if not streams:
         raise ConfigurationError(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
@@ -274,15 +279,7 @@ def explain_(
     if results is not None:
         _explain_running(names, results(), as_json, "?code=true" if with_code else "")
         return
-    files = [Path(name) for name in names]
-    if missing := [file for file in files if not file.is_file()]:
-        raise ConfigurationError(
-            f"expected a file, was {str(missing[0])!r}, which is not there; --results explains views by name"
-        )
-    selects, streams = _read(files, data_dir)
-    relations = [s.relation() for s in streams.values()] or list(MARKET_RELATIONS)
-    program = compile_program(selects, relations, mode=mode)
-    for view in program.views:
+    for program, view in _compiled([Path(name) for name in names], data_dir, mode):
         text = explain(program, view.name)
         if with_code:
             text += "\n" + kernel_code(program, view.name)
@@ -292,6 +289,27 @@ def explain_(
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(text)
+
+
+def _compiled(
+    files: Sequence[Path], data_dir: Path | None, mode: Literal["sql", "dbtoaster"]
+) -> list[tuple[Program, View]]:
+    """Return the views of all files, each with the program of its file.
+
+    The relations of a file are those that it declares, else the market's.
+    """
+    scripts = []
+    for file in files:
+        if file.is_dir():
+            raise ConfigurationError(f"expected a file, was the folder {str(file)!r}")
+        if not file.is_file():
+            raise ConfigurationError(
+                f"expected a file, was {str(file)!r}, which is not there; --results explains views by name"
+            )
+        scripts.append(read_script(file, data_dir=data_dir))
+    _check_selects([select for script in scripts for select in script.selects], files)
+    programs = [compile_program(s.selects, s.relations or MARKET_RELATIONS, mode=mode) for s in scripts if s.selects]
+    return [(program, view) for program in programs for view in program.views]
 
 
 def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:

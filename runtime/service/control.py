@@ -47,8 +47,14 @@ class Control:
         self._log.info("views {names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
         views = [view for view in self._catalogue.program.views if view.name in names]
         in_time = await self._is_published(epoch, wanted.timeout_s, views)
-        if failed := [f"view {name} failed: {self._hub.failed[name]}" for name in names if name in self._hub.failed]:
-            raise CatalogueError("; ".join(failed))
+        failed = {name: self._hub.failed[name] for name in names if name in self._hub.failed}
+        if failed:
+            raise CatalogueError(
+                "; ".join(
+                    f"view {name} failed: {reason} (it stays in the catalogue: `deltabook query drop {name}` drops it)"
+                    for name, reason in failed.items()
+                )
+            )
         return self._changed(epoch, views, in_time=in_time)
 
     async def drop(self, name: str, timeout_s: float) -> tuple[int, Changed]:

@@ -111,11 +111,13 @@ class ScriptRun:
         self._spark_config = spark
         self.program: Program = compile_program(selects, [s.relation() for s in streams], mode=mode)
         self.counts = Counts(0, 0, 0, 0, {}, {})
+        self._failures: dict[str, str] = {}
 
     def results(self, *, every_epoch: bool = False, on_starting: Callable[[], None] = lambda: None) -> Iterator[Result]:
         """Run, and give each view's result at the end, or at every version that is published.
 
         ``on_starting`` is called when the input is in and Spark's start, the longest wait, begins.
+        A view that fails has no result from there on; `ServiceError` names all of these views at the end.
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
         last = self._ingest()
@@ -123,6 +125,17 @@ class ScriptRun:
         spark = lane_program(self.program, "spark").views
         if spark:
             yield from self._spark_results({view.name: view for view in spark}, last, every_epoch, on_starting)
+        if self._failures:
+            raise ServiceError("; ".join(self._failures.values()))
+
+    def _without_failed(
+        self, views: Mapping[str, MaterialisedView], failed: Mapping[str, str], epoch: int
+    ) -> dict[str, MaterialisedView]:
+        """Return the views that have not failed, and note why the others have."""
+        for name, reason in failed.items():
+            if name in views:
+                self._failures[name] = f"view {name} failed at epoch {epoch}: {reason}"
+        return {name: view for name, view in views.items() if name not in failed}
 
     def _express_results(self, last: int, *, every_epoch: bool) -> Iterator[Result]:
         """The express lane's views, as the epochs have them."""
@@ -131,9 +144,10 @@ class ScriptRun:
         log = EpochLogReader(self._directory / "epochs")
         for epoch in range(last + 1) if views else ():
             segment = log.read(epoch)
+            attributes = segment.footer.attributes
+            failed = {name: attributes[f"failed/{name}"] for name in views if f"failed/{name}" in attributes}
+            views = self._without_failed(views, failed, epoch)
             for name, view in views.items():
-                if (reason := segment.footer.attributes.get(f"failed/{name}")) is not None:
-                    raise ServiceError(f"view {name} failed at epoch {epoch}: {reason}")
                 view.apply(segment.rows(f"view/{name}"), epoch)
             if epoch and (every_epoch or epoch == last):
                 yield from (self._result(name, view) for name, view in views.items())
@@ -157,12 +171,11 @@ class ScriptRun:
         try:
             lane.start()
             version = 0
-            while version < last:
+            while views and version < last:
                 published = self._next(versions, lane)
                 version = published.to_epoch
+                views = self._without_failed(views, published.failed, version)
                 for name, view in views.items():
-                    if name in published.failed:
-                        raise ServiceError(f"view {name} failed at epoch {version}: {published.failed[name]}")
                     view.apply(published.changes.get(name), version)
                 if every_epoch or version == last:
                     yield from (self._result(name, view) for name, view in views.items())

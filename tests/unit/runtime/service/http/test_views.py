@@ -164,7 +164,10 @@ def test_one_that_fails_at_once_is_409_with_its_reason() -> None:
     transport = site.add()
     site.publish(4, {"v": "expected less"})
     answer = parsed(transport.value())
-    assert (answer.status, answer.text) == (409, "view v failed: expected less")
+    assert (answer.status, answer.text) == (
+        409,
+        "view v failed: expected less (it stays in the catalogue: `deltabook query drop v` drops it)",
+    )
 
 
 @pytest.mark.parametrize(
