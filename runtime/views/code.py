@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from runtime.compiler import only_view
 from runtime.plan import Program
 from runtime.views.shard import ShardState
 
 __all__ = ["kernel_code"]
+
+_LEGEND: Final = """\
+# `step` is compiled to machine code; `address` is that of a table of arrays and tables, of which `array(p, n)` and
+# `table(p, n)` are the n-th. It returns 0: done; 1 or more: called again once the structure of that number has room;
+# -1: the view fails, as a value passed its limit. `wide(x)` is x in 128 bits, `narrow(x)` its low 64 bits;
+# `load_wide` and `store_wide` access two cells. `locate(t)` gives the slot of a key, which it adds if it is not there;
+# `touch(t, slot)` keeps the values of a slot from before its first change in this batch.
+"""
 
 
 def kernel_code(program: Program, name: str) -> str:
@@ -20,7 +30,8 @@ def kernel_code(program: Program, name: str) -> str:
         return f"# no kernels: {state.failed[name]}\n"
     parts = []
     for number, source in enumerate(state.sources(), 1):
-        title, _, text = source.partition('."""')
+        docstring, _, text = source.removeprefix('"""').partition('"""')
+        title = docstring.split("\n")[0].removeprefix("Generated: ").removesuffix(".")
         body = text[text.index("\n@jit") :].strip("\n") if "\n@jit" in text else text
-        parts.append(f"# kernel {number}: {title.removeprefix(chr(34) * 3 + 'Generated: ')}\n{body}\n")
-    return "\n\n".join(parts) or "# no kernels: DuckDB recomputes the view\n"
+        parts.append(f"# kernel {number}: {title[:1].lower()}{title[1:]}\n{body}\n")
+    return "\n\n".join([_LEGEND, *parts]) if parts else "# no kernels: DuckDB recomputes the view\n"

@@ -11,6 +11,7 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.native.kernels import await_kernels
 from runtime.plan import Col, Key, Map, Sum
+from runtime.views.code import kernel_code
 from runtime.views.preaggregate import Preaggregation
 from runtime.views.shard import ShardState
 
@@ -72,3 +73,11 @@ def test_totals_of_a_map_wait_before_many_rows() -> None:
     assert not kernels.waits
     maps.payloads(deltas(25_000), kernels)
     assert kernels.waits == [(maps.sources()[:1], 0.125)]
+
+
+def test_code_for_people_has_plain_titles() -> None:
+    text = kernel_code(SUMS, "v")
+    titles = [line for line in text.splitlines() if line.startswith("# kernel ")]
+    assert titles[0] == "# kernel 1: adds rows up by key"
+    assert not [title for title in titles if '"' in title]
+    assert all(f"`{name}" in text for name in ("wide(", "locate(", "touch("))
