@@ -33,13 +33,16 @@ from deltabook.demo import (
 )
 from deltabook.demo.plan import SCALES
 from deltabook.demo.screen import summary_table
+from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE
 
 __all__ = ["command"]
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    # The children's options come from the demo; those of the environment are for commands that a person types.
-    kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_")}
+    # The children's options come from the demo; those of the environment are for commands that a person types. Where
+    # and whether views are compiled is no option of a command.
+    handed_on = {FOLDER_VARIABLE, SWITCH_VARIABLE}
+    kept = {name: value for name, value in environ.items() if not name.startswith("DELTABOOK_") or name in handed_on}
     return {**kept, "PYTHONUNBUFFERED": "1"}
 
 

@@ -94,3 +94,9 @@ def test_no_capture_fails_it_before_anything_starts(monkeypatch: pytest.MonkeyPa
     result = run(monkeypatch, tmp_path, "--flow", "capture")
     assert result.output == "demo: failed: could not fetch ob-analytics==0.1.0: no network; is this machine offline?\n"
     assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_children_know_how_views_are_compiled() -> None:
+    kernels = {"DELTABOOK_NATIVE": "off", "DELTABOOK_KERNEL_CACHE": "/kernels"}
+    environ = demo._child_environ({**kernels, "DELTABOOK_ALGO_DIR": "elsewhere", "HOME": "/home"})
+    assert environ == {**kernels, "HOME": "/home", "PYTHONUNBUFFERED": "1"}
