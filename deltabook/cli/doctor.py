@@ -151,24 +151,34 @@ def check_shared_memory(folder: Path = Path("/dev/shm"), system: str = platform.
 
 
 def check_kernels(environ: Mapping[str, str]) -> Check:
-    """Native kernels: the compiler of views, and the folder with what it compiled."""
-    from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE, kernels_from_environment
+    """Native kernels: the compiler of views, and the folder with what it compiled, which is made if it is missing."""
+    from runtime.native.cache import FOLDER_VARIABLE, SWITCH_VARIABLE, is_switched_on, kernels_from_environment
 
+    name = "native kernels"
     try:
         kernels = kernels_from_environment(environ)
     except ValueError as error:
-        return Check("native kernels", "warning", str(error), f"set {SWITCH_VARIABLE} to on or off")
+        return Check(name, "missing", str(error), f"set {SWITCH_VARIABLE} to on or off")
+    try:
+        damaged, trouble = kernels.check_folder(), ""
+    except (ImportError, OSError) as error:
+        damaged, trouble = [], str(error)
     status = kernels.status()
     compiler = f"llvmlite {status.llvmlite}" if status.llvmlite else "no llvmlite"
     mebibytes = status.size_bytes / _MIB
     where = f"{compiler}, {status.kernels} kernels of this version in {status.folder}, which holds {mebibytes:.1f} MB"
-    if status.is_on:
-        return Check("native kernels", "ok", f"on: {where}")
-    found = f"off, views are interpreted: {status.reason}; {where}"
-    if environ.get(SWITCH_VARIABLE) == "off":
-        return Check("native kernels", "ok", found)
+    if not is_switched_on(environ):
+        return Check(name, "ok", f"off, views are interpreted: {status.reason}; {where}")
     mend = f"make the folder writable by its owner alone, or name another one in {FOLDER_VARIABLE}"
-    return Check("native kernels", "warning", found, mend if status.llvmlite else "run make setup")
+    if not status.is_on:
+        found = f"off, views are interpreted: {status.reason}; {where}"
+        return Check(name, "warning", found, mend if status.llvmlite else "run make setup")
+    if trouble:
+        return Check(name, "warning", f"views that are not compiled yet are interpreted: {trouble}; {where}", mend)
+    if damaged:
+        found = f"on: {where}; of {len(damaged)} the file cannot be used: {damaged[0]}"
+        return Check(name, "warning", found, "run deltabook kernels; other views are compiled again when they are kept")
+    return Check(name, "ok", f"on: {where}")
 
 
 def examine(environ: Mapping[str, str], folder: Path) -> list[Check]:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from runtime.compiler import NamedSelect, Program
 
 __all__ = ["command"]
 
 _MIB: Final = 1024 * 1024
 
 
-def shipped_sources() -> list[str]:
+class ShippedSources(NamedTuple):
+    """Kernel sources of a folder of queries."""
+
+    sources: list[str]
+    """Each source once."""
+    skipped: list[str]
+    """What is the matter with each file that cannot be compiled."""
+
+
+def shipped_sources(folder: Path | None = None) -> ShippedSources:
     """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and that of
     order books."""
     from deltabook.demo.plan import EXPRESS, VIEWS
@@ -20,15 +34,29 @@ def shipped_sources() -> list[str]:
     from runtime.relations import KERNEL_SOURCE
     from runtime.views.warm import sources_of
 
-    scripts = [read_script(path) for path in sorted(QUERIES_DIR.glob("*.sql"))]
-    programs = [compile_program(s.selects, s.relations or MARKET_RELATIONS) for s in scripts if s.selects]
-    selects = {select.name: select for script in scripts for select in script.selects}
-    for together in (EXPRESS, [view for view in VIEWS if view not in EXPRESS]):
-        programs += [compile_program([selects[name] for name in sorted(together)], MARKET_RELATIONS)]
+    programs: list[Program] = []
+    selects: dict[str, NamedSelect] = {}
+    skipped: list[str] = []
+    for path in sorted((folder or QUERIES_DIR).glob("*.sql")):
+        try:
+            script = read_script(path)
+            if script.selects:
+                programs.append(compile_program(script.selects, script.relations or MARKET_RELATIONS))
+        except (OSError, ValueError) as error:
+            skipped.append(str(error))
+        else:
+            selects |= {select.name: select for select in script.selects}
+    lanes = (EXPRESS, [view for view in VIEWS if view not in EXPRESS])
+    together = [[selects[name] for name in sorted(lane) if name in selects] for lane in lanes]
+    programs += [compile_program(views, MARKET_RELATIONS) for views in together if views]
     found: dict[str, None] = {KERNEL_SOURCE: None}
     for program in programs:
         found |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])
-    return list(found)
+    return ShippedSources(list(found), skipped)
+
+
+def _and_more(others: int) -> str:
+    return f"and {others} more stay interpreted" if others else "stays interpreted"
 
 
 @click.command("kernels")
@@ -38,22 +66,32 @@ def command(context: click.Context) -> None:
 
     Every view answers without this: its kernel is interpreted until a compiled one is in the cache. Set-up runs this
     command, so that the shipped queries are compiled from their first epoch. Exits with 1 if a kernel cannot be
-    compiled.
+    compiled or a file cannot be read, but for DELTABOOK_NATIVE=off.
     """
-    from runtime.native.cache import kernels_from_environment
+    from runtime.native.cache import is_switched_on, kernels_from_environment
 
     kernels = kernels_from_environment()
-    if reason := kernels.status().reason:
-        click.echo(f"compiled no kernels, they are interpreted: {reason}")
+    if not is_switched_on(os.environ):
+        click.echo(f"compiled no kernels, they are interpreted: {kernels.status().reason}")
         return
     try:
-        report = kernels.compile_now(shipped_sources())
+        kernels.create_folder()
+    except (ImportError, OSError) as error:
+        raise click.ClickException(f"compiled no kernels, they are interpreted: {error}") from error
+    shipped = shipped_sources()
+    try:
+        report = kernels.compile_now(shipped.sources)
     finally:
         kernels.close()
     click.echo(
-        f"compiled {report.count} kernels in {report.seconds:.1f} s, "
+        f"compiled {report.count} kernels in {report.seconds:.1f} s, {report.present} were there, "
         f"cache holds {report.size_bytes / _MIB:.1f} MB in {kernels.folder}"
     )
+    names: dict[str, list[str]] = {}
     for name, why in report.failures.items():
-        click.echo(f"kernel {name} stays interpreted: {why}", err=True)
-    context.exit(1 if report.failures else 0)
+        names.setdefault(why, []).append(name)
+    for why, same in names.items():
+        click.echo(f"kernel {same[0]} {_and_more(len(same) - 1)}: {why}", err=True)
+    for why in shipped.skipped:
+        click.echo(f"skipped: {why}", err=True)
+    context.exit(1 if report.failures or shipped.skipped else 0)

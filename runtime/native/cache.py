@@ -36,6 +36,7 @@ __all__ = [
     "KernelCache",
     "KernelStatus",
     "default_kernels",
+    "is_switched_on",
     "kernels_from_environment",
 ]
 
@@ -186,12 +187,13 @@ class KernelCache:
         return not wanted
 
     def compile_now(self, sources: Iterable[str]) -> CompileReport:
-        """Compile sources, those that failed before too, and wait for it."""
+        """Compile sources, those that failed before or whose file is damaged too, and wait for it."""
         started_s = time.monotonic()
         wanted = {kernel_name(source): source for source in sources}
         with self._changed:
             for name in wanted:
                 self._failures.pop(name, None)
+                self._drop_damaged(name)
             compiled = self._compiled
             missing = [source for name, source in wanted.items() if not self._is_settled(name)]
             self._submit(missing, again=True)
@@ -223,6 +225,22 @@ class KernelCache:
                 failed=len(self._failures),
             )
 
+    def create_folder(self) -> None:
+        """Make the folder. Raises `OSError` if that is impossible or others can write there, or without llvmlite."""
+        if not self._off:
+            self._new_folder().create()
+
+    def check_folder(self) -> list[str]:
+        """Make the folder, write a file in it, and return why kernels in it cannot be used, a reason for each of them.
+
+        Raises `OSError` like `create_folder`, and where no file can be written.
+        """
+        if self._off:
+            return []
+        folder = self._new_folder()
+        folder.probe()
+        return [reason for name in folder.names() if (reason := _damage(folder, name))]
+
     def environment(self) -> dict[str, str]:
         """Return the variables with which another process has the same cache."""
         return {FOLDER_VARIABLE: str(self._root), SWITCH_VARIABLE: "off" if self._off else "on"}
@@ -244,13 +262,17 @@ class KernelCache:
         """Return the folder of this version; None, with the reason in `_off`, where there can be none."""
         if self._folder is None and not self._off:
             try:
-                self._folder = CacheFolder(self._root, compiler_key())
+                self._folder = self._new_folder()
                 self._folder.check()
-            except metadata.PackageNotFoundError as error:
-                self._switch_off(f"expected the package {error.name}, was not installed")
             except (ImportError, OSError) as error:
                 self._switch_off(str(error))
         return None if self._off else self._folder
+
+    def _new_folder(self) -> CacheFolder:
+        try:
+            return CacheFolder(self._root, compiler_key())
+        except metadata.PackageNotFoundError as error:
+            raise FileNotFoundError(f"expected the package {error.name}, was not installed") from error
 
     def _load(self, name: str, source: str) -> MachineKernel | None:
         if self._folder is None and not self._root.is_dir():
@@ -273,6 +295,15 @@ class KernelCache:
         if len(self._linked) > _LINKED:
             self._linked.popitem(last=False)
         return kernel
+
+    def _drop_damaged(self, name: str) -> None:
+        """Drop an object file that cannot be linked; where that is impossible, its source fails."""
+        folder = self._opened() if self._folder is not None or self._root.is_dir() else None
+        if folder is not None and (reason := _damage(folder, name)):
+            with contextlib.suppress(OSError):
+                folder.drop(name)
+            if folder.has_code(name):
+                self._fail(name, reason)
 
     def _compile_anew(self, name: str, source: str, folder: CacheFolder, reason: str) -> None:
         """Drop an object file that cannot be linked and have it made again, once a process."""
@@ -303,7 +334,12 @@ class KernelCache:
                 queue, folder = self._compile_queue(), self._folder
                 if queue is None or folder is None:
                     return
-                if not again and (reason := folder.failure(name)) is not None:
+                try:
+                    reason = None if again else folder.failure(name)
+                except OSError as error:
+                    self._switch_off(str(error))
+                    return
+                if reason is not None:
                     self._fail(name, reason)
                 elif queue.submit(CompileRequest(source, again)):
                     self._pending.add(name)
@@ -353,11 +389,35 @@ class KernelCache:
         return folder is not None and name not in self._failures and folder.has_code(name)
 
 
+def _damage(folder: CacheFolder, name: str) -> str:
+    """Return why a kernel's object file cannot be linked; empty if it can, or if there is none."""
+    try:
+        content = folder.code(name, is_use=False)
+        if content is not None:
+            link(content)
+    except KernelFileError as error:
+        return str(error)
+    except OSError:
+        pass  # of the folder, not of this file: whatever uses the folder next finds the same
+    return ""
+
+
 def _remember(facts: dict[str, _T], name: str, fact: _T) -> None:
     """Add a fact to a bounded dictionary; the oldest one goes."""
     facts[name] = fact
     if len(facts) > _REMEMBERED:
         del facts[next(iter(facts))]
+
+
+def is_switched_on(environ: Mapping[str, str]) -> bool:
+    """Return whether the environment has kernels compiled: unless ``DELTABOOK_NATIVE`` is ``off``, in any case.
+
+    Raises `ValueError` for another value than ``on`` and ``off``.
+    """
+    switch = environ.get(SWITCH_VARIABLE) or "on"
+    if switch.lower() not in {"on", "off"}:
+        raise ValueError(f"expected {SWITCH_VARIABLE}=on or off, was {switch!r}")
+    return switch.lower() == "on"
 
 
 def kernels_from_environment(environ: Mapping[str, str] | None = None) -> KernelCache:
@@ -367,18 +427,16 @@ def kernels_from_environment(environ: Mapping[str, str] | None = None) -> Kernel
     ``DELTABOOK_NATIVE=off`` switches compilation off. Raises `ValueError` for another value of it.
     """
     variables = os.environ if environ is None else environ
-    switch = variables.get(SWITCH_VARIABLE) or "on"
-    if switch not in {"on", "off"}:
-        raise ValueError(f"expected {SWITCH_VARIABLE}=on or off, was {switch!r}")
+    enabled = is_switched_on(variables)
     named, caches = variables.get(FOLDER_VARIABLE, ""), variables.get("XDG_CACHE_HOME", "")
     if named:
-        folder = Path(named)
+        folder = Path(os.path.expanduser(named))  # noqa: PTH111 - never raises
     elif Path(caches).is_absolute():
         folder = Path(caches) / "deltabook" / "kernels"
     else:
         # A relative XDG_CACHE_HOME is to be ignored, says the XDG base directory specification.
         folder = Path(os.path.expanduser("~")) / ".cache" / "deltabook" / "kernels"  # noqa: PTH111 - never raises
-    return KernelCache(folder, enabled=switch == "on")
+    return KernelCache(folder, enabled)
 
 
 _default: tuple[int, KernelCache] | None = None

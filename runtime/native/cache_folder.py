@@ -10,12 +10,14 @@ FOLDER/                       mode 0700, one for all versions
 ```
 
 What is in a `.o` is executed. A file is read only if this user owns it and nobody else may write it, and the same holds
-for both folders. Files are written under another name and renamed, so that a reader sees a whole file or none.
+for both folders. A file that does not fit is compiled again; a folder that does not fit is not used at all. Files are
+written under another name and renamed, so that a reader sees a whole file or none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -29,7 +31,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from runtime.native.errors import UnsafeCacheError
+from runtime.native.errors import KernelFileError, UnsafeCacheError
 from runtime.native.object_code import host_cpu
 
 __all__ = ["CacheFolder", "compiler_key", "compiler_version"]
@@ -40,6 +42,8 @@ _FAILED: Final = ".failed"
 _TEMPORARY: Final = ".tmp"
 _TEXTS: Final = ("plain.py", "machine.py", "machine_code.py", "object_code.py")
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+_KINDS: Final = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link"}
+_NOT_READABLE: Final = frozenset({errno.EACCES, errno.ELOOP, errno.EISDIR})
 _STALE_S: Final = 3600.0
 """Age at which a temporary file is one that a killed process left behind."""
 
@@ -84,7 +88,7 @@ class _Entry:
 class CacheFolder:
     """The part of the cache folder that belongs to one key; safe for several processes and threads.
 
-    Every method that reads raises `UnsafeCacheError` if another user could have written what it would read.
+    Every method that reads raises `UnsafeCacheError` if another user could have written in the folders.
     """
 
     def __init__(self, root: Path, key: str) -> None:
@@ -97,26 +101,47 @@ class CacheFolder:
         self.path.mkdir(mode=0o700, exist_ok=True)
         self.check()
 
+    def probe(self) -> None:
+        """Make the folders and write a file. Raises `OSError` where that is impossible."""
+        self.create()
+        self._write(f"probe{_TEMPORARY}", b"")
+        (self.path / f"probe{_TEMPORARY}").unlink(missing_ok=True)
+
     def check(self) -> bool:
         """Return whether the folders exist. Raises `UnsafeCacheError` if others could have written in them."""
         try:
             for path in (self.root, self.path):
-                _check_private(path, path.stat(), is_folder=True)
+                if misuse := _misuse(path.stat(), is_folder=True):
+                    raise UnsafeCacheError(f"expected {path} to be {misuse}")
         except FileNotFoundError:
             return False
         return True
 
-    def code(self, name: str) -> bytes | None:
-        """Return the content of a kernel's object file, now used; None if it has not been compiled."""
-        return self._read(name + _CODE, is_use=True) if self.check() else None
+    def code(self, name: str, *, is_use: bool = True) -> bytes | None:
+        """Return the content of a kernel's object file; None if it has not been compiled.
+
+        ``is_use``: whether that is a use of the kernel. Raises `KernelFileError` if the file is not this user's alone.
+        """
+        return self._read(name + _CODE, is_use=is_use) if self.check() else None
 
     def has_code(self, name: str) -> bool:
-        """Return whether a kernel has an object file."""
-        return (self.path / (name + _CODE)).exists()
+        """Return whether a kernel has an object file that is this user's alone; its content is not looked at."""
+        path = self.path / (name + _CODE)
+        try:
+            return not _misuse(path.lstat(), is_folder=False)
+        except FileNotFoundError:
+            return False
+
+    def names(self) -> list[str]:
+        """Return the names of the kernels that have an object file."""
+        return [path.stem for path in self.path.glob("k_*" + _CODE)] if self.path.is_dir() else []
 
     def failure(self, name: str) -> str | None:
         """Return why a source cannot be compiled, if that was found."""
-        content = self._read(name + _FAILED, is_use=True) if self.check() else None
+        try:
+            content = self._read(name + _FAILED, is_use=True) if self.check() else None
+        except KernelFileError:
+            return None
         return None if content is None else content.decode(errors="replace")
 
     def store(self, name: str, source: str, content: bytes) -> None:
@@ -150,8 +175,8 @@ class CacheFolder:
         return sum(entry.size_bytes for entry in self._entries())
 
     def count(self) -> int:
-        """Return how many compiled kernels this process could link."""
-        return sum(1 for _ in self.path.glob("k_*" + _CODE)) if self.path.is_dir() else 0
+        """Return how many kernels have an object file that is this user's alone."""
+        return sum(self.has_code(name) for name in self.names())
 
     def evict(self, limit_bytes: int) -> int:
         """Remove the kernels whose last use is longest ago until the rest fits the limit; return how many."""
@@ -175,9 +200,14 @@ class CacheFolder:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno in _NOT_READABLE:
+                raise KernelFileError(f"expected a file at {path} that can be read, was: {error.strerror}") from error
+            raise
         with os.fdopen(descriptor, "rb") as file:
             # The open file is checked, not its name, which could come to mean another one.
-            _check_private(path, os.fstat(descriptor), is_folder=False)
+            if misuse := _misuse(os.fstat(descriptor), is_folder=False):
+                raise KernelFileError(f"expected {path} to be {misuse}")
             if is_use:
                 with contextlib.suppress(OSError):  # a cache on a read-only file system serves, too
                     os.utime(descriptor)
@@ -217,12 +247,13 @@ class CacheFolder:
                     folder.rmdir()
 
 
-def _check_private(path: Path, status: os.stat_result, *, is_folder: bool) -> None:
+def _misuse(status: os.stat_result, *, is_folder: bool) -> str:
+    """Return what a file or folder should be and what it is, if others could have written it; else nothing."""
     kind, is_kind = ("a folder", stat.S_ISDIR) if is_folder else ("a file", stat.S_ISREG)
     if not is_kind(status.st_mode):
-        raise UnsafeCacheError(f"expected {kind} at {path}, was mode {status.st_mode:o}")
+        return f"{kind}, was {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}"
     if status.st_uid != os.geteuid():
-        raise UnsafeCacheError(f"expected {path} to be owned by user {os.geteuid()}, was owned by {status.st_uid}")
+        return f"owned by user {os.geteuid()}, was owned by {status.st_uid}"
     if status.st_mode & _OTHERS_WRITE:
-        mode = stat.S_IMODE(status.st_mode)
-        raise UnsafeCacheError(f"expected {path} to be writable by its owner alone, was mode {mode:04o}")
+        return f"writable by its owner alone, was mode {stat.S_IMODE(status.st_mode):04o}"
+    return ""

@@ -69,8 +69,11 @@ def main() -> None:
 def _serve(folder: CacheFolder, limit_bytes: int, request: CompileRequest) -> CompileReply:
     name = kernel_name(request.source)
     with folder.locked():
-        if folder.code(name) is not None:
-            return CompileReply(name, "present")
+        try:
+            if folder.code(name) is not None:
+                return CompileReply(name, "present")
+        except KernelFileError:
+            folder.drop(name)
         reason = None if request.again else folder.failure(name)
         if reason is not None:
             return CompileReply(name, "failed", reason)

@@ -14,11 +14,11 @@ class KernelSourceError(NativeError, ValueError):
 
 
 class KernelFileError(NativeError, ValueError):
-    """A file of compiled code is damaged, or cannot be linked into this process."""
+    """A file of compiled code is damaged, cannot be linked, or could have been written by another user."""
 
 
 class UnsafeCacheError(NativeError, PermissionError):
-    """A cache folder or a file in it could have been written by another user."""
+    """A cache folder could have been written by another user."""
 
 
 class CompileProcessError(NativeError, RuntimeError):

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from deltabook.cli import doctor
+from runtime.native.cache_folder import CacheFolder, compiler_key
 
 
 def test_everything_is_looked_at(tmp_path: Path) -> None:
@@ -76,11 +77,25 @@ def test_native_kernels_are_on_or_off_with_the_reason(tmp_path: Path) -> None:
     )
     check = doctor.check_kernels({**variables, "DELTABOOK_NATIVE": "off"})
     assert (check.status, check.found.split(";")[0]) == ("ok", "off, views are interpreted: switched off")
-    assert doctor.check_kernels({"DELTABOOK_NATIVE": "perhaps"}).status == "warning"
-    folder.mkdir()
+    assert doctor.check_kernels({**variables, "DELTABOOK_NATIVE": "OFF"}).status == "ok"
+    assert doctor.check_kernels({"DELTABOOK_NATIVE": "perhaps"}).status == "missing"
     folder.chmod(0o777)
     check = doctor.check_kernels(variables)
     assert (check.status, "writable by its owner alone" in check.mend) == ("warning", True)
+
+
+def test_a_kernel_folder_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    check = doctor.check_kernels({"DELTABOOK_KERNEL_CACHE": str(tmp_path / "file" / "kernels")})
+    assert (check.status, "Not a directory" in check.found) == ("warning", True)
+
+
+def test_damaged_kernels_are_a_warning(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path / "kernels", compiler_key())
+    folder.create()
+    folder.store("k_0", "", b"no code")
+    check = doctor.check_kernels({"DELTABOOK_KERNEL_CACHE": str(folder.root)})
+    assert (check.status, "of 1 the file cannot be used: " in check.found) == ("warning", True)
 
 
 @pytest.mark.parametrize(("status", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deltabook.cli import main
+from deltabook.cli.kernels import ShippedSources, shipped_sources
 
 GOOD = "from runtime.native.plain import jit\n\n@jit\ndef step(p):\n    return 7\n"
 BAD = GOOD.replace("return 7", "return p.cells")
@@ -20,18 +21,42 @@ def run(folder: Path, **variables: str) -> Result:
 
 @pytest.mark.process
 def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exits with 1 only for what is skipped, and then for what cannot be compiled."""
     sources = [GOOD]
-    monkeypatch.setattr("deltabook.cli.kernels.shipped_sources", lambda: sources)
+    monkeypatch.setattr("deltabook.cli.kernels.shipped_sources", lambda: ShippedSources(sources, ["x.sql: broken"]))
     folder = tmp_path / "kernels"
     done = run(folder)
-    assert (done.exit_code, done.stdout.startswith("compiled 1 kernels in ")) == (0, True)
-    assert f", cache holds 0.0 MB in {folder}\n" in done.stdout
+    assert (done.exit_code, done.stdout.startswith("compiled 1 kernels in ")) == (1, True)
+    assert done.stderr == "skipped: x.sql: broken\n"
+    assert f" s, 0 were there, cache holds 0.0 MB in {folder}\n" in done.stdout
     sources.append(BAD)
     done = run(folder)
     assert (done.exit_code, done.stdout.startswith("compiled 0 kernels in ")) == (1, True)
+    assert " s, 1 were there, " in done.stdout
     assert "stays interpreted: KernelSourceError" in done.stderr
 
 
 def test_switched_off_nothing_is_compiled(tmp_path: Path) -> None:
     done = run(tmp_path, DELTABOOK_NATIVE="off")
     assert (done.exit_code, done.stdout) == (0, "compiled no kernels, they are interpreted: switched off\n")
+
+
+@pytest.mark.parametrize("trouble", ["unsafe", "impossible"])
+def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path, trouble: str) -> None:
+    folder = tmp_path / "kernels"
+    folder.touch() if trouble == "impossible" else folder.mkdir()
+    folder.chmod(0o777)
+    done = run(folder)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("deltabook: error: compiled no kernels, they are interpreted: ")
+    assert run(folder, DELTABOOK_NATIVE="OFF").exit_code == 0
+
+
+def test_a_broken_query_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "bad.sql").write_text("SELECT nothing FROM bids")
+    (tmp_path / "good.sql").write_text("SELECT SUM(price) AS s FROM bids")
+    shipped = shipped_sources(tmp_path)
+    (tmp_path / "bad.sql").unlink()
+    assert shipped.sources == shipped_sources(tmp_path).sources
+    (reason,) = shipped.skipped
+    assert reason.startswith(f"{tmp_path / 'bad.sql'}:1:8: unknown column 'nothing'")

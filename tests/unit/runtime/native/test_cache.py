@@ -158,6 +158,36 @@ def test_a_damaged_file_is_removed_and_its_source_compiled_again_once(own: Path)
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("damage", ["content", "mode", "link"])
+def test_compile_now_makes_damaged_files_again(own: Path, damage: str) -> None:
+    (path,) = own.glob("*/*.o")
+    whole = path.read_bytes()
+    if damage == "content":
+        path.write_bytes(whole[:-1])
+    elif damage == "mode":
+        path.chmod(0o666)
+    else:
+        path.symlink_to(path.rename(own / "elsewhere.o"))
+    kernels = KernelCache(own)
+    assert len(kernels.check_folder()) == 1
+    report = kernels.compile_now([HASH])
+    assert (report.count, report.present, report.failures) == (1, 0, {})
+    assert (path.read_bytes(), path.lstat().st_mode & 0o777, kernels.check_folder()) == (whole, 0o600, [])
+    kernels.close()
+
+
+@pytest.mark.process
+def test_a_file_that_others_can_write_affects_its_kernel_alone(own: Path) -> None:
+    (path,) = own.glob("*/*.o")
+    path.chmod(0o666)
+    kernels = KernelCache(own, recheck_s=0.0)
+    assert (kernels.get(HASH), kernels.status().is_on) == (None, True)
+    assert kernels.wait([HASH], 60)
+    assert kernels.get(HASH) is not None
+    kernels.close()
+
+
+@pytest.mark.process
 def test_code_of_other_texts_than_those_imported_is_not_linked(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts may be replaced while a process runs."""
     key = compiler_key()
@@ -273,6 +303,8 @@ def test_the_environment_names_folder_and_switch(tmp_path: Path) -> None:
     off = kernels_from_environment({"DELTABOOK_NATIVE": "off", "DELTABOOK_KERNEL_CACHE": str(tmp_path)})
     assert off.status().reason == "switched off"
     assert kernels_from_environment(off.environment()).environment() == off.environment()
+    assert folder(DELTABOOK_KERNEL_CACHE="~/kernels") == Path.home() / "kernels"
+    assert kernels_from_environment({"DELTABOOK_NATIVE": "Off"}).status().reason == "switched off"
     with pytest.raises(ValueError, match="expected DELTABOOK_NATIVE=on or off, was 'no'"):
         kernels_from_environment({"DELTABOOK_NATIVE": "no"})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.native.cache_folder import CacheFolder, compiler_key
-from runtime.native.errors import UnsafeCacheError
+from runtime.native.errors import KernelFileError, UnsafeCacheError
 
 A, B, C = (f"k_{letter * 32}" for letter in "abc")
 
@@ -55,13 +55,16 @@ def test_compiled_code_replaces_a_failure(folder: CacheFolder) -> None:
     assert (folder.failure(A), folder.code(A)) == (None, b"code")
 
 
-@pytest.mark.parametrize("what", ["root", "path", "file"])
+@pytest.mark.parametrize(
+    ("what", "error"), [("root", UnsafeCacheError), ("path", UnsafeCacheError), ("file", KernelFileError)]
+)
 @pytest.mark.parametrize("mode", [0o020, 0o002])
-def test_what_others_can_write_is_refused(folder: CacheFolder, what: str, mode: int) -> None:
+def test_what_others_can_write_is_refused(folder: CacheFolder, what: str, error: type[Exception], mode: int) -> None:
     folder.store(A, "source", b"code")
     path = {"root": folder.root, "path": folder.path, "file": folder.path / (A + ".o")}[what]
     path.chmod(path.stat().st_mode & 0o777 | mode)
-    with pytest.raises(UnsafeCacheError, match=r"expected .* to be writable by its owner alone, was mode"):
+    assert folder.has_code(A) == (what != "file")
+    with pytest.raises(error, match=r"expected .* to be writable by its owner alone, was mode"):
         folder.code(A)
 
 
@@ -76,8 +79,15 @@ def test_what_others_own_is_refused(folder: CacheFolder, monkeypatch: pytest.Mon
 def test_links_are_not_followed(folder: CacheFolder, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"code")
     (folder.path / (A + ".o")).symlink_to(tmp_path / "other")
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(KernelFileError, match="symbolic link"):
         folder.code(A)
+    assert (folder.has_code(A), folder.count()) == (False, 0)
+
+
+def test_a_failure_that_others_can_write_is_not_read(folder: CacheFolder) -> None:
+    folder.store_failure(A, "source", "no such name")
+    (folder.path / (A + ".failed")).chmod(0o666)
+    assert folder.failure(A) is None
 
 
 def test_the_least_recently_used_kernels_are_evicted(folder: CacheFolder) -> None:
