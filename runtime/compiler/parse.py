@@ -76,6 +76,8 @@ class Query:
             reason = f"expected {match[1]!r}, was {word!r}"
         elif match := re.search(r"missing for <class '[\w.]*\.(\w+)'>", description):
             reason = f"expected an expression in {match[1].upper()}, near {word!r}"
+        elif match := re.match(r"Expected (.+) but got <Token", description):
+            reason = f"expected a {match[1]}, near {word!r}"
         elif "Unexpected token" in description:
             reason = f"expected an operator, a clause or the end of the query, was {word!r}"
         else:

@@ -57,6 +57,7 @@ def test_explain_of_the_shipped_queries(name: str) -> None:
         ("SELECT (SELECT MAX(q) FROM asks) FROM bids", "some.sql:3:24: unknown column 'q'; the columns in"),
         ("SELECT 1 FROM bid", "some.sql:3:19: unknown relation 'bid'; the relations are: asks, bids, log, trades"),
         ("SELECT SUM(price FROM bids", "some.sql:3:22: expected ')', was 'FROM'"),
+        ("SELECT price FROM", "some.sql:3:18: expected a table name, near 'FROM'"),
         ("SELECT price FROM bids WHERE", "some.sql:3:28: expected an expression in WHERE, near 'WHERE'"),
         ("SELECT price p q FROM bids", "some.sql:3:20: expected an operator, a clause or the end of the query, was"),
         ("SELECT price, SUM(volume) FROM bids", "some.sql:3:12: Binder Error: column \"price\" must appear in"),
