@@ -56,6 +56,11 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (tarfile.TarError, pa.ArrowException, EOFError) as error:
         raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # pyarrow's decoder, not a file.
+        raise BackupError(f"expected a whole archive at {path}, was: {error}") from None
 
 
 @contextmanager

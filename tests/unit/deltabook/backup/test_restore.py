@@ -102,6 +102,16 @@ def test_an_archive_that_is_cut_or_holds_something_else_is_refused(copy: Path) -
     assert not copy.with_name("place").exists()
 
 
+def test_a_cut_compressed_archive_is_not_blamed_on_the_target(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run", epochs=3)
+    run.close()
+    path = tmp_path / "copy.tar.zst"
+    back_up(run.directory, path)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(BackupError, match="expected a whole archive at "):
+        restore(path, tmp_path / "place")
+
+
 def test_a_target_that_is_there_or_inside_is_refused(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.close()
