@@ -30,7 +30,8 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
             continue
         path = folder / f"{name}.sql"
         if not path.is_file():
-            known = ", ".join(sorted({*given, *(path.stem for path in folder.glob("*.sql"))}))
+            files = [path.stem for path in folder.glob("*.sql") if not path.stem.endswith("_schema")]  # those have none
+            known = ", ".join(sorted({*given, *files}))
             raise ConfigurationError(f"expected one of the views {known}, was {name}")
         try:
             selects = [select for select in read_script(path).selects if select.name == name]
