@@ -115,5 +115,6 @@ clean: ## remove what tools and runs have left
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist runs artifacts metastore_db spark-warehouse derby.log
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
-distclean: clean ## remove the virtual environment and the caches as well
+distclean: clean ## remove the virtual environment, the caches and the machine code of views as well
 	rm -rf .venv .cache
+	rm -rf "$${XDG_CACHE_HOME:-$$HOME/.cache}/deltabook/kernels"

@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "setup.sh"
 
 
@@ -22,3 +24,27 @@ def test_an_environment_that_is_a_link_is_refused_and_left_alone(tmp_path: Path)
     )
     assert (done.returncode, (others / "pyvenv.cfg").read_text()) == (1, "theirs")
     assert done.stderr.startswith("setup: failed: expected .venv to be this checkout's own, was a link to ")
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_kernels_that_could_not_be_compiled_are_tried_again(tmp_path: Path, code: int) -> None:
+    """Set-up is stamped as done only where `deltabook kernels` succeeded."""
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").write_text(f'#!/bin/sh\n[ "$*" = "-m deltabook kernels" ] && exit {code}\nexit 0\n')
+    (programs / "python").chmod(0o755)
+    (programs / "activate").write_text(str(tmp_path / ".venv"))
+    for name in ("requirements.lock", "requirements-java.lock", "pyproject.toml"):
+        (tmp_path / name).write_text("pyspark==4\n")
+    for folder in ("queries", "runtime/compiler", "runtime/native", "runtime/plan", "runtime/views", "deltabook/demo"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "deltabook" / "demo" / "plan.py").touch()
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "scripts")
+    done = subprocess.run(
+        [str(tmp_path / "scripts" / "setup.sh")], capture_output=True, text=True, check=False, timeout=60
+    )
+    stamps = {path.name for path in (tmp_path / ".venv").glob(".deltabook-*")}
+    assert done.returncode == 0, done.stderr
+    assert stamps - {".deltabook-kernels"} == {".deltabook-packages", ".deltabook-java"}
+    assert (".deltabook-kernels" in stamps) == (code == 0)
