@@ -105,5 +105,4 @@ class MaterialisedView:
 
     def _forget(self) -> None:
         """Nobody saves it: what changed need not be known."""
-        self.table.save()
-        self.table.on_saved()
+        self.table.forget_changes()

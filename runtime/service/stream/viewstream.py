@@ -41,19 +41,23 @@ class ViewStream:
         self._schema = schema
         self._queue = queue
         self._sum: tuple[int, int, Message] | None = None
+        self._waiting = 0
 
     def add(self, message: Message) -> None:
         """Keep a message for all who wait."""
-        self._queue.add(message)
+        if self._waiting:  # mostly nobody does, and to find out how large a message is takes longer than to send it
+            self._queue.add(message)
 
     def wait(self, subscriber: Hashable) -> None:
         """Keep what is added from now on for a subscriber."""
         self._queue.join(subscriber)
+        self._waiting += 1
 
     def leave(self, subscriber: Hashable) -> None:
         """Keep nothing more for a subscriber who waits."""
         self._queue.leave(subscriber)
-        if not self._queue.queries:
+        self._waiting -= 1
+        if not self._waiting:
             self._sum = None
 
     def take(self, subscriber: Hashable) -> list[Message] | None:

@@ -126,6 +126,11 @@ class KeyedTable:
         """What changed since the last save, as a run; `on_saved` or `on_failed` must follow before the next."""
         return self._run(*self._take_off())
 
+    def forget_changes(self) -> None:
+        """As if what changed had been saved; for a table that nobody saves."""
+        self._take_off()
+        self.on_saved()
+
     def save_swept(self, start: int, least: int, factor: int) -> tuple[pa.RecordBatch, int | None]:
         """What `save` gives and, as if they had changed, the keys of the next slots from ``start`` on.
 
