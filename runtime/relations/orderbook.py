@@ -212,7 +212,7 @@ class OrderBookAdaptor:
         self._root.put(kernel.MATCHES, matches.reshape(-1))
         self._orders.reserve(count)
         if self._book.shape[1] < 2 * count:
-            self._book = np.zeros((kernel.B_COLUMNS, 4 * count), np.int64)
+            self._book = np.zeros((kernel.B_COLUMNS, 2 * count), np.int64)
             self._root.put(kernel.BOOK, self._book.reshape(-1))
         self._numbers[: kernel.MATCH_COUNT + 1] = count, 0, 0, self._book.shape[1], 0
         return matches
