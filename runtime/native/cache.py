@@ -51,6 +51,8 @@ _LINKED: Final = 1024
 _REMEMBERED: Final = 4096
 """Capacity for facts about sources: when the folder was read, why compilation failed."""
 _QUEUED: Final = 1024
+_TRY_AGAIN_S: Final = 60.0
+"""How long after a failure that is not the source's, such as too little memory, it is compiled again."""
 _T = TypeVar("_T")
 
 
@@ -127,6 +129,7 @@ class KernelCache:
         self._linked: OrderedDict[str, MachineKernel] = OrderedDict()
         self._read_again_s: dict[str, float] = {}
         self._failures: dict[str, str] = {}
+        self._try_again_s: dict[str, float] = {}
         self._dropped: dict[str, str] = {}
         self._pending: set[str] = set()
         self._compiled = 0
@@ -154,6 +157,10 @@ class KernelCache:
                 self._linked.move_to_end(name)
                 return kernel
             now_s = self._clock()
+            if name in self._try_again_s and self._try_again_s[name] <= now_s:
+                del self._try_again_s[name]
+                self._failures.pop(name, None)
+                self._submit([source], again=False)
             if now_s < self._read_again_s.get(name, now_s) or name in self._failures:
                 return None
             _remember(self._read_again_s, name, now_s + self._recheck_s)
@@ -373,6 +380,8 @@ class KernelCache:
             self._compiled += reply.outcome == "compiled"
             if reply.outcome == "failed":
                 self._fail(reply.name, reply.reason)
+                if not reply.is_lasting:
+                    _remember(self._try_again_s, reply.name, self._clock() + _TRY_AGAIN_S)
             self._changed.notify_all()
 
     def _fail(self, name: str, reason: str) -> None:

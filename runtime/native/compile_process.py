@@ -49,6 +49,8 @@ class CompileReply(msgspec.Struct, frozen=True):
     """`present`: another process had compiled it."""
     reason: str = ""
     """Why the source cannot be compiled; empty unless it failed."""
+    is_lasting: bool = True
+    """Whether it is the source that cannot be compiled, not this machine that could not at the time."""
 
 
 def main() -> None:
@@ -77,26 +79,26 @@ def _serve(folder: CacheFolder, limit_bytes: int, request: CompileRequest) -> Co
         reason = None if request.again else folder.failure(name)
         if reason is not None:
             return CompileReply(name, "failed", reason)
-        reason = _compile(folder, name, request.source)
+        reply = _compile(folder, name, request.source)
         folder.evict(limit_bytes)
-    return CompileReply(name, "failed", reason) if reason else CompileReply(name, "compiled")
+    return reply
 
 
-def _compile(folder: CacheFolder, name: str, source: str) -> str:
-    """Compile and store; return why that is impossible, or nothing."""
+def _compile(folder: CacheFolder, name: str, source: str) -> CompileReply:
+    """Compile and store."""
     try:
         from runtime.native.machine_code import compile_source
 
         content = pack(compile_source(source))
         link(content)
     except (ImportError, KernelFileError, MemoryError, OSError) as error:
-        return _described(error)  # of this machine, not of the source: another process may try again
+        return CompileReply(name, "failed", _described(error), is_lasting=False)
     except Exception as error:  # noqa: BLE001 - executing a source may raise anything
         reason = _described(error)
         folder.store_failure(name, source, reason)
-        return reason
+        return CompileReply(name, "failed", reason)
     folder.store(name, source, content)
-    return ""
+    return CompileReply(name, "compiled")
 
 
 def _described(error: Exception) -> str:

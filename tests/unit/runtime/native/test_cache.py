@@ -30,6 +30,18 @@ def step(p):
     return narrow(product)
 """
 BAD = "from runtime.native.plain import jit\n\n@jit\ndef step(p):\n    return p.cells\n"
+SHORT_OF_MEMORY = """
+from runtime.native import compile_process
+
+compile_in_earnest = compile_process._compile
+
+def fail_once(folder, name, source):
+    compile_process._compile = compile_in_earnest
+    return compile_process.CompileReply(name, "failed", "MemoryError: ", is_lasting=False)
+
+compile_process._compile = fail_once
+compile_process.main()
+"""
 DEAD = [sys.executable, "-c", "import sys; sys.exit('no compiler here')"]
 
 
@@ -311,3 +323,20 @@ def test_the_environment_names_folder_and_switch(tmp_path: Path) -> None:
 
 def test_a_process_has_one_default() -> None:
     assert default_kernels() is default_kernels()
+
+
+def test_what_this_machine_could_not_compile_is_compiled_again_after_a_while(tmp_path: Path) -> None:
+    clock = Clock()
+    kernels = KernelCache(tmp_path / "kernels", command=[sys.executable, "-c", SHORT_OF_MEMORY], clock=clock)
+    try:
+        assert not kernels.wait([HASH], None)
+        assert list(kernels.failures.values()) == ["MemoryError: "]
+        clock.now_s += 59
+        assert kernels.get(HASH) is None
+        assert kernels.failures
+        clock.now_s += 1
+        assert kernels.get(HASH) is None
+        assert kernels.wait([HASH], None)
+        assert kernels.get(HASH) is not None
+    finally:
+        kernels.close()
