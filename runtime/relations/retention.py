@@ -60,6 +60,7 @@ class Retained:
         self._held: deque[pa.RecordBatch] = deque()  # as of the last `expire`, in order
         self._fresh = 0  # of their rows, so many at the end are in no run
         self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
+        self._joined = 0  # so many of these, the first, are joined batches
         self._count = 0  # rows of both
         self._times: Integers = np.zeros(0, np.int64)  # of the rows held
         self.dirty = False
@@ -76,15 +77,16 @@ class Retained:
         """Take rows that were inserted, whatever columns they have besides."""
         self._added.append(rows.select(self._schema.names))
         self._count += rows.num_rows
-        if len(self._added) >= _JOINED:
-            self._added = [pa.concat_batches(self._added)]
+        if len(self._added) - self._joined >= _JOINED:
+            self._added[self._joined :] = [pa.concat_batches(self._added[self._joined :])]
+            self._joined += 1
 
     def expire(self) -> pa.RecordBatch | None:
         """The rows whose time is over, with weight -1; None for none."""
         if not self._count:
             return None
         if self._added:
-            added, self._added = pa.concat_batches(self._added), []
+            added, self._added, self._joined = pa.concat_batches(self._added), [], 0
             self._hold(added)
             self._fresh += added.num_rows
             self.dirty = True
@@ -97,7 +99,7 @@ class Retained:
     def clear(self) -> pa.RecordBatch | None:
         """Forget all rows; gives them with weight -1, None for none. What expires then is nothing."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]
-        self._added, self._count = [], 0
+        self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
 
     # As `RunHolder`

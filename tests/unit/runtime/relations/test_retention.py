@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.relations import Retained, Retention
+from runtime.relations import Retained, Retention, retention
 from runtime.state import CorruptStateError, Edit, KeyColumn, MemoryStore, ObjectSpace, encode_words, width_of
 
 COLUMNS = [KeyColumn("n", "int64", True), KeyColumn("t", "int64", True), KeyColumn("name", "string", True)]
@@ -86,6 +86,32 @@ def test_rows_of_an_earlier_state_go_on() -> None:
         assert retained(space, Retention(rows=1)).expire() == pa.RecordBatch.from_pylist(
             [{"n": 1, "t": 10, "name": None, "weight": -1}, {"n": 2, "t": 20, "name": "b", "weight": -1}]
         )
+
+
+def test_what_is_forgotten_between_two_saves_does_not_come_back() -> None:
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    held = retained(space, Retention())
+    held.add(batch([(1, 1, "a")]))
+    space.commit()
+    held.add(batch([(2, 2, "b")]))
+    held.expire()
+    held.add(batch([(3, 3, "c")]))
+    gone = held.clear()
+    assert gone is not None
+    assert gone.column("n").to_pylist() == [1, 2, 3]
+    space.commit()
+    assert len(retained(ObjectSpace(store), Retention())) == 0
+
+
+def test_many_small_batches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "_JOINED", 2)
+    held = retained(ObjectSpace(MemoryStore()), Retention(rows=3))
+    for n in range(7):
+        held.add(batch([(n, n, "a")]))
+    gone = held.expire()
+    assert gone is not None
+    assert gone.column("n").to_pylist() == [0, 1, 2, 3]
 
 
 def test_runs_that_do_not_fit_are_an_error() -> None:

@@ -21,25 +21,27 @@ def test_an_interrupted_start_ends_the_jvm(tmp_path: Path, monkeypatch: pytest.M
     """pyspark forgets a JVM whose launch is interrupted, and keeps a signal handler of its own."""
     (tmp_path / "bin").mkdir()
     launcher, pid_file = tmp_path / "bin" / "spark-submit", tmp_path / "pid"
-    launcher.write_text(f"#!/bin/sh\necho $$ > {pid_file}.new && mv {pid_file}.new {pid_file}\nexec sleep 600\n")
+    os.mkfifo(pid_file)
+    launcher.write_text(f"#!/bin/sh\necho $$ > {pid_file}\nexec sleep 600\n")
     launcher.chmod(0o755)
     for name in ("SPARK_HOME", "JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(session, "find_java", lambda environ: JavaHome(tmp_path, 17, "PATH"))
-    wait = time.sleep
+    pids: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
 
     def sleep(seconds: float) -> None:
-        wait(seconds)
-        if pid_file.exists():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            raise KeyboardInterrupt
+        """What pyspark calls while it waits for the JVM: hear that it runs, and be interrupted."""
+        del seconds
+        pids.append(int(pid_file.read_text()))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(KeyboardInterrupt):
         session.start_session(SparkConfig(), tmp_path / "spark", {})
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
+        os.kill(pids[0], 0)
     assert signal.getsignal(signal.SIGINT) is handler
 
 
