@@ -325,6 +325,9 @@ class Hub:
                 result.defer(found, version)
             else:
                 result.apply(found, version)
+        late = next((result for result in self._results.values() if result.is_late), None)
+        if late is not None:
+            late.catch_up()
         self.updates += len(changes)
 
     def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:

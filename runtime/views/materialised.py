@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 
 from runtime.plan import Column
 from runtime.state import KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
+from runtime.views.changesum import ChangeSum
 from runtime.views.rows import WEIGHT, change_schema, consolidate
 
 __all__ = ["MaterialisedView"]
 
-_MOST_WAITING: Final = 256
+_MOST_SORTED: Final = 256
+"""Of more changes most cancel, and Arrow adds up quicker than sorting does."""
+_MOST_WAITING_ROWS: Final = 4096
 
 
 class MaterialisedView:
@@ -24,7 +27,7 @@ class MaterialisedView:
 
     A multiplicity is below 0 while a row has been removed that is yet to come, as of relations whose deletions may
     come first; such a row is kept, not shown.
-    Changes that come in small pieces may wait: they are added up when somebody looks, or when there are many of them.
+    Changes that come in small pieces may wait: they are added up when somebody looks, or when the owner says so.
     """
 
     def __init__(self, columns: Sequence[Column], pool: StringPool | None = None) -> None:
@@ -32,7 +35,7 @@ class MaterialisedView:
         self.columns = tuple(columns)
         self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
         self._pool = StringPool() if pool is None else pool
-        self._waiting: list[pa.Table] = []
+        self._waiting = ChangeSum(change_schema(columns))
         self.table = KeyedTable(width_of(self._keys), [WEIGHT])
         """Row → multiplicity, without what waits."""
         self.version = 0
@@ -61,13 +64,21 @@ class MaterialisedView:
         self.version = version
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
-            self._waiting.append(changes)
-            if len(self._waiting) >= _MOST_WAITING:
-                self._settle()
+            self._waiting.add(changes)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so many changes wait that it is time to `catch_up`; an owner does that for one view at a time."""
+        return self._waiting.is_long
+
+    def catch_up(self) -> None:
+        """Add up the changes that wait."""
+        if self._waiting.join().num_rows > _MOST_WAITING_ROWS:
+            self._settle()
 
     def add(self, changes: pa.Table) -> None:
         """Add changes to `table`, which afterwards knows what of it is to be saved."""
-        if changes.num_rows > _MOST_WAITING:  # of many changes most cancel, and Arrow adds up quicker than sorting does
+        if changes.num_rows > _MOST_SORTED:
             changes = consolidate(changes, changes.schema)
         *columns, weight = (c.combine_chunks() for c in changes.columns)
         words = encode_words(self._keys, columns, self._pool)
@@ -99,8 +110,7 @@ class MaterialisedView:
 
     def _settle(self) -> None:
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self.add(pa.concat_tables(waiting))
+            self.add(self._waiting.take())
             self._forget()
 
     def _forget(self) -> None:

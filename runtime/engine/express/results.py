@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.plan import Column, View
+from runtime.plan import View
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
+from runtime.views.changesum import ChangeSum
 from runtime.views.materialised import MaterialisedView
-from runtime.views.rows import change_schema, consolidate
 
-__all__ = ["Closed", "Results", "ResultsRun", "added_up"]
+__all__ = ["Closed", "Results", "ResultsRun"]
 
 _SPARE_STRINGS: Final = 4096
 """The pool is begun anew with a base if there are more than twice as many strings as rows can have, and so many."""
@@ -33,7 +33,7 @@ class ResultsRun(msgspec.Struct, frozen=True):
 class Closed:
     """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
 
-    def __init__(self, changes: Mapping[str, Sequence[pa.Table]], results: Mapping[str, MaterialisedView]) -> None:
+    def __init__(self, changes: Mapping[str, ChangeSum], results: Mapping[str, MaterialisedView]) -> None:
         self._changes, self._results = dict(changes), results
         self._rows: dict[str, pa.Table] = {}
 
@@ -41,7 +41,7 @@ class Closed:
         """View → its changes, added up; views without any are left out."""
         for name in tuple(self._changes):
             # View by view they are let go as well: thousands of tables at once would hold up all other threads.
-            rows = added_up(self._changes.pop(name), self._results[name].columns)
+            rows = self._changes.pop(name).take()
             if rows.num_rows:
                 self._rows[name] = rows
                 self._results[name].add(rows)
@@ -70,7 +70,7 @@ class Results:
             view.name: self.views.get(view.name) or MaterialisedView(view.columns, self._pool) for view in views
         }
 
-    def close(self, changes: Mapping[str, Sequence[pa.Table]]) -> Closed:
+    def close(self, changes: Mapping[str, ChangeSum]) -> Closed:
         """The end of an epoch that has changed views so."""
         self.settle()
         self._closed = Closed(changes, self.views)
@@ -120,8 +120,3 @@ class Results:
         for name, result in self.views.items():
             fresh = self.views[name] = MaterialisedView(result.columns, self._pool)
             fresh.add(result.rows())
-
-
-def added_up(tables: Sequence[pa.Table], columns: Sequence[Column]) -> pa.Table:
-    """Changes of a view as one table without equal rows."""
-    return consolidate(pa.concat_tables(tables), change_schema(columns))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-import pyarrow as pa
 from twisted.logger import Logger
 
 from runtime.compiler import Program, decode_program, encode_program
 from runtime.engine.express.results import Closed, Results, ResultsRun
 from runtime.state import CorruptStateError, Run
+from runtime.views.changesum import ChangeSum
 from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["ExpressState"]
@@ -73,7 +73,7 @@ class ExpressState:
         self.results.migrate(program.views)
         self._is_new = self.dirty = True
 
-    def close(self, changes: Mapping[str, Sequence[pa.Table]], *, is_dirty: bool = True) -> Closed:
+    def close(self, changes: Mapping[str, ChangeSum], *, is_dirty: bool = True) -> Closed:
         """The end of an epoch that has changed views so; ``is_dirty``: whether rows were taken in."""
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from runtime.compiler import Program, lane_program
 from runtime.engine.express.filling import Filled, Filling, with_open_epoch
-from runtime.engine.express.results import added_up
 from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
+from runtime.views.changesum import ChangeSum
 from runtime.views.filling import columns_to_fill, new_views
+from runtime.views.rows import change_schema
 from runtime.views.shard import Step
 
 __all__ = ["ANEW", "ExpressViews", "Update"]
@@ -22,9 +23,6 @@ __all__ = ["ANEW", "ExpressViews", "Update"]
 ANEW: Final = "anew/"
 """Attribute of an epoch, with a view's name behind it: the view was there already, and its section holds all its rows
 in place of changes."""
-
-_MOST_TABLES: Final = 256
-"""So many changes of a view are added up at once, so that an epoch holds few of them whatever its length."""
 
 
 class Update(msgspec.Struct, frozen=True, eq=False):
@@ -62,7 +60,7 @@ class ExpressViews:
         self._epoch = epoch
         self._cuts = dict(cuts)
         self._step = 0
-        self._changes: dict[str, list[pa.Table]] = {}
+        self._changes: dict[str, ChangeSum] = {}
         self._failed: dict[str, str] = {}
         self._open: dict[str, list[pa.RecordBatch]] = {}
         self._anew: tuple[str, ...] = ()
@@ -87,8 +85,11 @@ class ExpressViews:
         found: dict[str, pa.Table] = {}
         for name, result in self._state.results.views.items():
             if name not in self._state.failed:
-                held = self._changes.get(name)
-                found[name] = self._added_up(name, [result.rows(), *held]) if held else result.rows()
+                whole = ChangeSum(change_schema(result.columns))
+                whole.add(result.rows())
+                if name in self._changes:
+                    whole.add(self._changes[name].join())
+                found[name] = whole.take()
         return found
 
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
@@ -123,7 +124,7 @@ class ExpressViews:
             self._state.migrate(new)
             self._fill(filled, names)
         self._step += 1
-        changes = {name: self._changes[name][-1] for name in names if self._changes.get(name)}
+        changes = {name: self._changes[name].join() for name in names if name in self._changes}
         failed = {name: why for name, why in self._failed.items() if name in names}
         return Update(self._step, self._epoch, dict(self._cuts), changes, failed, program=new, closes=True)
 
@@ -140,19 +141,18 @@ class ExpressViews:
         self._step += 1
         self._failed |= step.failed
         for name, table in step.changes.items():
-            held = self._changes.setdefault(name, [])
-            held.append(table)
-            if len(held) >= _MOST_TABLES:
-                held[:] = [self._added_up(name, held)]
+            if (held := self._changes.get(name)) is None:
+                held = self._changes[name] = ChangeSum(change_schema(self._state.results.views[name].columns))
+            held.add(table)
+        long = next((held for held in self._changes.values() if held.is_long), None)
+        if long is not None:
+            long.join()
         return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
-
-    def _added_up(self, name: str, tables: Sequence[pa.Table]) -> pa.Table:
-        return added_up(tables, self._state.results.views[name].columns)
 
     def close(self) -> Sections:
         """The end of the epoch that closes: what it changed in each view; what is saved is at it from now on."""
         # What a view said before it failed is no result, as in the other lane.
-        changes = {name: tables for name, tables in self._changes.items() if name not in self._state.failed}
+        changes = {name: held for name, held in self._changes.items() if name not in self._state.failed}
         closed = self._state.close(changes, is_dirty=bool(self._open))
 
         def batches() -> dict[str, tuple[pa.RecordBatch, ...]]:

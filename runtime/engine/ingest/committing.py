@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
 __all__ = ["Committer", "CommitterThread", "InlineCommitter"]
+
+_NICENESS: Final = 10
 
 Commit = Callable[[], None]
 """Makes one epoch durable; what goes wrong it keeps to itself."""
@@ -71,9 +75,16 @@ class CommitterThread(Committer):
             thread.join()
 
     def _run(self) -> None:
+        _yield_to_others()
         while (commit := self._commits.get()) is not None:
             try:
                 commit()
             finally:
                 del commit  # an epoch is let go now, not while the next one waits for it
                 self._is_idle.set()
+
+
+def _yield_to_others() -> None:
+    """What this thread does can wait while the others answer; only Linux has priorities of threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
