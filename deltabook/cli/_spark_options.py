@@ -43,6 +43,15 @@ _OPTIONS: Final = (
     click.option("--driver-bind", default="", metavar="ADDRESS", help="Where it listens, else at --driver-host."),
     click.option("--driver-port", type=_PORT, default=0, help="Of calls from executors, 0 for any."),
     click.option("--block-manager-port", type=_PORT, default=0, help="Of Spark's blocks, 0 for any."),
+    click.option(
+        "--spark-niceness", type=click.IntRange(0, 19), default=10, help="How far a local Spark stands back; 0: not."
+    ),
+    click.option(
+        "--spark-quiet-ms",
+        type=click.IntRange(0, 60_000),
+        default=500,
+        help="Least time between its answers while nobody listens to a runtime's views.",
+    ),
     click.option("--driver-memory", type=MEMORY, default="1g", help="Heap of the driver's Java."),
     click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),
     click.option("--executor-cores", type=_COUNT, help="Tasks at a time in an executor, else all cores of a worker."),
@@ -111,6 +120,8 @@ def _taken(values: dict[str, Any]) -> SparkConfig:
     config = SparkConfig(
         master=values.pop("master"),
         shards=values.pop("shards", 2),
+        quiet_ms=values.pop("spark_quiet_ms"),
+        niceness=values.pop("spark_niceness"),
         driver_memory=values.pop("driver_memory"),
         driver_host=values.pop("driver_host"),
         driver_bind=values.pop("driver_bind"),

@@ -43,6 +43,8 @@ __all__ = ["Hub", "HubConfig"]
 
 Kind = Literal["snapshot", "changes", "heartbeat", "error"]
 _LANES: Final[tuple[Lane, ...]] = ("spark", "express")
+_READ_NS: Final = 5_000_000_000
+"""A reader comes again in this time, or is gone."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -99,6 +101,7 @@ class Hub:
             )
         self._versions: dict[Lane, _Version] = {lane: _Version() for lane in _LANES}
         self._at: dict[str, _Version] = {}
+        self._read_ns: dict[Lane, int] = dict.fromkeys(_LANES, -_READ_NS)
         self._held: frozenset[Lane] = frozenset()
         self.updates = 0
         self._adopt("spark", program, 1)
@@ -142,6 +145,19 @@ class Hub:
     def result(self, name: str) -> MaterialisedView:
         """The full result of a view; raises `KeyError`."""
         return self._results[name]
+
+    def read(self, name: str) -> MaterialisedView:
+        """The same, for a reader: see `is_listened_to`."""
+        self._read_ns[self._views[name].lane] = self._now_ns()
+        return self._results[name]
+
+    def is_listened_to(self, lane: Lane) -> bool:
+        """Whether anybody follows views of a lane, or has read one a few seconds ago."""
+        if self._now_ns() - self._read_ns[lane] < _READ_NS:
+            return True
+        if self.committed is not None and self.committed.is_followed(lane):
+            return True
+        return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
     def explained(self, name: str) -> Program:
         """The program that a view belongs to."""

@@ -315,6 +315,7 @@ class LiveRuntime(IngestListener):
         inputs.upstreams.beat()
         self._sign.beat(Beat(term, self._sealed, time.time_ns(), not inputs.disconnected, inputs.is_paused))
         self._watch.beat(self._reactor.seconds())
+        self._spark.listened_to(self.hub.is_listened_to("spark"))
 
     def _request_barrier(self) -> None:
         """While Spark is behind, epochs grow instead of piling up."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from runtime.spark.lane import Published, SparkLane
+    from runtime.spark.pace import BatchPace
     from runtime.spark.session import SparkConfig
 
 __all__ = ["SparkHost"]
@@ -53,6 +54,7 @@ class SparkHost:
         self._on_ended = on_ended
         self._session: SparkSession | None = None
         self._lane: SparkLane | None = None
+        self._pace: BatchPace | None = None
         self._stopping = False
         self._changing = threading.Lock()
         self._is_up = False
@@ -106,8 +108,10 @@ class SparkHost:
     def _begin_lane(self) -> SparkLane:
         """A new streaming query, which goes on behind the last version that is published."""
         from runtime.spark.lane import SparkLane
+        from runtime.spark.pace import BatchPace
 
         assert self._session is not None
+        self._pace = BatchPace(self._config.quiet_ms / 1000)
         lane = SparkLane(
             self._session,
             self._config,
@@ -116,6 +120,7 @@ class SparkHost:
             results=self._results,
             on_published=self._on_published,
             snapshots=self._directory / "snapshots",
+            pace=self._pace,
         )
         with self._changing:
             self._lane = lane
@@ -164,6 +169,11 @@ class SparkHost:
             return self._session is not None and not self._session.sparkContext._jsc.sc().isStopped()
         except Exception:  # noqa: BLE001 (py4j says in many ways that its Java is gone)
             return False
+
+    def listened_to(self, is_listened_to: bool) -> None:
+        """Whether anybody listens to Spark's views; if nobody does there are fewer versions."""
+        if self._pace is not None and self._is_up:
+            self._pace.listened_to(is_listened_to)
 
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""

@@ -28,6 +28,7 @@ from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.spark.beginning import Beginning, begin, misfit, read_beginning, wanted
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.pace import BatchPace
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import OUTPUT_SCHEMA, ShardProcessor
 from runtime.spark.session import SparkConfig
@@ -74,8 +75,12 @@ class SparkLane:
         results: ResultLog,
         on_published: Callable[[Published], None],
         snapshots: Path | None = None,
+        pace: BatchPace | None = None,
     ) -> None:
-        """``snapshots``: relation snapshots of the log, which spare a new view reading it from its beginning."""
+        """``snapshots``: relation snapshots of the log, which spare a new view reading it from its beginning.
+
+        ``pace``: when batches begin; without it one follows the other.
+        """
         self._session = session
         self._config = config
         self._compiles = not config.is_local  # workers of this machine load what the driver has had compiled
@@ -91,6 +96,7 @@ class SparkLane:
         self._failure: str | None = None
         self._ended = False
         self._stopped = False
+        self._pace = pace
 
     def start(self, on_ended: Callable[[str | None], None] | None = None) -> None:
         """Start the query; ``on_ended`` hears, on a thread of its own, why it ended (None: it was stopped)."""
@@ -167,6 +173,8 @@ class SparkLane:
     def stop(self) -> None:
         """Stop the query; the batch under way is abandoned and will be run again by the next start."""
         self._stopped = True
+        if self._pace is not None:
+            self._pace.end()
         query, self._query = self._query, None
         if query is not None:
             with suppress(Exception):  # a Spark that has ended has stopped its query, and py4j says so in many ways
@@ -210,6 +218,8 @@ class SparkLane:
             self._on_published(msgspec.structs.replace(published, seconds=time.monotonic() - begun_s))
         with self._published:
             self._published.notify_all()
+        if self._pace is not None:
+            self._pace.rest(begun_s, self._log.latest() - published.to_epoch)
 
     def _gather(self, rows: pa.Table) -> Published:
         """Put the shards' answers together; raises `SparkLaneError` unless each has answered, for one span."""

@@ -87,17 +87,22 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _ending_jvm() -> Iterator[None]:
-    """End the JVM that is launched within the block if the block is interrupted, or fails before pyspark knows of it.
+def _own_jvm(niceness: int) -> Iterator[None]:
+    """Lower the priority of the JVM that is launched within the block, which its threads and Python workers inherit.
 
+    It is ended if the block is interrupted, or fails before pyspark knows of it.
     An interrupted launch is unknown to pyspark, and its JVM cannot write its port for want of a folder and never ends.
     After another error the JVM has the reason, and ends with this process.
     """
     launched: list[subprocess.Popen[bytes]] = []
 
     def popen(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
-        launched.append(subprocess.Popen(*arguments, **options))
-        return launched[-1]
+        process = subprocess.Popen(*arguments, **options)
+        launched.append(process)
+        if niceness:
+            with suppress(OSError):  # it may have ended already; what it is for does not depend on it
+                os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
+        return process
 
     original = java_gateway.Popen
     java_gateway.Popen = popen  # type: ignore[assignment, misc]
@@ -159,7 +164,12 @@ def _launching(config: SparkConfig, directory: Path, environment: Mapping[str, s
         submit = os.environ.get("PYSPARK_SUBMIT_ARGS", _DEFAULT_SUBMIT)
         values["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults {submit}"
     try:
-        with _environment(values), _output_to(directory / "output.log"), _own_interrupts(), _ending_jvm():
+        with (
+            _environment(values),
+            _output_to(directory / "output.log"),
+            _own_interrupts(),
+            _own_jvm(config.niceness if config.is_local else 0),
+        ):
             yield
     finally:
         path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -229,3 +230,9 @@ def test_a_run_goes_on_at_another_place_with_another_number_of_shards(run: Run) 
     assert spans[:2] == [(0, 2), (2, 3)]
     assert list(run.failed) == ["failed/cubes"]
     assert (run.directory / "checkpoint" / "begun.json").is_file()
+
+
+def test_a_local_spark_stands_back_behind_those_who_wait_for_the_feed(session: SparkSession) -> None:
+    process: Any = session.sparkContext._gateway
+    priority = os.getpriority(os.PRIO_PROCESS, process.proc.pid)
+    assert priority == min(19, os.getpriority(os.PRIO_PROCESS, 0) + SparkConfig().niceness)

@@ -126,7 +126,7 @@ class ViewRoutes:
     def _show(self, call: Call) -> Reply:
         hub, name = self._hub, call.path["view"]
         shown_view(hub, name)
-        result = hub.result(name)
+        result = hub.read(name)
         is_arrow = call.media == ARROW
         if not is_arrow and (total := result.total()) > self._limits.json_rows:
             most = self._limits.json_rows

@@ -216,6 +216,10 @@ class CommittedViews:
         """How many there are."""
         return len(self._subscriptions)
 
+    def is_followed(self, lane: Lane) -> bool:
+        """Whether anybody follows a view of a lane."""
+        return any(one.followers for one in self._of(lane))
+
     def is_held(self, name: str) -> bool:
         """What is committed is never held: who asks for epochs wants all of them, in whatever time."""
         del name

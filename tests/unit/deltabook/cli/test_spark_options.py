@@ -39,6 +39,7 @@ def test_what_is_said_is_the_configuration(tmp_path: Path) -> None:
         *("--driver-port", "1", "--block-manager-port", "2", "--executor-memory", "4G", "--executor-cores", "2"),
         *("--max-cores", "6", "--spark-secret-file", str(secret), "--spark-ui", "--spark-ui-port", "3"),
         *("--event-log", str(tmp_path), "--spark-metrics", "--spark-conf", "spark.a=b=c", "--spark-conf", "spark.d="),
+        *("--spark-niceness", "0", "--spark-quiet-ms", "2000"),
     )
     assert config == SparkConfig(
         master="spark://h:1",
@@ -56,6 +57,8 @@ def test_what_is_said_is_the_configuration(tmp_path: Path) -> None:
         event_log=str(tmp_path),
         metrics=True,
         settings={"spark.a": "b=c", "spark.d": ""},
+        niceness=0,
+        quiet_ms=2000,
     )
 
 

@@ -67,6 +67,27 @@ def test_a_lane_is_held_by_itself() -> None:
     assert slow.seen() == [("changes", "slow", 0, 1)]
 
 
+def test_who_follows_or_reads_a_view_listens_to_its_lane() -> None:
+    now_ns = 10**12
+    hub = Hub(PROGRAM, lambda: now_ns)
+    hub.begin_express(lane_program(PROGRAM, "express"), {}, {}, 4, {})
+
+    def listened_to() -> list[str]:
+        return [lane for lane in ("spark", "express") if hub.is_listened_to(lane)]
+
+    assert listened_to() == []
+    following = hub.subscribe(["slow"], Connection())
+    assert following is not None
+    assert listened_to() == ["spark"]
+    hub.unsubscribe(following)
+    assert listened_to() == []
+    hub.read("fast")
+    now_ns += 4 * 10**9
+    assert listened_to() == ["express"]
+    now_ns += 10**9
+    assert listened_to() == []
+
+
 def test_a_lane_that_has_failed_ends_its_views_for_all_who_follow_them() -> None:
     """A heartbeat would say that they are fresh."""
     hub = new_hub()
