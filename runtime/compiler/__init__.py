@@ -22,7 +22,7 @@ the reason in words, which `explain` shows.
 
 from __future__ import annotations
 
-from runtime.compiler.catalogue import columns_of, extend_program, lane_program, only_view, without_view
+from runtime.compiler.catalogue import extend_program
 from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
@@ -75,15 +75,11 @@ __all__ = [
     "StreamDeclaration",
     "Sum",
     "View",
-    "columns_of",
     "compile_program",
     "decode_program",
     "encode_program",
     "explain",
     "extend_program",
-    "lane_program",
-    "only_view",
     "parse_script",
     "read_script",
-    "without_view",
 ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.compiler.catalogue import view_of
-from runtime.plan import Program
+from runtime.plan import Program, view_of
 from runtime.plan.notation import column_text, map_lines
 
 __all__ = ["explain"]

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from runtime.epochs.consolidating import consolidate
 from runtime.epochs.disk import LOCAL_DISK, Disk
 from runtime.epochs.errors import EpochLogError, TornSegmentError
 from runtime.epochs.log import EpochLogReader
 from runtime.epochs.segment import Footer, Segment, read_segment, write_segment
 
-__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "consolidated", "has_snapshot_of"]
+__all__ = ["VIEW_SECTION", "SnapshotDirectory", "add_up", "has_snapshot_of"]
 
 VIEW_SECTION: Final = "view/"
 """A segment's sections whose names begin so hold changes of views, not rows of relations."""
@@ -201,19 +201,10 @@ def add_up(
     for stretch in _stretches(log, begin, end):
         tables = [t for one in stretch if (t := _chosen(one.rows(relation), columns)) is not None]
         if tables:
-            held = consolidated(pa.concat_tables([held, *tables] if held is not None else tables))
+            held = consolidate(pa.concat_tables([held, *tables] if held is not None else tables))
         if stopped():
             break
     return held
-
-
-def consolidated(rows: pa.Table) -> pa.Table:
-    """Equal rows as one with the sum of their weights, the last column; rows whose weights cancel are gone."""
-    names = [str(place) for place in range(rows.num_columns)]  # a column of the relation may be called weight too
-    summed = rows.rename_columns(names).group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
-    summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
-    summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
-    return summed.rename_columns(rows.column_names).cast(rows.schema)
 
 
 def _chosen(rows: pa.Table | None, columns: Collection[str] | None) -> pa.Table | None:

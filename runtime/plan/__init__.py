@@ -6,6 +6,7 @@ linear     sums over one relation                joined    sums over joins of ma
 selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
 reevaluated  any other SQL, by DuckDB            program   views and maps, and their encoding
 body       what each of the five forms says of itself: maps, placement, cost, explanation
+parts      what one view or one lane needs of a program
 ```
 
 A program is data, never code; whatever hosts it loads it from the epoch log. This package imports nothing of the
@@ -46,6 +47,7 @@ from runtime.plan.flow import (
 )
 from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
 from runtime.plan.linear import Branch, Linear
+from runtime.plan.parts import assembled, columns_of, lane_program, map_identity, only_view, view_of, without_view
 from runtime.plan.program import (
     FORMAT_VERSION,
     Lane,
@@ -104,9 +106,16 @@ __all__ = [
     "View",
     "ViewBody",
     "ViewClass",
+    "assembled",
+    "columns_of",
     "columns_read",
     "decode_program",
     "encode_program",
+    "lane_program",
+    "map_identity",
+    "only_view",
     "renamed",
     "sum_of_terms",
+    "view_of",
+    "without_view",
 ]

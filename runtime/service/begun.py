@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from deltabook.wire.claim import this_process
-from runtime.compiler import MARKET_RELATIONS, Lane, NamedSelect, decode_program, lane_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter
 from runtime.epochs import DirectoryClaim, Disk, Footer
 from runtime.native.cache import default_kernels
+from runtime.plan import Lane, decode_program, lane_program
 from runtime.service.catalogue import begin_catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError

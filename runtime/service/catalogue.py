@@ -13,18 +13,9 @@ from typing import Any, Final, Literal, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredLock
 
-from runtime.compiler import (
-    Lane,
-    NamedSelect,
-    Program,
-    Relation,
-    compile_program,
-    decode_program,
-    encode_program,
-    extend_program,
-    without_view,
-)
+from runtime.compiler import NamedSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
+from runtime.plan import Lane, Program, Relation, decode_program, encode_program, without_view
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 from runtime.service.viewed import with_readers
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from runtime.compiler import Lane
 from runtime.engine.ingest import EpochWriter, Ingest
+from runtime.plan import Lane
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub
 from runtime.service.inputs import Inputs

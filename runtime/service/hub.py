@@ -21,10 +21,9 @@ import msgspec
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader
-from runtime.compiler import Lane, lane_program
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
-from runtime.plan import Program, View, decode_program
+from runtime.plan import Lane, Program, View, decode_program, lane_program
 from runtime.service.stream import (
     CommittedViews,
     Epochs,

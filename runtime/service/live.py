@@ -19,11 +19,12 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, decode_program
+from runtime.compiler import MARKET_RELATIONS, NamedSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import Ingest, IngestListener
 from runtime.engine.statistics import Statistics
 from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
+from runtime.plan import Program, decode_program
 from runtime.service import fullresults
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue

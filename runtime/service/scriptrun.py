@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from runtime.compiler import NamedSelect, StreamDeclaration, columns_of, compile_program, lane_program
+from runtime.compiler import NamedSelect, StreamDeclaration, compile_program
 from runtime.engine import EngineError
 from runtime.engine.express import ExpressPipeline
 from runtime.engine.ingest import (
@@ -24,7 +24,7 @@ from runtime.engine.ingest import (
 )
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
-from runtime.plan import Column, Program, View, encode_program
+from runtime.plan import Column, Program, View, columns_of, encode_program, lane_program
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from twisted.logger import Logger
 
-from runtime.compiler import Program
 from runtime.epochs import ResultLog
+from runtime.plan import Program
 from runtime.spark.errors import SparkLaneError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from runtime.compiler import NamedSelect, Program
+from runtime.compiler import NamedSelect
+from runtime.plan import Program
 from runtime.service.errors import CatalogueError
 
 __all__ = ["needed_by", "relations_read", "with_readers"]

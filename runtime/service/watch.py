@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from runtime.compiler import Lane
+from runtime.plan import Lane
 from runtime.service.config import LiveConfig
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub

@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 from pyspark.sql.datasource import InputPartition
 
-from runtime.compiler import Program, only_view
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of, read_segment
 from runtime.native.kernels import Kernels
+from runtime.plan import Program, only_view
 from runtime.views import Delivery
 from runtime.views.filling import columns_to_fill, fill_of
 from runtime.views.placement import parts_of_map

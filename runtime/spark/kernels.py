@@ -21,10 +21,10 @@ from typing import Final
 
 from twisted.logger import Logger
 
-from runtime.compiler import Program, lane_program
 from runtime.native.cache import KernelCache, default_kernels
 from runtime.native.kernels import Kernels
 from runtime.native.tiers import MachineKernel, kernel_name
+from runtime.plan import Program, lane_program
 from runtime.views.warm import sources_of
 
 __all__ = ["LoadedKernels", "request_kernels", "worker_kernels"]

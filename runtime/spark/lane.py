@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from twisted.logger import Logger
 
-from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.beginning import Beginning, begin, misfit, read_beginning, wanted
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.pace import BatchPace

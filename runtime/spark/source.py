@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
-from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
+from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.backfill import BackfillPartition, FailedPartition, fail, fill, plan_backfill
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels

@@ -12,10 +12,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler import Program, decode_program, lane_program
 from runtime.epochs import EpochLogReader, ResultLog
+from runtime.epochs.consolidating import consolidate
+from runtime.plan import Program, decode_program, lane_program
 from runtime.views.materialised import MaterialisedView
-from runtime.views.rows import change_schema, consolidate
+from runtime.views.rows import change_schema
 
 __all__ = ["Standing", "read_standing"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.views.rows import consolidate
+from runtime.epochs.consolidating import consolidate
 
 __all__ = ["MOST_PIECES", "ChangeSum"]
 

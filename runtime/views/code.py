@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from runtime.compiler import only_view
-from runtime.plan import Program
+from runtime.plan import Program, only_view
 from runtime.views.shard import ShardState
 
 __all__ = ["kernel_code"]

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler import Program, columns_of, only_view
 from runtime.native.kernels import Kernels
+from runtime.plan import Program, columns_of, only_view
 from runtime.views.routing import Delivery, deliveries_of
 
 __all__ = ["columns_to_fill", "fill_of", "new_views"]

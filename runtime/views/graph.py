@@ -18,9 +18,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from runtime.compiler.catalogue import map_identity
 from runtime.native.structures import RecordStructure
-from runtime.plan import Program, View
+from runtime.plan import Program, View, map_identity
 from runtime.views.arrow_columns import BIND_SOURCE, ColumnBinding
 from runtime.views.composed import EVENTS_SOURCE, RUN_SOURCE, EventLoop, KernelOf, NodeSequence
 from runtime.views.emission.values import Field

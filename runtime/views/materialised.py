@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.epochs.consolidating import consolidate
 from runtime.plan import Column
 from runtime.state import KeyColumn, KeyedTable, StringPool, decode_words, encode_words, width_of
 from runtime.views.changesum import ChangeSum
-from runtime.views.rows import WEIGHT, change_schema, consolidate
+from runtime.views.rows import WEIGHT, change_schema
 
 __all__ = ["MaterialisedView"]
 

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.catalogue import only_view
 from runtime.epochs import Segment
 from runtime.native.kernels import Kernels
-from runtime.plan import Map, Program
+from runtime.plan import Map, Program, only_view
 from runtime.views.placement import Memo, Part, parts_of_map
 from runtime.views.preaggregate import Preaggregation
 

@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.acero  # `group_by` would import it, 0.1 s, in the middle of the first commit
-import pyarrow.compute as pc
 
+from runtime.epochs.consolidating import consolidate
 from runtime.plan import Column, Map
 from runtime.state import ARROW_TYPES
 from runtime.views.emission.values import Field, places_of
@@ -23,7 +22,6 @@ __all__ = [
     "change_schema",
     "changes_as_tuples",
     "changes_of",
-    "consolidate",
     "payload_schema",
     "record_arrays",
 ]
@@ -54,16 +52,6 @@ def payload_schema(map_: Map, wide: Collection[str] = ()) -> pa.Schema:
     keys = [(key.name, ARROW_TYPES[key.type]) for key in map_.keys]
     sums = [(s.name, ARROW_TYPES["int128" if s.name in wide else "int64"]) for s in map_.sums]
     return pa.schema([*keys, (WEIGHT, pa.int64()), *sums])
-
-
-def consolidate(changes: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Equal rows as one with the sum of their weights; rows whose weights cancel are gone."""
-    names = [str(place) for place in range(len(schema))]  # a column of the view may be called weight too
-    whole = changes.rename_columns(names).combine_chunks()  # many small chunks cost more than their rows
-    summed = whole.group_by(names[:-1], use_threads=False).aggregate([(names[-1], "sum")])
-    summed = summed.select([*names[:-1], f"{names[-1]}_sum"])
-    summed = summed.filter(pc.not_equal(summed.column(len(names) - 1), 0))
-    return summed.rename_columns(schema.names).cast(schema)
 
 
 def arrow_of(field: Field, words: Words, flags: Words | None, strings: Strings) -> pa.Array:

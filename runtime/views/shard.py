@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.compiler.catalogue import only_view
+from runtime.epochs.consolidating import consolidate
 from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import RecordStructure
-from runtime.plan import Program, View
+from runtime.plan import Program, View, only_view
 from runtime.state import CorruptStateError, Run
 from runtime.views.encoding import decode_table, decode_words
 from runtime.views.errors import ViewError, reason_of
@@ -31,7 +31,7 @@ from runtime.views.graph import Graph, GraphBuilder
 from runtime.views.nodes.recompute import Recompute
 from runtime.views.placement import Part, part_of, views_of_shard
 from runtime.views.registry import LOWERING
-from runtime.views.rows import change_schema, changes_of, consolidate
+from runtime.views.rows import change_schema, changes_of
 from runtime.views.shardruns import Base, ShardRun, TakenIn, decode_shard_run
 from runtime.views.strings import Strings
 

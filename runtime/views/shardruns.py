@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.epochs.consolidating import consolidate
 from runtime.native.structures import Words
 from runtime.state import CorruptStateError
 from runtime.views.encoding import encode_table, encode_words
-from runtime.views.rows import consolidate
 
 __all__ = ["RUN_FORMAT", "Base", "ShardRun", "TakenIn", "decode_shard_run"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.compiler import Program
+from runtime.plan import Program
 from runtime.views.placement import views_of_shard
 from runtime.views.routing import payload_sources
 from runtime.views.shard import Inputs, ShardState

@@ -13,16 +13,9 @@ import duckdb
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler import (
-    NamedSelect,
-    Program,
-    Relation,
-    compile_program,
-    encode_program,
-    extend_program,
-    without_view,
-)
+from runtime.compiler import NamedSelect, Program, Relation, compile_program, encode_program, extend_program
 from runtime.epochs import EpochLog, Footer, SnapshotDirectory
+from runtime.plan import without_view
 from runtime.spark import processor
 from runtime.spark.partitioning import shard_ids
 from runtime.spark.processor import ShardProcessor

@@ -10,18 +10,10 @@ import pyarrow as pa
 from twisted.internet.defer import Deferred
 
 from deltabook.wire.results import Frame, FrameDecoder
-from runtime.compiler import (
-    Column,
-    NamedSelect,
-    Program,
-    Relation,
-    compile_program,
-    decode_program,
-    encode_program,
-    lane_program,
-)
+from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, decode_program, encode_program
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLog, EpochLogReader, Footer, ResultLog
+from runtime.plan import lane_program
 from runtime.service.hub import Hub, HubConfig
 from runtime.service.stream import Epochs, History, Listener, Message, Past, Start, Subscription, arrow_frame
 

@@ -11,22 +11,13 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
-from runtime.compiler import (
-    Column,
-    NamedSelect,
-    Program,
-    Relation,
-    compile_program,
-    encode_program,
-    extend_program,
-    lane_program,
-    without_view,
-)
+from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, encode_program, extend_program
 from runtime.engine.barriers import Barrier
 from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas, Sections
 from runtime.engine.plan import Context
 from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory
+from runtime.plan import lane_program, without_view
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.database import kept
 from tests.generators.deltas import delta_table

@@ -34,11 +34,12 @@ from exchange_server.exchange import Exchange
 from exchange_server.journal import Journal
 from exchange_server.matching import MarketRules, Now
 from exchange_server.text import Limits, TextEncoder, TextProtocol, TextServer
-from runtime.compiler import MARKET_RELATIONS, Program, compile_program, lane_program
+from runtime.compiler import MARKET_RELATIONS, Program, compile_program
 from runtime.engine.express import ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas
 from runtime.epochs import Cut, EpochLog, SnapshotDirectory
 from runtime.formats import FEED_SCHEMA, InputFormatter, RawBuffer
+from runtime.plan import lane_program
 from runtime.relations import FeedAdaptor, Retention
 from runtime.service.hub import Hub
 from runtime.service.stream.message import Message, arrow_frame

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler import Program
 from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
-from runtime.epochs.snapshots import consolidated
+from runtime.epochs.consolidating import consolidate
+from runtime.plan import Program
 from runtime.views.filling import columns_to_fill, new_views
 
 __all__ = ["Filled", "Filling", "with_open_epoch"]
@@ -81,7 +81,7 @@ def with_open_epoch(filled: Filled, deltas: Mapping[str, Sequence[pa.RecordBatch
 def _together(held: pa.Table | None, rows: pa.Table | None) -> pa.Table | None:
     if held is None or rows is None:
         return rows if held is None else held
-    return consolidated(pa.concat_tables([held, rows]))
+    return consolidate(pa.concat_tables([held, rows]))
 
 
 def _chosen(rows: pa.Table, columns: Collection[str]) -> pa.Table:

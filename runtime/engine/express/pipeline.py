@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from runtime.compiler import decode_program
 from runtime.engine.barriers import Barrier
 from runtime.engine.express.filling import Filled
 from runtime.engine.express.views import ExpressViews, Update
 from runtime.engine.ingest.deltas import Deltas
 from runtime.engine.plan import Context, Pipeline
+from runtime.plan import decode_program
 
 __all__ = ["ExpressPipeline"]
 

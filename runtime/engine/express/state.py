@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from twisted.logger import Logger
 
-from runtime.compiler import Program, decode_program, encode_program
 from runtime.engine.express.results import Closed, Results, ResultsRun
+from runtime.plan import Program, decode_program, encode_program
 from runtime.state import CorruptStateError, Run
 from runtime.views.changesum import ChangeSum
 from runtime.views.shard import Kernels, ShardState

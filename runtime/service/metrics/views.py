@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from deltabook.wire.metrics import labelled
-from runtime.compiler import Lane
+from runtime.plan import Lane
 from runtime.service.hub import Hub
 
 __all__ = ["MOST_TOLD", "view_metrics"]

@@ -17,8 +17,8 @@ from typing import Final, TypeVar
 import msgspec
 import pyarrow as pa
 
-from runtime.compiler import Relation
 from runtime.formats import FormattedBatch, Pushdown, Schema
+from runtime.plan import Relation
 from runtime.relations import Adaptor, AdaptorError, Offsets, Prepared
 from runtime.service.errors import CatalogueError
 from runtime.state import ARROW_TYPES

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from deltabook.wire.readers import NewReader
-from runtime.compiler import MARKET_RELATIONS, Relation
-from runtime.plan import Column
+from runtime.compiler import MARKET_RELATIONS
+from runtime.plan import Column, Relation
 from runtime.service.feed import FEED
 from runtime.state import ObjectSpace, PersistedValue, Schema
 

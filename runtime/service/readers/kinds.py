@@ -10,13 +10,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from deltabook.wire.readers import FileConnection, NewReader, SocketConnection
-from runtime.compiler import Relation, StreamDeclaration
+from runtime.compiler import StreamDeclaration
 from runtime.compiler.declarations import FileSource as DeclaredFile
 from runtime.compiler.declarations import SocketSource as DeclaredSocket
 from runtime.engine.ingest import Origin
 from runtime.epochs import Cut
 from runtime.formats import FormatError, InputFormatter, Pushdown
 from runtime.formats.codecs import Codec
+from runtime.plan import Relation
 from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
 from runtime.service.errors import CatalogueError, ServiceError
 from runtime.service.feeds import FeedProtocol, make_adaptor, make_source

@@ -17,10 +17,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from deltabook.wire.results import FrameHeader
-from runtime.compiler import Lane
 from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLogError, Footer, Segment
-from runtime.plan import View
+from runtime.plan import Lane, View
 from runtime.service.stream.epochsubscription import EpochSubscription
 from runtime.service.stream.history import History, Past
 from runtime.service.stream.message import Message

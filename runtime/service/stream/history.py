@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
+from runtime.epochs.consolidating import consolidate
 from runtime.plan import Program, View, decode_program
-from runtime.views.rows import change_schema, consolidate
+from runtime.views.rows import change_schema
 
 __all__ = ["History", "Past"]
 

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from deltabook.wire.results import FrameHeader, encode_frame
-from runtime.views.rows import consolidate
+from runtime.epochs.consolidating import consolidate
 
 __all__ = ["Message", "added_up", "arrow_frame"]
 

@@ -6,19 +6,18 @@ Plan record: `Reevaluated`. Cost of a step: the state, sorted. Everything that g
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.compiler.describe import database
+from runtime.epochs.consolidating import consolidate
 from runtime.plan import Reevaluated, View
 from runtime.state import ARROW_TYPES
 from runtime.views.errors import ViewError, ViewOverflowError
 from runtime.views.feeds import ColumnBatch, Feed, words_of_column
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes.totals import Totals
-from runtime.views.rows import WEIGHT, change_schema, consolidate, record_arrays
+from runtime.views.rows import WEIGHT, change_schema, record_arrays
 from runtime.views.strings import Strings
 
 __all__ = ["Recompute", "lower"]
@@ -68,6 +67,10 @@ class Recompute:
         self.rows = consolidate(pa.concat_tables([self.rows, changes.cast(self._schema)]), self._schema)
 
     def _evaluated(self) -> pa.Table:
+        import duckdb  # only such views pay the 0.3 s that these two take
+
+        from runtime.compiler.describe import database
+
         with database().cursor() as connection:
             for name, table in self._tables.items():
                 connection.register(name, _expanded(table, self._strings))

@@ -25,17 +25,12 @@ from runtime.compiler import (
     SqlError,
     Sum,
     View,
-    columns_of,
     compile_program,
     decode_program,
     encode_program,
     extend_program,
-    lane_program,
-    only_view,
     read_script,
-    without_view,
 )
-from runtime.compiler.catalogue import map_identity
 from runtime.plan import (
     Auxiliary,
     Factor,
@@ -50,6 +45,11 @@ from runtime.plan import (
     Statement,
     Term,
     ViewBody,
+    columns_of,
+    lane_program,
+    map_identity,
+    only_view,
+    without_view,
 )
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))

@@ -8,16 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.compiler import (
-    MARKET_RELATIONS,
-    NamedSelect,
-    Program,
-    compile_program,
-    encode_program,
-    extend_program,
-    without_view,
-)
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, compile_program, encode_program, extend_program
 from runtime.epochs import Cut, Footer, ResultLog
+from runtime.plan import without_view
 from runtime.service import fullresults
 from runtime.service.hub import Hub
 

@@ -9,16 +9,9 @@ import pyarrow as pa
 import pytest
 
 from deltabook.wire.results import Frame, FrameDecoder
-from runtime.compiler import (
-    Column,
-    NamedSelect,
-    Relation,
-    compile_program,
-    encode_program,
-    extend_program,
-    without_view,
-)
+from runtime.compiler import Column, NamedSelect, Relation, compile_program, encode_program, extend_program
 from runtime.epochs import Cut, Footer, ResultLog
+from runtime.plan import without_view
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub, HubConfig
 from runtime.service.stream import Listener, Message, Subscription, arrow_frame

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program, lane_program, without_view
+from runtime.compiler import Column, NamedSelect, Program, Relation, compile_program
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer
+from runtime.plan import lane_program, without_view
 from runtime.service.hub import Hub
 from tests.unit.runtime.service.test_hub import Connection
 

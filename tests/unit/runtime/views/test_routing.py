@@ -11,10 +11,9 @@ import pytest
 
 from queries import QUERIES_DIR
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Program, Relation, compile_program, read_script
-from runtime.compiler.catalogue import only_view
 from runtime.engine.operators.evaluate import wide_array
 from runtime.epochs import Segment
-from runtime.plan import Col, ColumnType, Key, Map
+from runtime.plan import Col, ColumnType, Key, Map, only_view
 from runtime.spark.beginning import wanted
 from runtime.state import ARROW_TYPES
 from runtime.views import Part, deliveries

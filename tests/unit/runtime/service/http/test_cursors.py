@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from deltabook.wire.service import Cursor, Page
-from runtime.compiler import without_view
 from runtime.epochs import Footer
+from runtime.plan import without_view
 from runtime.service.cursors import CursorLimits
 from tests.generators.results_lab import PROGRAM, ResultsLab
 

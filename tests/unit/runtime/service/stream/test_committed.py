@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.compiler import extend_program, without_view
+from runtime.compiler import extend_program
 from runtime.epochs.retention import retire_epochs
+from runtime.plan import without_view
 from tests.generators.epochs_lab import RELATION, Connection, EpochsLab, select
 
 

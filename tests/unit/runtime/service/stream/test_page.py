@@ -32,8 +32,8 @@ from deltabook.wire.stream import (
     Subscribed,
     Unsubscribe,
 )
-from runtime.compiler import without_view
 from runtime.epochs import Footer
+from runtime.plan import without_view
 from tests.generators.page_lab import PageEnd
 from tests.generators.results_lab import PROGRAM, ResultsLab
 
