@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "algo": "Run strategies on the views and send their orders.",
     "backtest": "Run strategies on recorded days.",
     "backup": "Copy run directories, also while their processes run.",
+    "classes": "Archive the classes of Spark, which then starts sooner.",
     "cluster": "Run Spark's standalone cluster, here or on several machines.",
     "dashboard": "Show the market, the views and the strategies in a browser.",
     "demo": "Start the whole loop for a while and show its figures.",

