@@ -47,7 +47,16 @@ from runtime.plan.flow import (
 )
 from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
 from runtime.plan.linear import Branch, Linear
-from runtime.plan.parts import assembled, columns_of, lane_program, map_identity, only_view, view_of, without_view
+from runtime.plan.parts import (
+    assembled,
+    columns_of,
+    lane_program,
+    map_identity,
+    new_views,
+    only_view,
+    view_of,
+    without_view,
+)
 from runtime.plan.program import (
     FORMAT_VERSION,
     Lane,
@@ -113,6 +122,7 @@ __all__ = [
     "encode_program",
     "lane_program",
     "map_identity",
+    "new_views",
     "only_view",
     "renamed",
     "sum_of_terms",

@@ -13,7 +13,16 @@ import msgspec
 from runtime.plan.algebra import Map, Relation, columns_read
 from runtime.plan.program import Lane, Program, View
 
-__all__ = ["assembled", "columns_of", "lane_program", "map_identity", "only_view", "view_of", "without_view"]
+__all__ = [
+    "assembled",
+    "columns_of",
+    "lane_program",
+    "map_identity",
+    "new_views",
+    "only_view",
+    "view_of",
+    "without_view",
+]
 
 _replace = msgspec.structs.replace
 
@@ -36,6 +45,12 @@ def lane_program(program: Program, lane: Lane) -> Program:
     """
     views = [view for view in program.views if view.lane == lane]
     return program if len(views) == len(program.views) else _only(program, views)[0]
+
+
+def new_views(old: Program, new: Program) -> tuple[str, ...]:
+    """The views of a program that the one before it has not."""
+    there = {view.name for view in old.views}
+    return tuple(view.name for view in new.views if view.name not in there)
 
 
 def columns_of(map_: Map) -> set[str]:

@@ -10,9 +10,8 @@ from typing import Final
 from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import EpochWriter, Sections
 from runtime.epochs import SnapshotDirectory
-from runtime.plan import Program, decode_program, lane_program
+from runtime.plan import Program, decode_program, lane_program, new_views
 from runtime.service.hub import Hub
-from runtime.views.filling import new_views
 from runtime.views.shard import Kernels
 
 __all__ = ["ExpressLane"]

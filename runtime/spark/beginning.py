@@ -4,7 +4,7 @@ A checkpoint cannot be moved: Spark writes absolute paths into it, a number of s
 version; the shards' own state has a format of this release. It need not be moved: what it holds follows from the log.
 Beside what Spark keeps there is a mark, which says for what the checkpoint was made. Where that is something else than
 what is wanted, a new one is begun at the newest published version, and its first batch fills every view with what the
-relations hold there (`runtime.spark.backfill`).
+relations hold there (`runtime.spark.reading`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ from runtime.spark.errors import SparkLaneError
 from runtime.spark.garbage import Garbage
 from runtime.spark.kernels import worker_kernels
 from runtime.spark.partitioning import shard_ids
-from runtime.spark.source import TICK, Place, Span, load_program
+from runtime.spark.planning import Span, load_program
+from runtime.spark.reading import TICK, Place
 from runtime.views.encoding import decode_table, encode_table
 from runtime.views.placement import Part
 from runtime.views.shard import ShardState, Step

@@ -1,17 +1,15 @@
 """The epoch log as a streaming source of Spark: offset = epoch.
 
-A batch covers the epochs ``(start, end]``. Its segments are read on the executors by memory mapping and added up per
-map and key right there (`runtime.views.deliveries`), so that only a few payloads per shard enter Spark. Every shard
-also gets a tick that names the span, so that each of them answers even when nothing changed for it. The first batch of
-a program, or of a checkpoint that is begun behind a version, also carries what fills the views that are new in it
-(`runtime.spark.backfill`).
+A batch covers the epochs ``(start, end]``; its segments are read on the executors, see `runtime.spark.reading`. Every
+shard also gets a tick that names the span, so that each of them answers even when nothing changed for it. The first
+batch of a program, or of a checkpoint that is begun behind a version, also carries what fills the views that are new in
+it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,88 +19,22 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from runtime.epochs import EpochLogReader, ResultLog, SnapshotDirectory
-from runtime.plan import Program, decode_program, lane_program
-from runtime.spark.backfill import BackfillPartition, FailedPartition, fail, fill, plan_backfill
-from runtime.spark.garbage import Garbage
-from runtime.spark.kernels import worker_kernels
-from runtime.spark.partitioning import shard_ids
-from runtime.views import Delivery, Part, deliveries
-from runtime.views.encoding import encode_table
-from runtime.views.filling import new_views
+from runtime.plan import new_views
+from runtime.spark.planning import (
+    BackfillPartition,
+    EpochPartition,
+    FailedPartition,
+    Span,
+    load_program,
+    plan_backfill,
+)
 
-__all__ = ["BROKEN", "SOURCE_SCHEMA", "TICK", "EpochSource", "Place", "Span", "load_program"]
+__all__ = ["SOURCE_SCHEMA", "EpochReader", "EpochSource"]
 
 SOURCE_SCHEMA: Final = "shard int, epoch bigint, program bigint, map int, payload binary"
-TICK: Final = -1
-"""Value of ``map`` in a tick row; its payload is a `Span`."""
-BROKEN: Final = -2
-"""``BROKEN - code`` is the value of ``map`` where the deltas of a part could not be made; its payload says why."""
-
-_VIEW_BITS: Final = 21
-"""A part's code takes no more; above it stands, in a backfill, one more than the number of the view."""
-
-_ARROW_SCHEMA: Final = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("epoch", pa.int64()),
-        ("program", pa.int64()),
-        ("map", pa.int32()),
-        ("payload", pa.binary()),
-    ]
-)
 _WAIT_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.002
 _SMALL_BYTES: Final = 512 * 1024
-_garbage: Final = Garbage()
-
-
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """The epochs of a batch: ``(from, to]``."""
-
-    from_epoch: int
-    """Not in the batch."""
-    to_epoch: int
-    """The last one in it; the version of its results."""
-
-
-class Place(msgspec.Struct, frozen=True):
-    """What the column ``map`` says of a payload."""
-
-    part: Part
-    """Which map."""
-    view: int | None = None
-    """The number of the view that a backfill is for."""
-    broken: bool = False
-    """The payload says why there are no deltas."""
-
-    @property
-    def code(self) -> int:
-        """The place as one integer."""
-        code = self.part.code | (0 if self.view is None else (self.view + 1) << _VIEW_BITS)
-        return BROKEN - code if self.broken else code
-
-    @classmethod
-    def of_code(cls, code: int) -> Place:
-        """The place of `code`."""
-        broken = code <= BROKEN
-        view, part = divmod(BROKEN - code if broken else code, 1 << _VIEW_BITS)
-        return cls(Part.of_code(part), view - 1 if view else None, broken)
-
-
-class EpochPartition(InputPartition):
-    """Some of a batch's segments; one of a batch's partitions also carries the ticks."""
-
-    def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:
-        super().__init__(None)
-        self.program = program
-        self.epochs = tuple(epochs)
-        self.span = span
-
-
-@lru_cache(maxsize=4)
-def load_program(directory: str, epoch: int) -> Program:
-    """What the Spark lane keeps of the view program that a control record of the log holds."""
-    return lane_program(decode_program(EpochLogReader(Path(directory)).control(epoch)), "spark")
 
 
 class EpochReader(DataSourceStreamReader):
@@ -187,38 +119,11 @@ class EpochReader(DataSourceStreamReader):
         return list(plan_backfill(program, first, new, new_views(old, new), self._snapshots))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The payloads of these segments, and the ticks if they are this partition's; or a backfill's payloads."""
-        assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
-        program = load_program(self._directory, partition.program)
-        kernels = worker_kernels(compiles=self._compiles)
-        if isinstance(partition, BackfillPartition):
-            yield self._rows(partition, partition.span[1], fill(partition, program, self._log, self._shards, kernels))
-            return
-        if isinstance(partition, FailedPartition):
-            yield self._rows(partition, partition.epoch, fail(partition, program, self._shards))
-            return
-        segments = [self._log.read(epoch) for epoch in partition.epochs]
-        yield self._rows(partition, partition.epochs[-1], deliveries(program, segments, self._shards, kernels))
-        _garbage.keep((self._directory, partition.program))
+        """See `runtime.spark.reading`."""
+        from runtime.spark.reading import read  # 0.4 s, which the processes that only plan do without
 
-    def _rows(
-        self, partition: EpochPartition | BackfillPartition | FailedPartition, epoch: int, found: Iterable[Delivery]
-    ) -> pa.RecordBatch:
-        ids = shard_ids(self._shards)
-        views = [view.name for view in load_program(self._directory, partition.program).views]
-        rows: list[tuple[int, int, int, int, bytes]] = []
-        if isinstance(partition, EpochPartition) and partition.span is not None:
-            tick = msgspec.msgpack.encode(partition.span)
-            rows += [(shard, epoch, partition.program, TICK, tick) for shard in ids]
-        for delivery in found:
-            deltas = delivery.deltas
-            view = None if delivery.view is None else views.index(delivery.view)
-            place = Place(delivery.part, view, isinstance(deltas, str))
-            payload = deltas.encode() if isinstance(deltas, str) else encode_table(deltas)
-            rows.append((ids[delivery.shard], epoch, partition.program, place.code, payload))
-        columns = list(zip(*rows, strict=True)) or [()] * len(_ARROW_SCHEMA)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _ARROW_SCHEMA, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=_ARROW_SCHEMA)
+        assert isinstance(partition, EpochPartition | BackfillPartition | FailedPartition)
+        yield from read(partition, self._directory, self._shards, compiles=self._compiles)
 
     def commit(self, end: dict[str, int]) -> None:
         """A batch is done: what filled its views need not be kept. The log keeps its segments."""

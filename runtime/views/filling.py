@@ -14,13 +14,7 @@ from runtime.native.kernels import Kernels
 from runtime.plan import Program, columns_of, only_view
 from runtime.views.routing import Delivery, deliveries_of
 
-__all__ = ["columns_to_fill", "fill_of", "new_views"]
-
-
-def new_views(old: Program, new: Program) -> tuple[str, ...]:
-    """The views of a program that the one before it has not."""
-    there = {view.name for view in old.views}
-    return tuple(view.name for view in new.views if view.name not in there)
+__all__ = ["columns_to_fill", "fill_of"]
 
 
 def columns_to_fill(program: Program, views: Collection[str]) -> dict[str, set[str]]:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from runtime.compiler import compile_program, extend_program
 from runtime.epochs import Disk, EpochLogReader, ResultLog, SnapshotDirectory, read_segment
 from runtime.service import catalogue, expresslane, upkeep
-from runtime.spark import backfill, lane, source
+from runtime.spark import lane, planning, reading, source
 from tests.simulation.memo import Memo
 from tests.simulation.threads import Threads
 
@@ -34,19 +34,20 @@ def simulated_edges(disk: Disk, threads: Threads, used_bytes: Callable[[Path], i
             return super().versions_in(directory, disk)
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(lane, "EpochLogReader", partial(EpochLogReader, disk=disk)))
-        for module in (source, upkeep):
+        for module in (lane, planning, reading, source, upkeep):
             stack.enter_context(patch.object(module, "EpochLogReader", partial(EpochLogReader, disk=disk)))
+        for module in (source, upkeep):
             stack.enter_context(patch.object(module, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
         stack.enter_context(patch.object(expresslane, "SnapshotDirectory", partial(SnapshotDirectory, disk=disk)))
         stack.enter_context(patch.object(upkeep, "threading", threads))
         stack.enter_context(patch.object(upkeep, "used_bytes", used_bytes))
         stack.enter_context(patch.object(source, "ResultLog", Results))
-        stack.enter_context(patch.object(backfill, "read_segment", lambda path: read_segment(path, disk)))
+        for module in (planning, reading):
+            stack.enter_context(patch.object(module, "read_segment", lambda path: read_segment(path, disk)))
         stack.enter_context(patch.object(catalogue, "compile_program", _compiled))
         stack.enter_context(patch.object(catalogue, "extend_program", _extended))
-        source.load_program.cache_clear()
+        planning.load_program.cache_clear()
         try:
             yield
         finally:
-            source.load_program.cache_clear()
+            planning.load_program.cache_clear()

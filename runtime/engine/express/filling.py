@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
 from runtime.epochs.consolidating import consolidate
-from runtime.plan import Program
-from runtime.views.filling import columns_to_fill, new_views
+from runtime.plan import Program, new_views
+from runtime.views.filling import columns_to_fill
 
 __all__ = ["Filled", "Filling", "with_open_epoch"]
 

@@ -12,9 +12,9 @@ from runtime.engine.express.filling import Filled, Filling, with_open_epoch
 from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
-from runtime.plan import Program, lane_program
+from runtime.plan import Program, lane_program, new_views
 from runtime.views.changesum import ChangeSum
-from runtime.views.filling import columns_to_fill, new_views
+from runtime.views.filling import columns_to_fill
 from runtime.views.rows import change_schema
 from runtime.views.shard import Step
 

@@ -12,11 +12,11 @@ pytest.importorskip("pyspark")
 
 from runtime.compiler import MARKET_RELATIONS, Column, NamedSelect, Relation, compile_program
 from runtime.epochs import SnapshotDirectory
-from runtime.spark import processor, source
-from runtime.spark.backfill import BackfillPartition, plan_backfill
-from runtime.spark.source import BROKEN, TICK, Place
+from runtime.plan import new_views
+from runtime.spark import processor, reading
+from runtime.spark.planning import BackfillPartition, plan_backfill
+from runtime.spark.reading import BROKEN, TICK, Place
 from runtime.views import Part
-from runtime.views.filling import new_views
 from tests.generators.changeover_lab import ChangeoverLab, changes
 
 VIEWS = {
@@ -171,7 +171,7 @@ def test_a_live_row_that_cannot_be_added_fails_the_new_view_alone(tmp_path: Path
 def test_a_view_over_what_only_grows_is_filled_from_the_beginning_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runtime.spark.backfill._STRETCH_EPOCHS", 2)
+    monkeypatch.setattr("runtime.spark.planning._STRETCH_EPOCHS", 2)
     relation = Relation("g", (Column("a", "int64"),), grows=True)
     lab = ChangeoverLab(tmp_path, [relation], [], shards=2)
     for value in range(7):
@@ -235,4 +235,4 @@ def test_a_place_comes_back_from_its_code(view: int | None, broken: bool) -> Non
         assert place.code != TICK
         assert (place.code <= BROKEN) == broken
         assert -(2**31) <= place.code < 2**31
-    assert source._VIEW_BITS == 21
+    assert reading._VIEW_BITS == 21

@@ -17,8 +17,9 @@ from runtime.epochs import Segment
 from runtime.spark import processor
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.partitioning import shard_ids
+from runtime.spark.planning import Span
 from runtime.spark.processor import ShardProcessor
-from runtime.spark.source import BROKEN, TICK, Span
+from runtime.spark.reading import BROKEN, TICK
 from runtime.views import deliveries
 from tests.generators.deltas import FakeSegment
 from tests.generators.programs import normal

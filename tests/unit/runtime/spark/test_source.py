@@ -18,7 +18,9 @@ from runtime.compiler import Column, NamedSelect, Relation, compile_program, enc
 from runtime.epochs import EpochLog, Footer, ResultLog
 from runtime.spark import source
 from runtime.spark.partitioning import shard_ids
-from runtime.spark.source import BROKEN, TICK, EpochPartition, EpochReader, Span
+from runtime.spark.planning import EpochPartition, Span
+from runtime.spark.reading import BROKEN, TICK
+from runtime.spark.source import EpochReader
 from runtime.views import Part
 
 R = Relation("r", (Column("a", "int64"), Column("b", "int64")))

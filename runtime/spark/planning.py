@@ -1,33 +1,46 @@
-"""Filling views that are new in a batch: what their maps would hold had they been there from the beginning.
+"""What a batch of the streaming query is made of: its partitions, as the driver plans them.
 
 Views are new in the first batch of a program that has them; in the first batch of a checkpoint that was begun behind a
-version (`runtime.spark.beginning`) all of them are.
+version (`runtime.spark.beginning`) all of them are. What fills them are partitions of their own.
 
-For every relation that the new views read, the rows that are live before the program's first epoch are added up, from a
-relation snapshot and the segments since, and then taken for deltas. They are added up first, because a row that is gone
-must not be able to fail a view that comes after it. Of a relation that only grows and is in no snapshot, in which
-little cancels, the whole history is read, a stretch in each partition.
+Imported by processes that only plan: what reads partitions, and all that views need, is in `runtime.spark.reading`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from pyspark.sql.datasource import InputPartition
 
-from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of, read_segment
-from runtime.native.kernels import Kernels
-from runtime.plan import Program, only_view
-from runtime.views import Delivery
-from runtime.views.filling import columns_to_fill, fill_of
-from runtime.views.placement import parts_of_map
+from runtime.epochs import EpochLogReader, SnapshotDirectory, has_snapshot_of, read_segment
+from runtime.plan import Program, decode_program, lane_program
 
-__all__ = ["BackfillPartition", "FailedPartition", "fail", "fill", "plan_backfill"]
+__all__ = ["BackfillPartition", "EpochPartition", "FailedPartition", "Span", "load_program", "plan_backfill"]
 
 _STRETCH_EPOCHS: Final = 1000
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """The epochs of a batch: ``(from, to]``."""
+
+    from_epoch: int
+    """Not in the batch."""
+    to_epoch: int
+    """The last one in it; the version of its results."""
+
+
+class EpochPartition(InputPartition):
+    """Some of a batch's segments; one of a batch's partitions also carries the ticks."""
+
+    def __init__(self, program: int, epochs: Sequence[int], span: Span | None) -> None:
+        super().__init__(None)
+        self.program = program
+        self.epochs = tuple(epochs)
+        self.span = span
 
 
 class BackfillPartition(InputPartition):
@@ -82,24 +95,7 @@ def plan_backfill(
     return partitions
 
 
-def fill(
-    partition: BackfillPartition, program: Program, log: EpochLogReader, shards: int, kernels: Kernels
-) -> Iterator[Delivery]:
-    """What each shard gets of a partition, each delivery for one of the new views."""
-    begin, end = partition.span
-    base = read_segment(Path(partition.snapshot)) if partition.snapshot else None
-    columns = columns_to_fill(program, partition.views)[partition.relation]
-    rows = add_up(log, partition.relation, begin, end, base=base, columns=columns)
-    if rows is None or not rows.num_rows:
-        return
-    yield from fill_of(program, partition.views, {partition.relation: rows.combine_chunks()}, shards, kernels)
-
-
-def fail(partition: FailedPartition, program: Program, shards: int) -> Iterator[Delivery]:
-    """Why there is nothing for the views of a partition, for every shard that has them."""
-    for name, reason in partition.failed.items():
-        alone, numbers = only_view(program, name)
-        for number, homes in parts_of_map(alone, shards).items():
-            for part, keepers in homes:
-                place = msgspec.structs.replace(part, map=numbers[number])
-                yield from (Delivery(shard, place, reason, name) for shard in keepers)
+@lru_cache(maxsize=4)
+def load_program(directory: str, epoch: int) -> Program:
+    """What the Spark lane keeps of the view program that a control record of the log holds."""
+    return lane_program(decode_program(EpochLogReader(Path(directory)).control(epoch)), "spark")
