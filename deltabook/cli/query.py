@@ -132,7 +132,7 @@ def run(
         )
 
     def say_starting() -> None:
-        click.echo(f"starting Spark on {spark.master}, which takes some 15 s", err=True)
+        click.echo(f"starting Spark on {spark.master}, which takes some 8 s", err=True)
 
     with _run_directory(directory) as place:
         script_run = ScriptRun(

@@ -184,7 +184,7 @@ class LiveRuntime(IngestListener):
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
         if self._runs_spark:
-            self._log.info("starting Spark on {master}, which takes some 20 s", master=self._config.spark.master)
+            self._log.info("starting Spark on {master}, which takes some 10 s", master=self._config.spark.master)
             self._spark.prepare(self.catalogue.program)
             self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
         else:

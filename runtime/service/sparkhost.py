@@ -77,7 +77,7 @@ class SparkHost:
         request_kernels(program, self._config.shards)
 
     def start(self, epoch: int) -> None:
-        """Start Spark, which takes some 20 s, and wait until this epoch is published, unless it is given up."""
+        """Start Spark, which takes some 10 s, and wait until this epoch is published, unless it is given up."""
         from runtime.spark.session import start_session
 
         self._session = start_session(self._config, self._directory / "spark")

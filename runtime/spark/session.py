@@ -26,6 +26,7 @@ from runtime.native.cache import default_kernels
 from runtime.spark.classes import java_options
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.interpreter import quick_python
 from runtime.spark.java import JavaNotFoundError, find_java
 from runtime.spark.logs import log4j_properties
 from runtime.spark.secret import read_secret, write_private
@@ -199,7 +200,9 @@ def start_session(
         Path(config.event_log).mkdir(parents=True, exist_ok=True)
     on_starting()
     os.environ["JAVA_HOME"] = str(java.path)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    python = quick_python(directory / "python", environ)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = python
+    os.environ["PYSPARK_PYTHON"] = python if config.is_local else sys.executable
     _write_log_settings(config, directory)
     builder = SparkSession.builder.master(config.master).appName("deltabook")
     kernels = default_kernels().environment()

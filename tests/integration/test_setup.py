@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+PACKAGES = ("compiler", "native", "plan", "spark", "views")
 SCRIPT = Path(__file__).parents[2] / "scripts" / "setup.sh"
 
 
@@ -27,18 +28,20 @@ def test_an_environment_that_is_a_link_is_refused_and_left_alone(tmp_path: Path)
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_kernels_that_could_not_be_compiled_are_tried_again(tmp_path: Path, code: int) -> None:
-    """Set-up is stamped as done only where `deltabook kernels` succeeded."""
+@pytest.mark.parametrize("part", ["kernels", "classes"])
+def test_what_could_not_be_made_in_advance_is_tried_again(tmp_path: Path, part: str, code: int) -> None:
+    """Set-up is stamped as done only where `deltabook kernels` and `deltabook classes` succeeded."""
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    (programs / "python").write_text(f'#!/bin/sh\n[ "$*" = "-m deltabook kernels" ] && exit {code}\nexit 0\n')
+    (programs / "python").write_text(f'#!/bin/sh\n[ "$*" = "-m deltabook {part}" ] && exit {code}\nexit 0\n')
     (programs / "python").chmod(0o755)
     (programs / "activate").write_text(str(tmp_path / ".venv"))
     for name in ("requirements.lock", "requirements-java.lock", "pyproject.toml"):
         (tmp_path / name).write_text("pyspark==4\n")
-    for folder in ("queries", "runtime/compiler", "runtime/native", "runtime/plan", "runtime/views", "deltabook/demo"):
+    for folder in ("queries", *(f"runtime/{name}" for name in PACKAGES), "deltabook/demo"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "deltabook" / "demo" / "plan.py").touch()
+    (tmp_path / "runtime" / "spark" / "classes.py").touch()
     (tmp_path / "scripts").mkdir()
     shutil.copy(SCRIPT, tmp_path / "scripts")
     done = subprocess.run(
@@ -46,5 +49,6 @@ def test_kernels_that_could_not_be_compiled_are_tried_again(tmp_path: Path, code
     )
     stamps = {path.name for path in (tmp_path / ".venv").glob(".deltabook-*")}
     assert done.returncode == 0, done.stderr
-    assert stamps - {".deltabook-kernels"} == {".deltabook-packages", ".deltabook-java"}
-    assert (".deltabook-kernels" in stamps) == (code == 0)
+    others = {"packages", "java", "kernels", "classes"} - {part}
+    assert stamps - {f".deltabook-{part}"} == {f".deltabook-{name}" for name in others}
+    assert (f".deltabook-{part}" in stamps) == (code == 0)

@@ -17,7 +17,17 @@ from runtime.native.cache_folder import CacheFolder, compiler_key
 
 def test_everything_is_looked_at(tmp_path: Path) -> None:
     names = [check.name for check in doctor.examine(os.environ, tmp_path)]
-    assert names == ["python", "java", "spark", "loopback ports", "memory", "disk", "shared memory", "native kernels"]
+    assert names == [
+        "python",
+        "java",
+        "spark",
+        "loopback ports",
+        "memory",
+        "disk",
+        "shared memory",
+        "native kernels",
+        "classes of Spark",
+    ]
 
 
 def test_an_old_python_is_missing_with_its_mend() -> None:
