@@ -1,4 +1,4 @@
-"""The benchmark of what a user touches: tick to trade, results, pages, backtests, tuple queues."""
+"""The benchmark of what a user touches: tick to trade, first answers, results, pages, backtests, tuple queues."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bench.report import Record
 from bench.trading.backtests import measure_backtests, measure_sweeps
 from bench.trading.dashboard import measure_dashboard
 from bench.trading.fanout import measure_fanout, measure_paging
+from bench.trading.firstanswer import measure_first_answer
 from bench.trading.ticktotrade import measure_tick_to_trade
 from bench.trading.tuple_queues import measure_tuple_queues
 
@@ -16,6 +17,7 @@ def run(quick: bool) -> list[Record]:
     """All parts, one after another."""
     return [
         *measure_tick_to_trade(quick),
+        *measure_first_answer(quick),
         *measure_fanout(quick),
         *measure_paging(quick),
         *measure_dashboard(quick),

@@ -1,0 +1,30 @@
+"""The archive of Spark's classes, made by the Java of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MAKE = """
+import sys
+from pathlib import Path
+from runtime.service.classarchive import make_archive
+for _ in range(2):
+    print(*make_archive(folder=Path(sys.argv[1])))
+"""
+"""In a process of its own, whose Java it ends."""
+
+
+@pytest.mark.slow
+def test_an_archive_is_made_once_and_takes_the_place_of_older_ones(tmp_path: Path) -> None:
+    (tmp_path / "spark-of-another-java.jsa").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE, str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.iterdir()
+    assert done.stdout.splitlines() == [f"{archive} True", f"{archive} False"]
+    assert archive.stat().st_size > 10_000_000
