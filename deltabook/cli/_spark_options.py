@@ -44,13 +44,16 @@ _OPTIONS: Final = (
     click.option("--driver-port", type=_PORT, default=0, help="Of calls from executors, 0 for any."),
     click.option("--block-manager-port", type=_PORT, default=0, help="Of Spark's blocks, 0 for any."),
     click.option(
-        "--spark-niceness", type=click.IntRange(0, 19), default=10, help="How far a local Spark stands back; 0: not."
+        "--spark-niceness",
+        type=click.IntRange(0, 19),
+        default=10,
+        help="Niceness added to the processes of a local master.",
     ),
     click.option(
         "--spark-quiet-ms",
-        type=click.IntRange(0, 60_000),
+        type=click.IntRange(0, 2000),
         default=500,
-        help="Least time between its answers while nobody listens to a runtime's views.",
+        help="Least time between answers of a local master while nobody listens to them.",
     ),
     click.option("--driver-memory", type=MEMORY, default="1g", help="Heap of the driver's Java."),
     click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),

@@ -15,8 +15,6 @@ from typing import Final
 _FOLDERS: Final = ("pyarrow/include", "pyspark/data", "pyspark/examples")
 _FLIGHT: Final = "pyarrow/*flight*"
 """Arrow's network service, which nothing here imports."""
-_ZIPPED: Final = "pyspark/python/lib/*.zip"
-"""Packages that are installed as well: Spark's Pythons would prefer these, and compile them in each process, 0.6 s."""
 _TESTS: Final = frozenset({"test", "tests"})
 """Folders of packages that hold tests and nothing that runs."""
 _LEARNING: Final = ("algebra_", "arpack", "blas-", "breeze", "cats-kernel", "lapack", "netlib", "spark-mllib_", "spire")
@@ -45,7 +43,7 @@ def trim(site: Path) -> None:
         shutil.rmtree(site / name)
     for folder in [path for path in site.rglob("*") if path.name in _TESTS and path.is_dir()]:
         shutil.rmtree(folder, ignore_errors=True)  # one within another has gone with it
-    for path in [*site.glob(_FLIGHT), *site.glob(_ZIPPED)]:
+    for path in site.glob(_FLIGHT):
         path.unlink()
     for jar in sorted((site / "pyspark" / "jars").glob("*.jar")):
         if jar.name.startswith(_LEARNING):

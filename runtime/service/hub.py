@@ -35,6 +35,7 @@ from runtime.service.stream import (
     ViewStream,
     queues,
 )
+from runtime.views.changesum import join_longest
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema
 
@@ -146,7 +147,7 @@ class Hub:
         return self._results[name]
 
     def read(self, name: str) -> MaterialisedView:
-        """The same, for a reader: see `is_listened_to`."""
+        """Return a view's result and record the read, see `is_listened_to`; raises `KeyError`."""
         self._read_ns[self._views[name].lane] = self._now_ns()
         return self._results[name]
 
@@ -340,9 +341,9 @@ class Hub:
                 result.defer(found, version)
             else:
                 result.apply(found, version)
-        late = next((result for result in self._results.values() if result.is_late), None)
-        if late is not None:
-            late.catch_up()
+        by_sum = {result.waiting: result for result in self._results.values()}
+        for joined in join_longest(by_sum):
+            by_sum[joined].catch_up()
         self.updates += len(changes)
 
     def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:

@@ -260,6 +260,7 @@ class LiveRuntime(IngestListener):
         self._freshness.sealed(footer.to_epoch, self._reactor.seconds())
         self._noted.sealed(footer)
         if self._upkeep is not None:
+            self._spark.sealed(footer.to_epoch, is_awaited=bool(footer.control))
             self._inputs.upstreams.sealed(footer)
             self._upkeep.sealed(footer)
             self._reactor.callFromThread(self.hub.commit, footer)

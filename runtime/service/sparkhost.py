@@ -111,7 +111,7 @@ class SparkHost:
         from runtime.spark.pace import BatchPace
 
         assert self._session is not None
-        self._pace = BatchPace(self._config.quiet_ms / 1000)
+        self._pace = BatchPace(self._config.quiet_ms / 1000 if self._config.is_local else 0.0)
         lane = SparkLane(
             self._session,
             self._config,
@@ -170,8 +170,13 @@ class SparkHost:
         except Exception:  # noqa: BLE001 (py4j says in many ways that its Java is gone)
             return False
 
+    def sealed(self, epoch: int, *, is_awaited: bool) -> None:
+        """Say that an epoch is sealed, see `BatchPace`; on any thread."""
+        if self._pace is not None:
+            self._pace.sealed(epoch, is_awaited=is_awaited)
+
     def listened_to(self, is_listened_to: bool) -> None:
-        """Whether anybody listens to Spark's views; if nobody does there are fewer versions."""
+        """Say whether anybody listens to Spark's views; if nobody does there are fewer versions."""
         if self._pace is not None and self._is_up:
             self._pace.listened_to(is_listened_to)
 

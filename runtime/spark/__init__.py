@@ -3,8 +3,9 @@
 ```
 epoch log ──EpochSource (offset = epoch; adds up per map and shard on the executors)──▶ groupBy(shard)
    ──ShardProcessor (transformWithState: runs of edits in Spark's state store)──▶ foreachBatch ──▶ ResultLog
-relation snapshot, epochs ──backfill.py──▶ what fills the new views, in the first batch of a program
-java.py finds a Java, session.py starts Spark with it, lane.py runs the query and publishes
+source.py, planning.py ──partitions of a batch──▶ reading.py: payloads, and what fills views that are new
+java.py finds a Java, classes.py the archive of its classes, interpreter.py a Python; session.py starts Spark with them
+lane.py runs the query and publishes; pace.py says when the next batch begins
 ```
 
 Nothing is imported here: looking for a Java must work where PySpark is not installed.

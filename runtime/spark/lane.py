@@ -219,7 +219,7 @@ class SparkLane:
         with self._published:
             self._published.notify_all()
         if self._pace is not None:
-            self._pace.rest(begun_s, self._log.latest() - published.to_epoch)
+            self._pace.rest(begun_s, published.to_epoch)
 
     def _gather(self, rows: pa.Table) -> Published:
         """Put the shards' answers together; raises `SparkLaneError` unless each has answered, for one span."""

@@ -19,7 +19,7 @@ from runtime.views.rows import WEIGHT, change_schema
 __all__ = ["MaterialisedView"]
 
 _MOST_SORTED: Final = 256
-"""Of more changes most cancel, and Arrow adds up quicker than sorting does."""
+"""Rows up to which sorting adds up quicker than Arrow does; of more rows most cancel."""
 _MOST_WAITING_ROWS: Final = 4096
 
 
@@ -36,7 +36,8 @@ class MaterialisedView:
         self.columns = tuple(columns)
         self._keys = tuple(KeyColumn(c.name, c.type, nullable=True) for c in columns)
         self._pool = StringPool() if pool is None else pool
-        self._waiting = ChangeSum(change_schema(columns))
+        self.waiting = ChangeSum(change_schema(columns))
+        """Changes that are not in `table` yet."""
         self.table = KeyedTable(width_of(self._keys), [WEIGHT])
         """Row → multiplicity, without what waits."""
         self.version = 0
@@ -65,16 +66,11 @@ class MaterialisedView:
         self.version = version
         if changes is not None and changes.num_rows:
             self.changes += changes.num_rows
-            self._waiting.add(changes)
-
-    @property
-    def is_late(self) -> bool:
-        """Whether so many changes wait that it is time to `catch_up`; an owner does that for one view at a time."""
-        return self._waiting.is_long
+            self.waiting.add(changes)
 
     def catch_up(self) -> None:
-        """Add up the changes that wait."""
-        if self._waiting.join().num_rows > _MOST_WAITING_ROWS:
+        """Add the changes that wait to the table if they are many rows, though added up."""
+        if self.waiting.join().num_rows > _MOST_WAITING_ROWS:
             self._settle()
 
     def add(self, changes: pa.Table) -> None:
@@ -110,8 +106,8 @@ class MaterialisedView:
         return self.table.column_at(0, self.table.live_slots())
 
     def _settle(self) -> None:
-        if self._waiting:
-            self.add(self._waiting.take())
+        if self.waiting:
+            self.add(self.waiting.take())
             self._forget()
 
     def _forget(self) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from runtime.spark.classes import archive_path
+from runtime.spark.java import find_java
 
 MAKE = """
 import sys
@@ -20,11 +24,15 @@ for _ in range(2):
 
 @pytest.mark.slow
 def test_an_archive_is_made_once_and_takes_the_place_of_older_ones(tmp_path: Path) -> None:
+    older = archive_path(find_java(os.environ), tmp_path)
+    older.with_name(f"{older.name.rsplit('-', 1)[0]}-before.jsa").touch()
     (tmp_path / "spark-of-another-java.jsa").touch()
+    (tmp_path / "spark-killed.tmp").touch()
     done = subprocess.run(
         [sys.executable, "-c", MAKE, str(tmp_path)], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    (archive,) = tmp_path.iterdir()
+    archive = older
+    assert {path.name for path in tmp_path.iterdir()} == {archive.name, "lock", "spark-of-another-java.jsa"}
     assert done.stdout.splitlines() == [f"{archive} True", f"{archive} False"]
     assert archive.stat().st_size > 10_000_000

@@ -13,7 +13,7 @@ from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
 from runtime.plan import Program, lane_program, new_views
-from runtime.views.changesum import ChangeSum
+from runtime.views.changesum import ChangeSum, join_longest
 from runtime.views.filling import columns_to_fill
 from runtime.views.rows import change_schema
 from runtime.views.shard import Step
@@ -141,12 +141,10 @@ class ExpressViews:
         self._step += 1
         self._failed |= step.failed
         for name, table in step.changes.items():
-            if (held := self._changes.get(name)) is None:
-                held = self._changes[name] = ChangeSum(change_schema(self._state.results.views[name].columns))
-            held.add(table)
-        long = next((held for held in self._changes.values() if held.is_long), None)
-        if long is not None:
-            long.join()
+            if (changes := self._changes.get(name)) is None:
+                changes = self._changes[name] = ChangeSum(change_schema(self._state.results.views[name].columns))
+            changes.add(table)
+        join_longest(self._changes.values())
         return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
 
     def close(self) -> Sections:

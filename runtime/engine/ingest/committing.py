@@ -7,6 +7,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 __all__ = ["Committer", "CommitterThread", "InlineCommitter"]
@@ -75,7 +76,7 @@ class CommitterThread(Committer):
             thread.join()
 
     def _run(self) -> None:
-        _yield_to_others()
+        _lower_priority()
         while (commit := self._commits.get()) is not None:
             try:
                 commit()
@@ -84,7 +85,9 @@ class CommitterThread(Committer):
                 self._is_idle.set()
 
 
-def _yield_to_others() -> None:
-    """What this thread does can wait while the others answer; only Linux has priorities of threads."""
+def _lower_priority() -> None:
+    """Let threads that answer somebody run before this one; only Linux has priorities of threads."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        with suppress(OSError):  # a sandbox may forbid it, and nothing depends on it
+            niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

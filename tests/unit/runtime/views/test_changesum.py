@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.plan import Column
-from runtime.views.changesum import MOST_PIECES, ChangeSum
+from runtime.views.changesum import MOST_PIECES, ChangeSum, join_longest
 from runtime.views.materialised import MaterialisedView
 
 SCHEMA = pa.schema([("broker_id", pa.int64()), ("weight", pa.int64())])
@@ -36,12 +36,11 @@ def test_a_single_piece_is_added_up_too() -> None:
 
 def test_joining_changes_nothing_and_what_follows_is_added() -> None:
     changes = ChangeSum(SCHEMA)
-    is_long = []
     for broker in range(MOST_PIECES):
-        is_long.append(changes.is_long)
+        assert join_longest([changes]) == []
         changes.add(_changes((broker % 7, 1)))
-    assert is_long == [False] * MOST_PIECES
-    assert changes.is_long
+    assert join_longest([changes]) == [changes]
+    assert len(changes) == 1
     joined = _rows(changes.join())
     assert [broker for broker, _ in joined] == list(range(7))
     assert sum(weight for _, weight in joined) == MOST_PIECES
@@ -66,7 +65,22 @@ def test_a_result_that_catches_up_now_and_then_is_the_same() -> None:
         changes = _changes((version * 40 % 9001, 1), (version % 5, -1 if version % 3 else 1))
         late.defer(changes, version)
         prompt.apply(changes, version)
-        if late.is_late:
+        if join_longest([late.waiting]):
             late.catch_up()
     assert _rows(late.rows()) == _rows(prompt.rows())
     assert (late.version, late.changes) == (prompt.version, prompt.changes)
+
+
+@pytest.mark.parametrize("views", [1, 6, 254, 255, 700])
+def test_no_view_waits_for_ever(views: int) -> None:
+    """However many change in every version: only as many are joined at once as have to be."""
+    one = _changes((1, 1))
+    sums = [ChangeSum(SCHEMA) for _ in range(views)]
+    longest, most_joined = 0, 0
+    for _ in range(4 * MOST_PIECES):
+        for each in sums:
+            each.add(one)
+        most_joined = max(most_joined, len(join_longest(sums)))
+        longest = max(longest, *map(len, sums))
+    assert longest <= 2 * MOST_PIECES
+    assert most_joined == 1 + views // (MOST_PIECES - 1)
