@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, Protocol
 
 __all__ = ["Committer", "CommitterThread", "InlineCommitter"]
-
-_NICENESS: Final = 10
 
 Commit = Callable[[], None]
 """Makes one epoch durable; what goes wrong it keeps to itself."""
@@ -76,18 +71,9 @@ class CommitterThread(Committer):
             thread.join()
 
     def _run(self) -> None:
-        _lower_priority()
         while (commit := self._commits.get()) is not None:
             try:
                 commit()
             finally:
                 del commit  # an epoch is let go now, not while the next one waits for it
                 self._is_idle.set()
-
-
-def _lower_priority() -> None:
-    """Let threads that answer somebody run before this one; only Linux has priorities of threads."""
-    if sys.platform == "linux":
-        with suppress(OSError):  # a sandbox may forbid it, and nothing depends on it
-            niceness = max(_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

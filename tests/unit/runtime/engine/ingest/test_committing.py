@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from pathlib import Path
 
@@ -176,20 +174,3 @@ def test_a_store_can_be_read_during_a_commit(tmp_path: Path) -> None:
     assert not wrong
     assert list(store.keys("t")) == list(range(200))
     store.close()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own elsewhere")
-@pytest.mark.parametrize("is_allowed", [True, False])
-def test_commits_are_made_whatever_priority_the_system_allows(
-    monkeypatch: pytest.MonkeyPatch, is_allowed: bool
-) -> None:
-    def refuse(*_: int) -> None:
-        raise PermissionError("not here")
-
-    if not is_allowed:
-        monkeypatch.setattr(os, "setpriority", refuse)
-    committer, made = CommitterThread(), []
-    committer.begin(lambda: made.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))
-    committer.close()
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert made == [max(10, own) if is_allowed else own]
