@@ -80,7 +80,9 @@ class SparkHost:
         """Start Spark, which takes some 10 s, and wait until this epoch is published, unless it is given up."""
         from runtime.spark.session import start_session
 
+        begun_s = time.monotonic()
         self._session = start_session(self._config, self._directory / "spark")
+        session_s = time.monotonic()
         if url := self._session.sparkContext.uiWebUrl:
             self.ui_port = urlsplit(url).port
         if self._stopping:
@@ -88,6 +90,7 @@ class SparkHost:
         give_up_s = time.monotonic() + (_FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
         while not self._is_up:
             lane = self._begin_lane()
+            query_s = time.monotonic()
             try:
                 lane.wait_for(epoch, give_up_s - time.monotonic())
                 with self._changing:
@@ -96,6 +99,14 @@ class SparkHost:
             except SparkLaneError as error:
                 if not lane.has_failed or not self._may_restart(str(error)):
                     raise
+        up_s = time.monotonic()
+        _log.info(
+            "Spark is up after {all:.1f} s: session {session:.1f} s, query {query:.1f} s, first version {first:.1f} s",
+            all=up_s - begun_s,
+            session=session_s - begun_s,
+            query=query_s - session_s,
+            first=up_s - query_s,
+        )
         cores = self._session.sparkContext.defaultParallelism
         if cores > self._config.shards:
             _log.warn(
