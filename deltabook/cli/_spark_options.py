@@ -46,7 +46,7 @@ _OPTIONS: Final = (
     click.option(
         "--spark-niceness",
         type=click.IntRange(0, 19),
-        default=10,
+        default=4,
         help="Niceness added to the processes of a local master.",
     ),
     click.option(

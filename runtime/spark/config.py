@@ -24,7 +24,7 @@ class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Most epochs in a micro-batch; 1 publishes every epoch."""
     quiet_ms: int = 500
     """Of a local master: from the beginning of a batch to that of the next, at least, while nobody listens."""
-    niceness: int = 10
+    niceness: int = 4
     """By how much the priority of Spark's processes on this machine is below ours, of a local master; 0: not at all."""
     driver_memory: str = "1g"
     """Heap of the driver's Java."""
