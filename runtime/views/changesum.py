@@ -29,10 +29,6 @@ class ChangeSum:
         self._pieces: list[pa.Table] = []
         self._is_joined = False
 
-    def __bool__(self) -> bool:
-        """True if there are pending changes."""
-        return bool(self._pieces)
-
     def __len__(self) -> int:
         """Pieces that are pending."""
         return len(self._pieces)
