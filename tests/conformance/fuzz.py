@@ -3,7 +3,9 @@
 ::
 
     python -m tests.conformance.fuzz --seeds 10000 [--start 0] [--jobs 2]
-    python -m tests.conformance.fuzz --seeds 500 --tiers    compiled too: the tiers must save the same bytes
+    python -m tests.conformance.fuzz --seeds 500 --streams 20 --tiers
+                                                        compiled too, each query once for its 20 streams: the tiers
+                                                        must save the same bytes
     python -m tests.conformance.fuzz --seed 17              one pair, with its query and class
     python -m tests.conformance.fuzz --case joins.triangle --seed 3     a query of the corpus over a seed's stream
 """
@@ -24,6 +26,7 @@ from pathlib import Path
 
 import click
 
+from runtime.compiler import Program
 from runtime.native.cache import KernelCache
 from tests.conformance.corpus import cases
 from tests.conformance.grammar import random_query
@@ -86,18 +89,35 @@ def question_of(seed: int) -> Question:
     return Question({"view": random_query(seed)}, "dbtoaster" if seed % 7 == 0 else "sql")
 
 
-def run_seed(seed: int, report: Report, *, shrink: bool = True, kernels: KernelCache | None = None) -> None:
-    """One pair; with kernels in both tiers."""
+def run_seed(
+    seed: int, report: Report, *, streams: int = 1, shrink: bool = True, kernels: KernelCache | None = None
+) -> None:
+    """The query of a seed over so many streams, each a pair; with kernels in both tiers."""
     question = question_of(seed)
-    rng = random.Random(-seed - 1)
-    shards = (rng.choice((1, 1, 2, 3)),)
-    again = f"python -m tests.conformance.fuzz --seed {seed}"
+    again = f"python -m tests.conformance.fuzz --seed {seed}" + (f" --streams {streams}" if streams > 1 else "")
     try:
         program = compiled(question)
     except Exception as error:  # noqa: BLE001 - every query is a good one
         report.classes["refused"] += 1
         report.failures.append(f"{question.queries['view']}\n{type(error).__name__}: {error}\nagain: {again}")
         return
+    for number in range(streams):
+        _run_pair(seed, question, program, number, report, again, shrink=shrink, kernels=kernels)
+
+
+def _run_pair(
+    seed: int,
+    question: Question,
+    program: Program,
+    number: int,
+    report: Report,
+    again: str,
+    *,
+    shrink: bool,
+    kernels: KernelCache | None,
+) -> None:
+    rng = random.Random(f"{seed} {number}" if number else -seed - 1)
+    shards = (rng.choice((1, 1, 2, 3)),)
     view = program.views[0]
     report.classes[view.view_class] += 1
     if view.view_class == "reevaluated":
@@ -123,18 +143,18 @@ def _kernels(folder: Path) -> KernelCache:
     return KernelCache(folder)
 
 
-def _run_range(seeds: range, folder: Path | None) -> Report:
+def _run_range(seeds: range, streams: int, folder: Path | None) -> Report:
     report = Report()
     kernels = None if folder is None else _kernels(folder)
     for seed in seeds:
-        run_seed(seed, report, shrink=len(report.failures) < 2, kernels=kernels)
+        run_seed(seed, report, streams=streams, shrink=len(report.failures) < 2, kernels=kernels)
     return report
 
 
-def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None) -> Iterator[Report]:
+def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None, *, streams: int = 1) -> Iterator[Report]:
     """The seeds from ``start`` on, in processes; a report every so many. With a folder for kernels: in both tiers."""
     chunks: Sequence[range] = [range(at, min(at + 50, start + count)) for at in range(start, start + count, 50)]
-    run = functools.partial(_run_range, folder=folder)
+    run = functools.partial(_run_range, streams=streams, folder=folder)
     if jobs == 1:
         yield from map(run, chunks)
         return
@@ -143,22 +163,25 @@ def run_seeds(start: int, count: int, jobs: int, folder: Path | None = None) -> 
 
 
 @click.command()
-@click.option("--seeds", default=10000, show_default=True, help="How many pairs.")
+@click.option("--seeds", default=10000, show_default=True, help="How many queries.")
+@click.option("--streams", default=1, show_default=True, help="How many streams for each query.")
 @click.option("--start", default=0, show_default=True, help="The first seed.")
 @click.option(
     "--jobs", default=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2, help="Processes."
 )
-@click.option("--seed", type=int, help="This pair alone.")
+@click.option("--seed", type=int, help="This query alone.")
 @click.option("--case", help="A query of the corpus in place of the seed's own.")
 @click.option("--tiers", is_flag=True, help="Run compiled kernels beside interpreted ones, and compare their bytes.")
 @click.option("--reasons", is_flag=True, help="Say why views are re-evaluated.")
-def main(seeds: int, start: int, jobs: int, seed: int | None, case: str | None, tiers: bool, reasons: bool) -> None:
+def main(
+    seeds: int, streams: int, start: int, jobs: int, seed: int | None, case: str | None, tiers: bool, reasons: bool
+) -> None:
     """Compare random queries over random streams with DuckDB."""
     if seed is not None:
-        sys.exit(_one(seed, case))
+        sys.exit(_one(seed, streams, case))
     begun, total = time.monotonic(), Report()
     with tempfile.TemporaryDirectory() as folder:
-        for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None):
+        for report in run_seeds(start, seeds, jobs, Path(folder) if tiers else None, streams=streams):
             for failure in report.failures[: max(0, 10 - len(total.failures))]:
                 click.echo(f"{failure}\n{'-' * 100}")
             total.add(report)
@@ -173,11 +196,11 @@ def main(seeds: int, start: int, jobs: int, seed: int | None, case: str | None, 
     sys.exit(1 if total.failures else 0)
 
 
-def _one(seed: int, case: str | None) -> int:
+def _one(seed: int, streams: int, case: str | None) -> int:
     report = Report()
     if case is None:
         click.echo(question_of(seed).queries["view"])
-        run_seed(seed, report)
+        run_seed(seed, report, streams=streams)
     else:
         question = cases()[case].question
         program = compiled(question)
