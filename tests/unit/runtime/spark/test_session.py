@@ -27,6 +27,7 @@ def test_an_interrupted_start_ends_the_jvm(tmp_path: Path, monkeypatch: pytest.M
     for name in ("SPARK_HOME", "JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setattr(session, "find_java", lambda environ: JavaHome(tmp_path, 17, "PATH"))
+    monkeypatch.setattr(session, "quick_python", lambda directory, environ: str(tmp_path))  # its probe may sleep too
     pids: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
 
