@@ -21,8 +21,7 @@ from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
 from runtime.compiler import decode_program
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory
-from runtime.spark.beginning import misfit, read_beginning
-from runtime.spark.checkpoint import committed_epoch
+from runtime.spark.beginning import misfit, passed_epoch, read_beginning
 from runtime.spark.errors import SparkLaneError
 
 __all__ = ["PartReport", "inspect"]
@@ -121,7 +120,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
     if not checkpoint.is_dir():
         return "none"
     try:
-        begun, committed = read_beginning(checkpoint), committed_epoch(checkpoint)
+        begun, passed = read_beginning(checkpoint), passed_epoch(checkpoint)
     except SparkLaneError as error:
         return f"will be made anew: {error}"
     if begun is None:
@@ -129,7 +128,7 @@ def _checkpoint(checkpoint: Path, published: int) -> str:
     here = msgspec.structs.replace(begun, location=str(checkpoint.resolve()))
     if (why_not := misfit(checkpoint, here, published)) is not None:
         return f"will be made anew: {why_not}"
-    return f"version {max(committed, begun.epoch)}, {begun.shards} shards, Spark {begun.spark}"
+    return f"version {passed}, {begun.shards} shards, Spark {begun.spark}"
 
 
 def _user(lock: Path) -> str:

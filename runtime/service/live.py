@@ -49,7 +49,7 @@ from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
-from runtime.spark.checkpoint import committed_epoch
+from runtime.spark.beginning import passed_epoch
 from runtime.upstreams import Beat, Consumers
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class LiveRuntime(IngestListener):
             self._writer.epoch,
             self._results,
             passed=[
-                *([self._results.latest, lambda: committed_epoch(checkpoint)] if self._runs_spark else []),
+                *([self._results.latest, lambda: passed_epoch(checkpoint)] if self._runs_spark else []),
                 lambda: self._consumers.passed(self._writer.epoch),
             ],
             put_full=lambda: fullresults.put_full(self._results, begun_with),

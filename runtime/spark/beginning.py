@@ -22,7 +22,7 @@ from runtime.spark.checkpoint import committed_epoch
 from runtime.spark.errors import SparkLaneError
 from runtime.views.shardruns import RUN_FORMAT
 
-__all__ = ["MARK", "Beginning", "begin", "misfit", "read_beginning", "wanted"]
+__all__ = ["MARK", "Beginning", "begin", "misfit", "passed_epoch", "read_beginning", "wanted"]
 
 MARK: Final = "begun.json"
 """The file in the checkpoint; Spark does not look at it."""
@@ -68,12 +68,22 @@ def read_beginning(checkpoint: Path) -> Beginning | None:
         raise SparkLaneError(f"expected the mark of a Spark checkpoint at {path}, was: {error}") from None
 
 
+def passed_epoch(checkpoint: Path) -> int:
+    """The epoch up to which Spark reads the log no more but to fill views; 0 where there is no checkpoint.
+
+    One that has been begun and has committed nothing yet is at the version that it was begun at: if that counted for
+    nothing, a run directory that is full when it is moved would stay so. Raises `SparkLaneError`.
+    """
+    begun = read_beginning(checkpoint)
+    return max(committed_epoch(checkpoint), begun.epoch if begun else 0)
+
+
 def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
     """Why a checkpoint cannot be gone on with here, None if it can; ``published`` is the newest version."""
     if not checkpoint.is_dir():
         return "there is none"
     try:
-        held, committed = read_beginning(checkpoint), committed_epoch(checkpoint)
+        held, passed = read_beginning(checkpoint), passed_epoch(checkpoint)
     except SparkLaneError as error:
         return str(error)
     if held is None:
@@ -88,8 +98,8 @@ def misfit(checkpoint: Path, here: Beginning, published: int) -> str | None:
         return f"it was made with {held.shards} shards, not {here.shards}"
     if held.spark != here.spark:
         return f"it was made by Spark {held.spark}, not {here.spark}"
-    if max(committed, held.epoch) > published:
-        return f"it is at version {max(committed, held.epoch)}, and {published} is the newest that is published"
+    if passed > published:
+        return f"it is at version {passed}, and {published} is the newest that is published"
     return None
 
 

@@ -115,7 +115,7 @@ class Process(IngestListener):
             RUN,
             writer.epoch,
             self.results,
-            passed=[self.results.latest, machine.checkpoint.committed_epoch],
+            passed=[self.results.latest, machine.checkpoint.passed_epoch],
             put_full=lambda: fullresults.put_full(self.results, begun_with),
             on_full=lambda is_full: self.reactor.callFromThread(self._full, is_full),
         )

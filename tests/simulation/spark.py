@@ -73,10 +73,10 @@ class Checkpoint:
             self.begun = msgspec.structs.replace(begun, shards=shards)
         return self.begun
 
-    def committed_epoch(self) -> int:
-        """What `runtime.spark.checkpoint` says, and syncs."""
+    def passed_epoch(self) -> int:
+        """What `runtime.spark.beginning` says, and syncs."""
         self.synced = self.commits
-        return self.spans[self.commits - 1][1] if self.commits else 0
+        return self.spans[self.commits - 1][1] if self.commits else max(0, self.begun.epoch)
 
     def lose(self, chance: random.Random) -> None:
         """A machine has stopped: the newest entries of Spark's logs may be gone, which it does not sync."""

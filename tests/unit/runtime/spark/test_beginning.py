@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from runtime.spark.beginning import MARK, begin, misfit, read_beginning, wanted
+from runtime.spark.beginning import MARK, begin, misfit, passed_epoch, read_beginning, wanted
 from tests.unit.runtime.spark.test_checkpoint import batch
 
 
@@ -48,6 +48,16 @@ def test_a_mark_that_does_not_say_the_format_of_the_state_is_of_the_one_before(t
     del mark["state"]
     (checkpoint / MARK).write_bytes(msgspec.json.encode(mark))
     assert misfit(checkpoint, here, 0) == "its shard state has format 3, this release reads 4"
+
+
+def test_a_checkpoint_has_passed_the_version_that_it_was_begun_at(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    assert passed_epoch(checkpoint) == 0
+    begin(checkpoint, wanted(checkpoint, 2), 7, {})
+    batch(checkpoint, 0, 9, committed=False)
+    assert passed_epoch(checkpoint) == 7
+    batch(checkpoint, 0, 9)
+    assert passed_epoch(checkpoint) == 9
 
 
 def test_the_same_place_under_another_name_fits(tmp_path: Path) -> None:
