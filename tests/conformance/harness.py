@@ -8,6 +8,7 @@ saves before it. Every change must be the same as without, and the changes must 
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -211,11 +212,11 @@ class _Deployment:
 
 
 def _rows(changes: pa.Table) -> Counter[Row]:
-    """Rows with their weights, which may be negative."""
+    """Rows with their weights, which may be negative; NaN is one object, so that equal rows are equal keys."""
     lists = [column.to_pylist() for column in changes.columns]
     found: Counter[Row] = Counter()
     for *values, weight in zip(*lists, strict=True):
-        found[tuple(values)] += weight
+        found[tuple([math.nan if value != value else value for value in values])] += weight  # noqa: PLR0124 (NaN alone)
     return found
 
 
