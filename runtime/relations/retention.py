@@ -63,11 +63,15 @@ class Retained:
         self._joined = 0  # so many of these, the first, are joined batches
         self._count = 0  # rows of both
         self._times: Integers = np.zeros(0, np.int64)  # of the rows held
+        self._runs: deque[int] = deque()  # rows of each run that has some that are held, or had when it was made
+        self._stored = 0  # rows that there have to be behind the last run
         self.dirty = False
         """Whether anything changed since the last `save`."""
         self.wants_base = False
         """Whether runs were lost: then nobody knows what the ones before the next hold."""
-        space.runs(f"{name}/held", self)
+        space.queue(f"{name}/held", self)
+        if self._count != self._stored:
+            raise CorruptStateError(f"expected {self._stored} rows in the runs of {name}, was {self._count}")
         self._take_over(space, columns)
 
     def __len__(self) -> int:
@@ -102,7 +106,20 @@ class Retained:
         self._added, self._joined, self._count, self._fresh = [], 0, 0, 0
         return self._with_weight(rows) if rows else None
 
-    # As `RunHolder`
+    # As `QueueHolder`
+
+    @property
+    def held_bytes(self) -> int:
+        """About what `save_all` would take up."""
+        return 8 * len(self._schema) * self._count
+
+    @property
+    def runs_in_use(self) -> int:
+        """How many of the newest runs have rows that are held, or are the newest."""
+        behind = sum(self._runs)
+        while len(self._runs) > 1 and (behind := behind - self._runs[0]) >= self._count:
+            self._runs.popleft()
+        return len(self._runs)
 
     def save(self) -> Run:
         """What came since the last save and has stayed, and how much of what came before has."""
@@ -118,6 +135,7 @@ class Retained:
     def save_all(self) -> Run:
         """All rows."""
         self.wants_base = False
+        self._runs.clear()
         return self._run(0, list(self._held))
 
     def on_saved(self) -> None:
@@ -132,18 +150,21 @@ class Retained:
         rows = decode_run(data, self._name)
         kept = int((rows.schema.metadata or {}).get(_KEPT, -1))
         rows = rows.replace_schema_metadata()
-        if not 0 <= kept <= self._count or rows.schema != self._schema:
+        if kept < 0 or rows.schema != self._schema:
             raise CorruptStateError(
-                f"expected a run with columns {self._schema.names} behind {self._count} rows of {self._name}, "
+                f"expected a run with columns {self._schema.names} behind rows of {self._name}, "
                 f"was one with {rows.schema.names} behind {kept}"
             )
-        self._drop(self._count - kept)
+        self._drop(max(0, self._count - kept))  # fewer: of runs that went once all of their rows had gone
         self._hold(rows)
         self._count += rows.num_rows
+        self._runs.append(rows.num_rows)
+        self._stored = kept + rows.num_rows
         self.dirty, self._fresh = False, 0
 
     def _run(self, kept: int, rows: Sequence[pa.RecordBatch]) -> Run:
         self.dirty, self._fresh = False, 0
+        self._runs.append(sum([each.num_rows for each in rows]))
         schema = self._schema.with_metadata({_KEPT: str(kept).encode()})
         return Run(sum([each.nbytes for each in rows]), partial(_encoded, rows, schema))
 

@@ -8,6 +8,8 @@ and what is held, never the history.
 * A `SweptChain`, whose holder can say what it holds part by part, lets each checkpoint carry along a part of what did
   not change, in proportion to what did. When all parts have been written, the runs from before the first are of no
   more use. So no checkpoint costs more than some three times its edits.
+* A `QueueChain`, whose holder lets go first what came first, needs neither: the oldest run goes with the last that was
+  in it.
 """
 
 from __future__ import annotations
@@ -26,15 +28,30 @@ from runtime.state.columnar.table import KeyedTable
 from runtime.state.errors import CorruptStateError
 from runtime.state.stores.store import Edit, LateEdit, Store
 
-__all__ = ["Chain", "Run", "RunHolder", "SweptChain", "SweptHolder", "TableRuns", "decode_run", "encode_run"]
+__all__ = [
+    "Chain",
+    "QueueChain",
+    "QueueHolder",
+    "Run",
+    "RunHolder",
+    "SweptChain",
+    "SweptHolder",
+    "TableRuns",
+    "decode_run",
+    "encode_run",
+]
 
 _SMALLEST_BASE_BYTES: Final = 64 * 1024
 _LEAST_SWEPT: Final = 256
 _SWEEP_FACTOR: Final = 2
 """Items carried along for each that changed: a sweep is over when half of what is held has been changed once more."""
+_COMPRESSION: Final = 4
+"""So much shorter a run is than what it holds, about; one that is not only has its chain compacted more often."""
 _MOST_DROPPED: Final = 256
 """Old runs that one checkpoint deletes; each adds one, so that the others keep up."""
 _CHECKSUM: Final = struct.Struct("<I")
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Words mostly have leading zeros: a run is a quarter as long, and SQLite's log takes longer than the compression."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -84,10 +101,22 @@ class SweptHolder(RunHolder, Protocol):
         """What `save` gives and a part from ``start`` on; where the next part begins, None behind the last."""
 
 
+class QueueHolder(RunHolder, Protocol):
+    """A holder that lets go first what came first."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About what `save_all` would take up."""
+
+    @property
+    def runs_in_use(self) -> int:
+        """Of how many of the newest runs, that of the last `save` included, anything is still held."""
+
+
 def encode_run(run: pa.RecordBatch) -> bytes:
     """A run as an Arrow IPC stream and, behind it, the stream's CRC-32."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, run.schema) as writer:
+    with pa.ipc.new_stream(sink, run.schema, options=_COMPRESSED) as writer:
         writer.write_batch(run)
     data: bytes = sink.getvalue().to_pybytes()
     return data + _CHECKSUM.pack(zlib.crc32(data))
@@ -249,7 +278,7 @@ class SweptChain(Chain):
 
     def _differential(self) -> list[Edit | LateEdit]:
         start, began, useless = self._start, self._began, self._useless
-        if start is None and self._bytes > 2 * max(self.holder.held_bytes, _SMALLEST_BASE_BYTES):
+        if start is None and self._bytes > _longest(self.holder):
             start, began = 0, self._next
         if start is None:
             run = self.holder.save()
@@ -262,3 +291,24 @@ class SweptChain(Chain):
 
     def _arrived(self, plan: _Plan) -> None:
         self._start, self._began, self._useless = plan.start, plan.began, plan.useless
+
+
+class QueueChain(Chain):
+    """A chain whose oldest runs go by themselves. Not thread-safe: one owner at a time, the object space's.
+
+    Of small runs there may be many: when they outweigh what is held, a new base takes their place.
+    """
+
+    holder: QueueHolder
+
+    def _differential(self) -> list[Edit | LateEdit]:
+        run = self.holder.save()
+        if self._bytes > _longest(self.holder):
+            return self._rebased()
+        gone = len(self._sizes) + 1 - self.holder.runs_in_use
+        return self._plan(_Plan(self._next, run, tuple(islice(self._sizes, min(max(0, gone), _MOST_DROPPED)))))
+
+
+def _longest(holder: SweptHolder | QueueHolder) -> int:
+    """The bytes of a chain from which on it is worth compacting."""
+    return 2 * max(holder.held_bytes // _COMPRESSION, _SMALLEST_BASE_BYTES)

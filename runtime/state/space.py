@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar, cast
 
-from runtime.state.chains import Chain, RunHolder, SweptChain, SweptHolder, TableRuns
+from runtime.state.chains import Chain, QueueChain, QueueHolder, RunHolder, SweptChain, SweptHolder, TableRuns
 from runtime.state.codec import type_name
 from runtime.state.columnar import KeyedTable, StringPool
 from runtime.state.errors import KindError, NameTakenError, SchemaVersionError, StateError, UnknownKindError
@@ -151,15 +151,20 @@ class ObjectSpace:
         Raises `StateError` if the name is of another kind or has a holder already, `CorruptStateError` for runs that
         the holder does not take.
         """
-        if self._columnar(name, "runs") is not None:
-            raise StateError(f"expected object {name} to have no holder yet, was held already")
-        self._saved[name] = Chain(_table_of(name), name, holder, self._source(name))
+        self._hold(Chain, name, "runs", holder)
+
+    def queue(self, name: str, holder: QueueHolder) -> None:
+        """The same for a holder that lets go first what came first."""
+        self._hold(QueueChain, name, "runs", holder)
 
     def swept(self, name: str, kind: str, holder: SweptHolder) -> None:
         """The same for a holder that is compacted bit by bit; ``kind``: table, and what its runs are made of."""
+        self._hold(SweptChain, name, kind, holder)
+
+    def _hold(self, chain: type[Chain], name: str, kind: str, holder: RunHolder) -> None:
         if self._columnar(name, kind) is not None:
             raise StateError(f"expected object {name} to have no holder yet, was held already")
-        self._saved[name] = SweptChain(_table_of(name), name, holder, self._source(name))
+        self._saved[name] = chain(_table_of(name), name, holder, self._source(name))
 
     def save(self, *, full: bool = False) -> list[Edit]:
         """What `capture` gives, at once."""

@@ -25,9 +25,9 @@ from runtime.state.stores.store import Edit, Store
 __all__ = ["SqliteStore"]
 
 _APPLICATION: Final = 0x64626B73  # "dbks"
-_FORMAT: Final = 2
-"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` takes over; a version that
-knows format 1 alone would not find them."""
+_FORMAT: Final = 3
+"""In format 1 rows that leave again were in tables, which `runtime.relations.retention` takes over; in format 2 their
+runs began with a base. A version that knows an earlier format alone would not find them, or miss what is gone."""
 _OLDEST: Final = 1
 _LOG_PAGES: Final = 16_384
 """The log is copied into the database when it has so many pages of 4 KiB: a page that many commits write is copied

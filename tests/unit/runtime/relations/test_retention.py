@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from runtime.relations import Retained, Retention, retention
 from runtime.state import CorruptStateError, Edit, KeyColumn, MemoryStore, ObjectSpace, encode_words, width_of
+from tests.generators.stores import UnreliableStore
 
 COLUMNS = [KeyColumn("n", "int64", True), KeyColumn("t", "int64", True), KeyColumn("name", "string", True)]
 
@@ -123,8 +124,41 @@ def test_runs_that_do_not_fit_are_an_error() -> None:
         held.expire()
         space.commit()
     store.commit([Edit("object/x/held", 0, None)])
-    with pytest.raises(CorruptStateError, match=r"behind 0 rows of x, was one with .* behind 1"):
+    with pytest.raises(CorruptStateError, match="expected 2 rows in the runs of x, was 1"):
         retained(ObjectSpace(store), Retention())
+
+
+def test_a_run_goes_with_the_last_of_its_rows() -> None:
+    """No checkpoint writes all rows again, and what is stored follows what is held."""
+    store = UnreliableStore(MemoryStore())
+    space = ObjectSpace(store)
+    held = retained(space, Retention(rows=50))
+    for number in range(40):
+        held.add(batch([(10 * number + n, n, "a") for n in range(10)]))
+        held.expire()
+        space.commit()
+        assert [edit.key for edit in store.edits if edit.data is not None and edit.table == "object/x/held"] == [number]
+        expected = list(range(max(0, 10 * number - 40), 10 * number + 10))
+        assert [key for key, _ in store.scan("object/x/held")] == list(range(max(0, number - 4), number + 1))
+        again = retained(ObjectSpace(store), Retention(rows=50))
+        assert len(again) == len(expected)
+    gone = again.clear()
+    assert gone is not None
+    assert gone.column("n").to_pylist() == expected
+
+
+def test_small_runs_give_way_to_a_base() -> None:
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    held = retained(space, Retention())
+    longest = 0
+    for number in range(1000):
+        held.add(batch([(number, number, "a")]))
+        held.expire()
+        space.commit()
+        longest = max(longest, sum(len(data) for _, data in store.scan("object/x/held")))
+    assert longest < 3 * 64 * 1024
+    assert len(retained(ObjectSpace(store), Retention())) == 1000
 
 
 def test_an_unknown_setting_is_an_error() -> None:

@@ -95,7 +95,7 @@ def test_a_database_of_the_first_format_is_read_and_is_of_the_present_one_from_t
     with closing(SqliteStore(path)) as store:
         assert store.get("letters", 1) == b"a"
     with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_database_of_another_application_or_format_is_named_and_left_alone(
     other.commit()
     other.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match=rf"expected a state database of format 2 at .*s\.db.*{was}"):
+    with pytest.raises(StateError, match=rf"expected a state database of format 3 at .*s\.db.*{was}"):
         SqliteStore(path)
     assert path.read_bytes()[100:] == before[100:], "beside the header, which says how it was opened last"
 
