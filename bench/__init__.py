@@ -2,7 +2,7 @@
 
 ```
 python -m bench [NAME...] ──▶ bench/NAME: run(quick) ──▶ a table, and bench/out/NAME.json
-ingest/: formats, sources, memory   flowthrough.py: file to Spark views   views/: the views alone
+ingest/: formats, epochs, sources, memory            views/: the views, alone and through Spark
 flow.py makes feed lines            report.py: records, medians, the machine
 ```
 """

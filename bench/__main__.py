@@ -13,7 +13,6 @@ from bench.report import print_table, write_records
 
 BENCHMARKS: Final = {
     "ingest": "bench.ingest.benchmark",
-    "flowthrough": "bench.flowthrough",
     "views": "bench.views",
     "engine": "bench.engine.benchmark",
     "exchange": "bench.exchange.benchmark",

@@ -13,9 +13,9 @@ import msgspec
 
 from bench.cluster.plan import ONE_SHARD, VIEWS
 from bench.compiledshard import compiled_shard
-from bench.flowthrough import ingest
+from bench.ingest.epochs import ingest_file
 from queries import query_path
-from runtime.compiler import MARKET_RELATIONS, Program, compile_program, read_script
+from runtime.compiler import MARKET_RELATIONS, Program, compile_program, encode_program, read_script
 from runtime.epochs import EpochLogReader, Segment
 from runtime.views import deliveries
 from runtime.views.placement import is_spread
@@ -48,7 +48,7 @@ def measure_parts(recording: Path, messages: int) -> Parts:
         folder = Path(name)
         with recording.open("rb") as source, (folder / "feed.csv").open("wb") as file:
             file.writelines(itertools.islice(source, messages))
-        last = ingest(folder / "feed.csv", folder / "run", _EPOCH_MESSAGES, VIEWS)
+        last = ingest_file(folder / "feed.csv", folder / "run", _EPOCH_MESSAGES, control=encode_program(program))
         log = EpochLogReader(folder / "run" / "epochs")
         segments = [log.read(epoch) for epoch in range(1, last + 1)]
         whole = _follow(program, segments, 1)

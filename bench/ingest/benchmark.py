@@ -6,6 +6,7 @@ import gc
 import tempfile
 from pathlib import Path
 
+from bench.ingest.epochs import measure_commits, measure_epochs
 from bench.ingest.material import material_of, wide_material
 from bench.ingest.plan import FORMATS, Plan, plan_of
 from bench.ingest.rates import measure_itchfeed, measure_projection, measure_rates, measure_tiled
@@ -17,12 +18,13 @@ __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Record]:
-    """Formats, projections, sources, memory; raises `WrongCountError` if anything is lost on the way."""
+    """Formats, projections, epochs, sources, memory; raises `WrongCountError` if anything is lost on the way."""
     plan = plan_of(quick)
     records: list[Record] = []
     for name in FORMATS:
         records += _format(name, plan)
     records += [measure_projection(wide_material(name, plan), plan) for name in ("csv", "json")]
+    records += measure_epochs(plan) + measure_commits(plan)
     for count in plan.sources:
         records += measure_sources(count, plan)
     return records + measure_memory(plan)

@@ -36,6 +36,10 @@ class Plan(msgspec.Struct, frozen=True):
     """How much goes through one ingest process while its memory is watched."""
     memory_from_bytes: int
     """From where on it is watched."""
+    epoch_messages: int
+    """How many go from a file into epochs, of each format."""
+    commit_seconds: float
+    """How long a feed is committed while the parts of a commit are timed."""
     sources: tuple[int, ...]
     """How many TCP sources send at once."""
     sources_seconds: float
@@ -55,6 +59,8 @@ def plan_of(quick: bool) -> Plan:
             slice_messages=50_000,
             memory_bytes=1 * _GIB,
             memory_from_bytes=_GIB // 10,
+            epoch_messages=1_000_000,
+            commit_seconds=5.0,
             sources=(1_000, 10_000),
             sources_seconds=3.0,
             sources_bytes_per_s=100_000_000,
@@ -67,6 +73,8 @@ def plan_of(quick: bool) -> Plan:
         slice_messages=500_000,
         memory_bytes=10 * _GIB,
         memory_from_bytes=1 * _GIB,
+        epoch_messages=4_000_000,
+        commit_seconds=20.0,
         sources=(1_000, 10_000),
         sources_seconds=20.0,
         sources_bytes_per_s=100_000_000,
