@@ -84,7 +84,7 @@ format: setup ## rewrite the code in its format, with the fixes that are safe
 bench: setup ## run the benchmarks: BENCH_QUICK=1 for a short run
 	@$(PY) -m bench
 
-bench-ingest: setup ## run the benchmark of the formats, sources and memory, about 20 minutes; BENCH_QUICK=1: under 3
+bench-ingest: setup ## run the benchmark of the formats, epochs, sources and memory, about 25 minutes; BENCH_QUICK=1: under 5
 	@$(PY) -m bench ingest
 
 bench-views: setup ## run the benchmark of the views alone, about 40 minutes; BENCH_QUICK=1: about 6
