@@ -24,6 +24,7 @@ __all__ = ["Cut", "Footer", "Section", "Segment", "read_segment", "write_segment
 _MAGIC: Final = b"DBKSEG01"
 _TAIL: Final = struct.Struct("<II8s")
 _ALIGNMENT: Final = 64
+_JOINED_ROWS: Final = 1 << 16
 
 
 class Cut(msgspec.Struct, frozen=True, array_like=True):
@@ -121,9 +122,22 @@ def _pieces(
 def _stream(batches: list[pa.RecordBatch]) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
+        for group in _joined(batches):
+            writer.write_batch(pa.concat_batches(group) if len(group) > 1 else group[0])
     return sink.getvalue()
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Small neighbours together: each batch that is written waits for the interpreter lock when it is done."""
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if group and rows + batch.num_rows > _JOINED_ROWS:
+            yield group
+            group, rows = [], 0
+        group.append(batch)
+        rows += batch.num_rows
+    yield group
 
 
 class Segment:
