@@ -73,6 +73,8 @@ class ResultLog:
             before = spans[start - 1][1] if start else 0
             found = [*map(_words, chain[:1]), *self.torn]
             raise EpochLogError(f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}")
+        if self._full > end:  # all of them were to go
+            start, chain = len(spans), []
         for span in spans[:start]:
             self._disk.unlink(self._path(span))
         return chain
@@ -153,11 +155,13 @@ class ResultLog:
         ``passed`` is the newest version of which no batch is run again; full results that are newer do not count. Of
         two ``bases`` the newer may turn out to be torn.
         """
+        self._disk.sync_directory(self.directory)  # a full result whose sync has failed is there, but not for good
         whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:bases]
         if len(whole) < bases:
             return 0
         base = whole[-1]
         with self._lock:
+            self._full = max(self._full, base)
             gone = [span for span in self._spans if span[1] <= base]
             self._spans = [span for span in self._spans if span[1] > base]
         paths = [*map(self._path, gone), *(self._full_path(v) for v in reversed(self._fulls()) if v < base)]

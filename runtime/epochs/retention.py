@@ -88,6 +88,8 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
         )
     if first > begin:
         _write(disk, directory / FIRST, Footer(0, first))
+    elif log.leftovers():
+        disk.sync_directory(directory)  # the mark of a call that has failed at that
     freed = 0
     for epoch in log.leftovers():
         freed += disk.size(log.path(epoch))

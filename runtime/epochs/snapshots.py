@@ -153,8 +153,10 @@ class SnapshotDirectory:
     def complete(self, at_most: int) -> list[int]:
         """The epochs of whole snapshots that leave out no relation and are not past this epoch, the newest first.
 
-        Every byte of them is checked.
+        Every byte of them is checked, and their names are durable, also of those whose `take` has failed at that.
         """
+        if self.epochs():
+            self._disk.sync_directory(self._directory)
         whole = [(epoch, self._whole(self._path(epoch), epoch)) for epoch in self.epochs() if epoch <= at_most]
         return [epoch for epoch, found in whole if found and not found.footer.attributes.get("without")]
 
