@@ -20,6 +20,8 @@ from deltabook.wire.results import FrameDecoder, FrameError
 __all__ = ["Column", "Results", "ViewLine"]
 
 _ROUND_S: Final = 0.5
+_VIEWS_EVERY: Final = 4
+"""In so many rounds the views are asked for once: for their rows the runtime adds up what has come since."""
 _SILENCE_S: Final = 4.0
 """A subscription on which nothing was heard for so long is of views that are held back: heartbeats come each second."""
 _DEAD_S: Final = 20.0
@@ -99,6 +101,8 @@ class Results:
         self._asker = asker
         self._on_round = on_round
         self._changes: dict[str, _Changes] = {}
+        self._statistics: Mapping[str, Any] = {}
+        self._round_number = 0
         self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
 
     def start(self) -> None:
@@ -124,15 +128,18 @@ class Results:
 
     async def _round(self) -> None:
         status = msgspec.json.decode(await self._asker.ask("/v1/status"), type=dict[str, Any])
-        self.figures = {**await self._statistics(), **status}
-        self.views = _views.decode(await self._asker.ask("/v1/views"))
+        if self._round_number % _VIEWS_EVERY == 0:
+            self._statistics = await self._ask_statistics()
+            self.views = _views.decode(await self._asker.ask("/v1/views"))
+        self._round_number += 1
+        self.figures = {**self._statistics, **status}
         wanted = self._wanted()
         for lane in LANES:
             await self._subscribe(lane, wanted.get(lane, ()))
         self._say(wanted)
         self._on_round()
 
-    async def _statistics(self) -> dict[str, Any]:
+    async def _ask_statistics(self) -> dict[str, Any]:
         """What the status does not say, such as memory; a runtime without statistics has nothing to add."""
         try:
             return msgspec.json.decode(await self._asker.ask("/v1/statistics"), type=dict[str, Any])
@@ -185,5 +192,6 @@ class Results:
             self.link.live()
 
     def _failed(self, reason: str) -> None:
+        self._round_number = 0
         self.link.lost(reason)
         self._on_round()

@@ -123,10 +123,10 @@ def test_a_view_that_is_added_is_subscribed_to_and_one_that_goes_is_forgotten() 
     rig.results.start()
     rig.say(0, quote(10))
     rig.peer.answers["/v1/views"] = offer({"book_depth": "express", "best_quote": "express"})
-    rig.run(1)
+    rig.run(2)
     assert rig.peer.listening[-1][0] == "/v1/changes?views=best_quote,book_depth"
     rig.peer.answers["/v1/views"] = offer({"book_depth": "express"})
-    rig.run(1)
+    rig.run(2)
     assert rig.market.known == set()
 
 
