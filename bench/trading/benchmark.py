@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.report import Record
 from bench.trading.backtests import measure_backtests, measure_sweeps
 from bench.trading.dashboard import measure_dashboard
+from bench.trading.democpu import measure_demo_cpu
 from bench.trading.fanout import measure_fanout, measure_paging
 from bench.trading.firstanswer import measure_first_answer
 from bench.trading.ticktotrade import measure_tick_to_trade
@@ -18,6 +19,7 @@ def run(quick: bool) -> list[Record]:
     return [
         *measure_tick_to_trade(quick),
         *measure_first_answer(quick),
+        *measure_demo_cpu(quick),
         *measure_fanout(quick),
         *measure_paging(quick),
         *measure_dashboard(quick),
