@@ -6,6 +6,8 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
+from runtime.engine.durations import DurationCounter
+
 __all__ = ["Lags"]
 
 _MOST_MARKS: Final = 4096
@@ -24,6 +26,8 @@ class Lags:
         self._spark: tuple[float, float] | None = None  # when, and how many milliseconds
         self._express: tuple[float, float] | None = None
         self._marks: deque[tuple[int, float]] = deque()  # of buffers: offset in the stream, when they came
+        self.express = DurationCounter()
+        """From the arrival of each buffer until the express lane's version with it."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
         """The Spark lane has published an epoch that ended so long ago."""
@@ -51,6 +55,7 @@ class Lags:
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:
             arrived_s = self._marks.popleft()[1]
+            self.express.add(now_s - arrived_s)
         if arrived_s is not None:
             self._express = now_s, (now_s - arrived_s) * 1000
 

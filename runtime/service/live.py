@@ -128,7 +128,10 @@ class LiveRuntime(IngestListener):
             statistics=statistics,
         )
         engine = EngineMetrics(
-            statistics, lambda: self._ingest.barrier_durations, lambda: self._ingest.commit_durations
+            statistics,
+            lambda: self._ingest.barrier_durations,
+            lambda: self._ingest.commit_durations,
+            lambda: self._lags.express.durations,
         )
         self._figures = RuntimeFigures(
             RuntimeParts(

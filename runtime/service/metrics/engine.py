@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -61,11 +61,13 @@ class EngineMetrics:
         statistics: Statistics,
         barriers: Callable[[], Durations] = Durations,
         commits: Callable[[], Durations] = Durations,
+        express: Callable[[], Durations] = Durations,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times."""
+        """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times;
+        ``express``: from arrival to the express lane's version."""
         self._statistics = statistics
-        self._barriers, self._commits = barriers, commits
+        self._barriers, self._commits, self._express = barriers, commits, express
         self._now_s = now_s
 
     def figures(self) -> EngineFigures:
@@ -98,12 +100,26 @@ class EngineMetrics:
             for node in figures.nodes:
                 family.add_metric((node.query_id, node.node), getattr(node, of))
             yield family
-        yield _histogram("barrier", "From the request of a barrier to its completion.", self._barriers())
-        yield _histogram("commit", "From the end of an epoch's barrier until it is durable.", self._commits())
+        tasks = _histogram("engine_task_duration", "How long each call of a pipeline took.", ("query", "pipeline"))
+        for node in figures.nodes:
+            tasks.add_metric((node.query_id, node.node), _buckets(node.durations), sum_value=node.busy_s)
+        yield tasks
+        for name, what, durations in (
+            ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),
+            ("engine_commit", "From the end of an epoch's barrier until it is durable.", self._commits()),
+            ("express", "From a buffer's arrival until the express lane's version with it.", self._express()),
+        ):
+            histogram = _histogram(name, what)
+            histogram.add_metric((), _buckets(durations), sum_value=None)  # which nobody has counted
+            yield histogram
 
 
-def _histogram(name: str, what: str, durations: Durations) -> HistogramMetricFamily:
-    """Buckets in seconds, as far as there is anything in them; the sum is not known and left out."""
+def _histogram(name: str, what: str, labels: Sequence[str] = ()) -> HistogramMetricFamily:
+    return HistogramMetricFamily(f"deltabook_runtime_{name}_seconds", what, labels=labels)
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    """In seconds, as far as there is anything in them."""
     buckets: list[tuple[str, float]] = []
     last = max((bucket for bucket, count in enumerate(durations.counts) if count), default=0)
     seen = 0
@@ -111,4 +127,4 @@ def _histogram(name: str, what: str, durations: Durations) -> HistogramMetricFam
         seen += count
         buckets.append((str((1 << bucket) / 1e6), seen))
     buckets.append(("+Inf", durations.count))
-    return HistogramMetricFamily(f"deltabook_runtime_engine_{name}_seconds", what, buckets=buckets, sum_value=None)
+    return buckets

@@ -35,6 +35,7 @@ EVENTS: list[Event] = [
 ]
 DURATIONS = Durations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
 COMMITS = Durations((0, 3) + (0,) * 46)
+EXPRESS = Durations((0, 0, 5) + (0,) * 45)
 
 
 def told(*events: Event) -> EngineMetrics:
@@ -42,7 +43,7 @@ def told(*events: Event) -> EngineMetrics:
     statistics = Statistics(window_s=4.0)
     for event in events:
         statistics.on_event(event)
-    return EngineMetrics(statistics, lambda: DURATIONS, lambda: COMMITS, lambda: 2.0)
+    return EngineMetrics(statistics, lambda: DURATIONS, lambda: COMMITS, lambda: EXPRESS, lambda: 2.0)
 
 
 def samples(metrics: EngineMetrics, figures: dict[str, Any]) -> dict[tuple[str, ...], float]:
@@ -71,6 +72,15 @@ def test_barriers_and_commits_are_histograms_of_seconds() -> None:
     assert float(list(buckets)[2]) == pytest.approx(4e-6)
     assert list(buckets)[-1] == "+Inf"
     assert found[f"{ENGINE}_commit_seconds_bucket", "+Inf"] == 3
+    assert found["deltabook_runtime_express_seconds_bucket", "4e-06"] == 5
+
+
+def test_how_long_calls_of_a_pipeline_took_is_a_histogram() -> None:
+    found = samples(told(*EVENTS), {})
+    buckets = {key[1:]: n for key, n in found.items() if key[0] == f"{ENGINE}_task_duration_seconds_bucket"}
+    assert sorted(n for key, n in buckets.items() if "format" in key) == [0.0] * 18 + [1.0, 2.0, 2.0]
+    assert found[f"{ENGINE}_task_duration_seconds_sum", "format", "ingest"] == 0.75
+    assert found[f"{ENGINE}_task_duration_seconds_count", "apply", "ingest"] == 1
 
 
 def test_a_status_answer_has_the_moments_figures() -> None:
