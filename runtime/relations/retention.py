@@ -110,8 +110,8 @@ class Retained:
 
     @property
     def held_bytes(self) -> int:
-        """About what `save_all` would take up."""
-        return 8 * len(self._schema) * self._count
+        """Bytes of the rows as of the last `expire`, uncompressed."""
+        return sum([each.nbytes for each in self._held])
 
     @property
     def runs_in_use(self) -> int:

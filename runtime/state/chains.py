@@ -46,7 +46,7 @@ _LEAST_SWEPT: Final = 256
 _SWEEP_FACTOR: Final = 2
 """Items carried along for each that changed: a sweep is over when half of what is held has been changed once more."""
 _COMPRESSION: Final = 4
-"""So much shorter a run is than what it holds, about; one that is not only has its chain compacted more often."""
+"""Assumed ratio of uncompressed to stored size; a swept chain whose runs compress less is swept more often."""
 _MOST_DROPPED: Final = 256
 """Old runs that one checkpoint deletes; each adds one, so that the others keep up."""
 _CHECKSUM: Final = struct.Struct("<I")
@@ -106,7 +106,7 @@ class QueueHolder(RunHolder, Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """About what `save_all` would take up."""
+        """Bytes of what is held, uncompressed: no less than `save_all` takes up, or a base would follow every base."""
 
     @property
     def runs_in_use(self) -> int:
@@ -278,7 +278,7 @@ class SweptChain(Chain):
 
     def _differential(self) -> list[Edit | LateEdit]:
         start, began, useless = self._start, self._began, self._useless
-        if start is None and self._bytes > _longest(self.holder):
+        if start is None and self._bytes > 2 * max(self.holder.held_bytes // _COMPRESSION, _SMALLEST_BASE_BYTES):
             start, began = 0, self._next
         if start is None:
             run = self.holder.save()
@@ -303,12 +303,7 @@ class QueueChain(Chain):
 
     def _differential(self) -> list[Edit | LateEdit]:
         run = self.holder.save()
-        if self._bytes > _longest(self.holder):
+        if self._bytes > 2 * max(self.holder.held_bytes, _SMALLEST_BASE_BYTES):
             return self._rebased()
         gone = len(self._sizes) + 1 - self.holder.runs_in_use
         return self._plan(_Plan(self._next, run, tuple(islice(self._sizes, min(max(0, gone), _MOST_DROPPED)))))
-
-
-def _longest(holder: SweptHolder | QueueHolder) -> int:
-    """The bytes of a chain from which on it is worth compacting."""
-    return 2 * max(holder.held_bytes // _COMPRESSION, _SMALLEST_BASE_BYTES)

@@ -147,6 +147,22 @@ def test_a_run_goes_with_the_last_of_its_rows() -> None:
     assert gone.column("n").to_pylist() == expected
 
 
+def test_rows_that_do_not_compress_are_not_written_again() -> None:
+    store = UnreliableStore(MemoryStore())
+    space = ObjectSpace(store)
+    held = retained(space, Retention(rows=5000))
+    chance = np.random.default_rng(1)
+    most = 0
+    for number in range(60):
+        held.add(batch([(int(n), number, chance.bytes(24).hex()) for n in chance.integers(0, 1 << 62, 250)]))
+        held.expire()
+        space.commit()
+        written = [len(edit.data) for edit in store.edits if edit.data is not None and edit.table == "object/x/held"]
+        most = max(most, *written)
+    assert most < 4 * 250 * (8 + 8 + 48 + 4)
+    assert len(list(store.scan("object/x/held"))) == 20
+
+
 def test_small_runs_give_way_to_a_base() -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
