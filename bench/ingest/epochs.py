@@ -175,7 +175,7 @@ class _Times:
 class _TimedDisk(LocalDisk):
     def __init__(self, times: _Times) -> None:
         self._times = times
-        self._renamed = 0.0
+        self._renamed: float | None = None
 
     def write(self, path: Path, pieces: Iterable[bytes | pa.Buffer]) -> None:
         self._times.take("segment", super().write, path, pieces)
@@ -188,8 +188,12 @@ class _TimedDisk(LocalDisk):
     def sync_directory(self, path: Path) -> None:
         start = time.perf_counter()
         super().sync_directory(path)
-        self._times.parts["publish"].append(self._renamed + time.perf_counter() - start)
-        self._renamed = 0.0
+        took, parts = time.perf_counter() - start, self._times.parts
+        if self._renamed is not None:
+            parts["publish"].append(self._renamed + took)
+        elif parts["segment"]:  # the hidden name of the segment that was just written
+            parts["segment"][-1] += took
+        self._renamed = None
 
 
 class _TimedStore(SqliteStore):

@@ -21,7 +21,7 @@ __all__ = ["Column", "Results", "ViewLine"]
 
 _ROUND_S: Final = 0.5
 _VIEWS_EVERY: Final = 4
-"""In so many rounds the views are asked for once: for their rows the runtime adds up what has come since."""
+"""Number of rounds between requests of `/v1/views`, whose row counts the runtime has to compute."""
 _SILENCE_S: Final = 4.0
 """A subscription on which nothing was heard for so long is of views that are held back: heartbeats come each second."""
 _DEAD_S: Final = 20.0
@@ -69,6 +69,8 @@ class _Changes(Protocol):
         try:
             for frame in self._decoder.feed(data):
                 self._results.market.apply(frame)
+                if frame.header.kind == "error":  # a view has ended, and may be back under its name by the next round
+                    self.abort()
         except (FrameError, LookupError, ValueError) as error:
             self._results.broken(self, str(error))
 
@@ -121,7 +123,8 @@ class Results:
         changes.abort()
 
     def ended(self, changes: _Changes) -> None:
-        """A subscription is over; the next round begins another."""
+        """A subscription is over; the next round asks which views there are, and begins another."""
+        self._round_number = 0
         for lane, held in tuple(self._changes.items()):
             if held is changes:
                 del self._changes[lane]

@@ -27,6 +27,27 @@ class Durations:
         self.counts[min(microseconds.bit_length(), _BUCKETS - 1)] += 1
         self.total_s += seconds
 
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+    def quantile_us(self, share: float) -> int:
+        """So many microseconds were enough for this share of them, to a factor of 2; 0 if there were none.
+
+        >>> durations = Durations()
+        >>> for milliseconds in (3, 3, 900):
+        ...     durations.add(milliseconds / 1000)
+        >>> durations.quantile_us(0.5)
+        4096
+        """
+        wanted, seen = share * self.count, 0
+        for bucket, count in enumerate(self.counts):
+            seen += count
+            if count and seen >= wanted:
+                return 1 << bucket
+        return 0
+
     def buckets(self) -> Iterator[tuple[str, float]]:
         """Upper bound in seconds and how many were no longer, as a histogram of Prometheus wants it."""
         seen = 0

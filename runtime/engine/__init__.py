@@ -15,7 +15,6 @@ the views of the express lane in `runtime.engine.express`.
 
 from runtime.engine.admission import Admission
 from runtime.engine.barriers import Barrier, BarrierFuture, BarrierOutcome
-from runtime.engine.durations import Durations
 from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError, EngineError, PlanError
 from runtime.engine.listeners import QueryStatus, StatisticsListener, StatusListener
@@ -31,7 +30,6 @@ __all__ = [
     "BarrierFuture",
     "BarrierOutcome",
     "Context",
-    "Durations",
     "Emitter",
     "EngineConfig",
     "EngineError",

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from twisted.logger import Logger
 
-from runtime.engine.durations import DurationCounter, Durations
+from deltabook.wire.durations import Durations
 from runtime.engine.errors import BarrierError
 
 __all__ = ["Barrier", "BarrierCycle", "BarrierFuture", "BarrierOutcome"]
@@ -121,14 +121,14 @@ class BarrierCycle:
         self._next: deque[_Round] = deque()
         self._number = 0
         self._since_s = 0.0
-        self._took = DurationCounter()
+        self._took = Durations()
         self.aborted = 0
         """Barriers that were aborted."""
 
     @property
     def durations(self) -> Durations:
         """Of those that were reached."""
-        return self._took.durations
+        return self._took
 
     def request(self, payload: object) -> BarrierFuture:
         """Someone wants a barrier; see then whether one can `begin`. Raises BarrierError if too many wait."""

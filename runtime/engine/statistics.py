@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from runtime.engine.durations import DurationCounter, Durations
+from deltabook.wire.durations import Durations
 from runtime.engine.listeners import (
     Event,
     QueryFailed,
@@ -45,8 +45,8 @@ class NodeFigures(msgspec.Struct, frozen=True):
     """Seconds that its tasks took, added up."""
     longest_s: float = 0.0
     """Seconds that the longest one took."""
-    durations: Durations = Durations()
-    """How long each of them took."""
+    durations: Durations = msgspec.field(default_factory=Durations)
+    """How long each of them took; goes on counting."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -112,7 +112,6 @@ class Statistics(StatisticsListener):
         self._lock = threading.Lock()
         self._most_queries = most_queries
         self._nodes: dict[str, dict[str, NodeFigures]] = {}
-        self._durations: dict[str, dict[str, DurationCounter]] = {}  # of the nodes above that have had tasks
         self._running: set[str] = set()
         self._counts = {QueryStarted: 0, QueryStopped: 0, QueryFailed: 0}
         self._tasks = self._tuples = self._expired = 0
@@ -143,13 +142,11 @@ class Statistics(StatisticsListener):
                 self._counts[type(event)] += 1
                 self._running.discard(event.query_id)
                 self._nodes.pop(event.query_id, None)
-                self._durations.pop(event.query_id, None)
 
     def _completed(self, event: TaskCompleted) -> None:
         node = self._node(event.query_id, event.node)
         if node is not None:
-            counters = self._durations.setdefault(event.query_id, {})
-            (counters.get(event.node) or counters.setdefault(event.node, DurationCounter())).add(event.duration_s)
+            node.durations.add(event.duration_s)
             self._keep(
                 NodeFigures(
                     event.query_id,
@@ -161,6 +158,7 @@ class Statistics(StatisticsListener):
                     node.expired,
                     node.busy_s + event.duration_s,
                     max(node.longest_s, event.duration_s),
+                    node.durations,
                 )
             )
 
@@ -175,14 +173,10 @@ class Statistics(StatisticsListener):
     def _keep(self, node: NodeFigures) -> None:
         self._nodes[node.query_id][node.node] = node
 
-    def _timed(self, node: NodeFigures) -> NodeFigures:
-        counter = self._durations.get(node.query_id, {}).get(node.node)
-        return node if counter is None else msgspec.structs.replace(node, durations=counter.durations)
-
     def figures(self, now_s: float) -> Figures:
         """The figures at this time of the engine's clock."""
         with self._lock:
-            nodes = tuple(self._timed(node) for each in self._nodes.values() for node in each.values())
+            nodes = tuple(node for each in self._nodes.values() for node in each.values())
             return Figures(
                 running=len(self._running),
                 started=self._counts[QueryStarted],

@@ -73,7 +73,7 @@ class ResultLog:
             before = spans[start - 1][1] if start else 0
             found = [*map(_words, chain[:1]), *self.torn]
             raise EpochLogError(f"expected a result from epoch {before} in {self.directory}, was {'; '.join(found)}")
-        if self._full > end:  # all of them were to go
+        if self._full > end:  # what an interrupted `retire` has left: all of them precede the full one
             start, chain = len(spans), []
         for span in spans[:start]:
             self._disk.unlink(self._path(span))
@@ -155,7 +155,7 @@ class ResultLog:
         ``passed`` is the newest version of which no batch is run again; full results that are newer do not count. Of
         two ``bases`` the newer may turn out to be torn.
         """
-        self._disk.sync_directory(self.directory)  # a full result whose sync has failed is there, but not for good
+        self._disk.sync_directory(self.directory)  # the name of a full result may not be durable yet
         whole = [version for version in self._fulls() if version <= passed and self._whole(version) is not None][:bases]
         if len(whole) < bases:
             return 0

@@ -89,7 +89,7 @@ def retire_epochs(log: EpochLogReader, first: int) -> int:
     if first > begin:
         _write(disk, directory / FIRST, Footer(0, first))
     elif log.leftovers():
-        disk.sync_directory(directory)  # the mark of a call that has failed at that
+        disk.sync_directory(directory)  # an earlier call may have renamed the mark without syncing it
     freed = 0
     for epoch in log.leftovers():
         freed += disk.size(log.path(epoch))

@@ -153,7 +153,7 @@ class SnapshotDirectory:
     def complete(self, at_most: int) -> list[int]:
         """The epochs of whole snapshots that leave out no relation and are not past this epoch, the newest first.
 
-        Every byte of them is checked, and their names are durable, also of those whose `take` has failed at that.
+        Every byte of them is checked, and their names are durable, also where the sync in `take` has failed.
         """
         if self.epochs():
             self._disk.sync_directory(self._directory)

@@ -63,8 +63,8 @@ class Retained:
         self._joined = 0  # so many of these, the first, are joined batches
         self._count = 0  # rows of both
         self._times: Integers = np.zeros(0, np.int64)  # of the rows held
-        self._runs: deque[int] = deque()  # rows of each run that has some that are held, or had when it was made
-        self._stored = 0  # rows that there have to be behind the last run
+        self._runs: deque[int] = deque()  # row count of each run that may contain held rows, oldest first
+        self._stored = 0  # row count that the last run says
         self.dirty = False
         """Whether anything changed since the last `save`."""
         self.wants_base = False

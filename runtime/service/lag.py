@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from runtime.engine.durations import DurationCounter
+from deltabook.wire.durations import Durations
 
 __all__ = ["Lags"]
 
@@ -26,8 +26,9 @@ class Lags:
         self._spark: tuple[float, float] | None = None  # when, and how many milliseconds
         self._express: tuple[float, float] | None = None
         self._marks: deque[tuple[int, float]] = deque()  # of buffers: offset in the stream, when they came
-        self.express = DurationCounter()
-        """From the arrival of each buffer until the express lane's version with it."""
+        self.express = Durations()
+        """From the arrival of a buffer's first byte until the express lane's version with it; of more buffers than
+        there are marks, every second one counts."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
         """The Spark lane has published an epoch that ended so long ago."""

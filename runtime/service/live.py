@@ -131,7 +131,7 @@ class LiveRuntime(IngestListener):
             statistics,
             lambda: self._ingest.barrier_durations,
             lambda: self._ingest.commit_durations,
-            lambda: self._lags.express.durations,
+            lambda: self._lags.express,
         )
         self._figures = RuntimeFigures(
             RuntimeParts(

@@ -8,8 +8,7 @@ and what is held, never the history.
 * A `SweptChain`, whose holder can say what it holds part by part, lets each checkpoint carry along a part of what did
   not change, in proportion to what did. When all parts have been written, the runs from before the first are of no
   more use. So no checkpoint costs more than some three times its edits.
-* A `QueueChain`, whose holder lets go first what came first, needs neither: the oldest run goes with the last that was
-  in it.
+* A `QueueChain`, whose holder evicts in FIFO order, needs neither: a run is deleted when none of its rows is held.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class SweptHolder(RunHolder, Protocol):
 
 
 class QueueHolder(RunHolder, Protocol):
-    """A holder that lets go first what came first."""
+    """A holder that evicts in FIFO order."""
 
     @property
     def held_bytes(self) -> int:
@@ -110,7 +109,7 @@ class QueueHolder(RunHolder, Protocol):
 
     @property
     def runs_in_use(self) -> int:
-        """Of how many of the newest runs, that of the last `save` included, anything is still held."""
+        """Number of the newest runs, with that of the last `save`, that contain anything that is held."""
 
 
 def encode_run(run: pa.RecordBatch) -> bytes:
@@ -209,6 +208,9 @@ class Chain:
         self._table = table
         self._sizes: dict[int, int] = {}  # key → bytes, ascending
         for key, data in store.scan(table):
+            expected = next(reversed(self._sizes), key - 1) + 1  # what goes are the first ones
+            if key != expected:
+                raise CorruptStateError(f"object {name}: expected run {expected}, was run {key}")
             try:
                 holder.apply_run(data)
             except CorruptStateError as error:
@@ -294,9 +296,9 @@ class SweptChain(Chain):
 
 
 class QueueChain(Chain):
-    """A chain whose oldest runs go by themselves. Not thread-safe: one owner at a time, the object space's.
+    """A chain that deletes its oldest runs. Not thread-safe: one owner at a time, the object space's.
 
-    Of small runs there may be many: when they outweigh what is held, a new base takes their place.
+    When many small runs outweigh what is held, a new base takes their place.
     """
 
     holder: QueueHolder

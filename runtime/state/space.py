@@ -154,7 +154,7 @@ class ObjectSpace:
         self._hold(Chain, name, "runs", holder)
 
     def queue(self, name: str, holder: QueueHolder) -> None:
-        """The same for a holder that lets go first what came first."""
+        """The same for a holder that evicts in FIFO order."""
         self._hold(QueueChain, name, "runs", holder)
 
     def swept(self, name: str, kind: str, holder: SweptHolder) -> None:

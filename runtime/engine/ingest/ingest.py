@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from deltabook.wire.durations import Durations
 from runtime.engine.barriers import BarrierFuture, BarrierOutcome
-from runtime.engine.durations import Durations
 from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
 from runtime.engine.ingest.applying import Applying, ApplyingConfig

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.engine.durations import DurationCounter, Durations
+from deltabook.wire.durations import Durations
 from runtime.engine.ingest.committing import Committer, InlineCommitter
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
@@ -135,7 +135,7 @@ class EpochWriter:
         self._messages = 0
         self._committer = committer or InlineCommitter()
         self._is_taken_off = False
-        self._now_s, self._took = now_s, DurationCounter()
+        self._now_s, self._took = now_s, Durations()
         self._failure: BaseException | None = None
         self.on_failed: Callable[[], None] = lambda: None
         """Hears from the committer that a commit has failed; why is raised by `settle`, and by what closes an epoch."""
@@ -236,7 +236,7 @@ class EpochWriter:
     @property
     def commit_durations(self) -> Durations:
         """How long commits took that succeeded; may be looked at by others."""
-        return self._took.durations
+        return self._took
 
     def _try_commit(self, closed: _Closed) -> None:
         begun_s = self._now_s()

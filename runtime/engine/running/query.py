@@ -9,9 +9,9 @@ from functools import partial
 
 import msgspec
 
+from deltabook.wire.durations import Durations
 from runtime.engine.admission import Admission
 from runtime.engine.barriers import Barrier, BarrierCycle, BarrierFuture, BarrierOutcome
-from runtime.engine.durations import Durations
 from runtime.engine.errors import BarrierError
 from runtime.engine.lifetime import CallbackOwner, CallbackReference, callback
 from runtime.engine.listeners import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -14,7 +14,8 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from runtime.engine.durations import Durations
+from deltabook.wire.durations import Durations
+from deltabook.wire.metrics import histogram
 from runtime.engine.statistics import Statistics
 
 __all__ = ["EngineFigures", "EngineMetrics"]
@@ -100,31 +101,17 @@ class EngineMetrics:
             for node in figures.nodes:
                 family.add_metric((node.query_id, node.node), getattr(node, of))
             yield family
-        tasks = _histogram("engine_task_duration", "How long each call of a pipeline took.", ("query", "pipeline"))
+        tasks = HistogramMetricFamily(
+            "deltabook_runtime_engine_task_duration_seconds",
+            "How long each call of a pipeline took.",
+            labels=("query", "pipeline"),
+        )
         for node in figures.nodes:
-            tasks.add_metric((node.query_id, node.node), _buckets(node.durations), sum_value=node.busy_s)
+            tasks.add_metric((node.query_id, node.node), list(node.durations.buckets()), node.durations.total_s)
         yield tasks
         for name, what, durations in (
             ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),
             ("engine_commit", "From the end of an epoch's barrier until it is durable.", self._commits()),
             ("express", "From a buffer's arrival until the express lane's version with it.", self._express()),
         ):
-            histogram = _histogram(name, what)
-            histogram.add_metric((), _buckets(durations), sum_value=None)  # which nobody has counted
-            yield histogram
-
-
-def _histogram(name: str, what: str, labels: Sequence[str] = ()) -> HistogramMetricFamily:
-    return HistogramMetricFamily(f"deltabook_runtime_{name}_seconds", what, labels=labels)
-
-
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    """In seconds, as far as there is anything in them."""
-    buckets: list[tuple[str, float]] = []
-    last = max((bucket for bucket, count in enumerate(durations.counts) if count), default=0)
-    seen = 0
-    for bucket, count in enumerate(durations.counts[: last + 1]):
-        seen += count
-        buckets.append((str((1 << bucket) / 1e6), seen))
-    buckets.append(("+Inf", durations.count))
-    return buckets
+            yield histogram(f"deltabook_runtime_{name}_seconds", what, durations)

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import runtime.engine
-from runtime.engine.durations import Durations
+from deltabook.wire.durations import Durations
 from runtime.engine.listeners import Event, QueryStopped, StatisticsListener
 from runtime.engine.statistics import Statistics
 from runtime.service.metrics import EngineMetrics, RuntimeMetrics

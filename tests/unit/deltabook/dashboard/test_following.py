@@ -130,6 +130,24 @@ def test_a_view_that_is_added_is_subscribed_to_and_one_that_goes_is_forgotten() 
     assert rig.market.known == set()
 
 
+def test_a_view_that_ends_and_comes_back_under_its_name_is_subscribed_to_again() -> None:
+    """Between two requests of the views, so that the list of names is the same before and after."""
+    rig = Runtime()
+    rig.peer.answers["/v1/views"] = offer({"best_quote": "express", "book_depth": "express"})
+    rig.results.start()
+    rig.run(0.5)
+    asked = rig.peer.asked.count("GET /v1/views")
+    ended: list[bool] = []
+    changes = rig.peer.listening[0][1]
+    changes.abort = lambda: ended.append(True)  # type: ignore[attr-defined]
+    rig.say(0, encode_frame(FrameHeader("error", "best_quote", reason="dropped at epoch 3")))
+    assert ended == [True]
+    changes.connectionLost()
+    rig.run(0.5)
+    assert rig.peer.asked.count("GET /v1/views") == asked + 1
+    assert [path for path, _ in rig.peer.listening] == ["/v1/changes?views=best_quote,book_depth"] * 2
+
+
 def test_silence_is_stale_and_a_heartbeat_is_not() -> None:
     rig = Runtime()
     rig.peer.answers["/v1/views"] = offer({"best_quote": "express"})
@@ -176,7 +194,7 @@ def test_what_cannot_be_read_ends_the_subscription_and_not_the_follower() -> Non
     rig.run(1)
     assert len(rig.peer.listening) == 3
     rig.peer.answers["/v1/views"] = b"no json"
-    rig.run(1)
+    rig.run(2)
     assert rig.link.state == "lost"
 
 

@@ -121,6 +121,17 @@ def test_a_name_has_one_holder_and_a_broken_run_is_named() -> None:
         opened(store)
 
 
+def test_a_run_that_is_missing_between_others_is_named() -> None:
+    store = UnreliableStore(MemoryStore())
+    space, counters = opened(store)
+    for name in "abc":
+        counters.add(name, 1)
+        space.commit()
+    store.commit([Edit("object/counters", 1, None)])
+    with pytest.raises(CorruptStateError, match="object counters: expected run 1, was run 2"):
+        opened(store)
+
+
 def test_a_holder_whose_object_was_deleted_begins_anew() -> None:
     store = UnreliableStore(MemoryStore())
     space, counters = opened(store)

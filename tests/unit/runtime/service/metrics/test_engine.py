@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.engine.durations import Durations
+from deltabook.wire.durations import Durations
 from runtime.engine.listeners import (
     Event,
     QueryFailed,
@@ -33,9 +33,19 @@ EVENTS: list[Event] = [
     TaskExpired("other", 1.0, "late", 7),
     QueryFailed("other", 1.0, "a cause"),
 ]
-DURATIONS = Durations((0, 0, 98, 0, 0, 0, 2) + (0,) * 41)
-COMMITS = Durations((0, 3) + (0,) * 46)
-EXPRESS = Durations((0, 0, 5) + (0,) * 45)
+
+
+def times(*microseconds: int) -> Durations:
+    """So long ones."""
+    durations = Durations()
+    for each in microseconds:
+        durations.add(each / 1e6)
+    return durations
+
+
+DURATIONS = times(*[4] * 98, 64, 64)
+COMMITS = times(2, 2, 2)
+EXPRESS = times(*[4] * 5)
 
 
 def told(*events: Event) -> EngineMetrics:
@@ -68,8 +78,9 @@ def test_events_are_added_up_by_pipeline() -> None:
 def test_barriers_and_commits_are_histograms_of_seconds() -> None:
     found = samples(told(), {})
     buckets = {key[1]: value for key, value in found.items() if key[0] == f"{ENGINE}_barrier_seconds_bucket"}
-    assert list(buckets.values()) == [0, 0, 98, 98, 98, 98, 100, 100]
+    assert list(buckets.values()) == [0, 0, 98, 98, 98, 98, *[100] * 20]
     assert float(list(buckets)[2]) == pytest.approx(4e-6)
+    assert found[f"{ENGINE}_barrier_seconds_sum",] == pytest.approx(520e-6)
     assert list(buckets)[-1] == "+Inf"
     assert found[f"{ENGINE}_commit_seconds_bucket", "+Inf"] == 3
     assert found["deltabook_runtime_express_seconds_bucket", "4e-06"] == 5
@@ -78,7 +89,9 @@ def test_barriers_and_commits_are_histograms_of_seconds() -> None:
 def test_how_long_calls_of_a_pipeline_took_is_a_histogram() -> None:
     found = samples(told(*EVENTS), {})
     buckets = {key[1:]: n for key, n in found.items() if key[0] == f"{ENGINE}_task_duration_seconds_bucket"}
-    assert sorted(n for key, n in buckets.items() if "format" in key) == [0.0] * 18 + [1.0, 2.0, 2.0]
+    assert sorted(n for key, n in buckets.items() if "format" in key) == [0.0] * 18 + [1.0] + [2.0] * 7
+    bounds = [{key for key in buckets if name in key} for name in ("format", "apply")]
+    assert len(bounds[0]) == len(bounds[1]) == 26, "the same, so that they can be added up"
     assert found[f"{ENGINE}_task_duration_seconds_sum", "format", "ingest"] == 0.75
     assert found[f"{ENGINE}_task_duration_seconds_count", "apply", "ingest"] == 1
 
