@@ -26,12 +26,13 @@ class ShippedSources(NamedTuple):
 
 
 def shipped_sources(folder: Path | None = None) -> ShippedSources:
-    """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and that of
-    order books."""
+    """Return the kernel sources of the shipped queries, each alone and the demo's together, in both lanes; and those of
+    order books and of results."""
     from deltabook.demo.plan import EXPRESS, VIEWS
     from queries import QUERIES_DIR
     from runtime.compiler import MARKET_RELATIONS, compile_program, read_script
     from runtime.relations import KERNEL_SOURCE
+    from runtime.views.result_rows import RESULT_KERNEL_SOURCE
     from runtime.views.warm import sources_of
 
     programs: list[Program] = []
@@ -49,7 +50,7 @@ def shipped_sources(folder: Path | None = None) -> ShippedSources:
     lanes = (EXPRESS, [view for view in VIEWS if view not in EXPRESS])
     together = [[selects[name] for name in sorted(lane) if name in selects] for lane in lanes]
     programs += [compile_program(views, MARKET_RELATIONS) for views in together if views]
-    found: dict[str, None] = {KERNEL_SOURCE: None}
+    found: dict[str, None] = {KERNEL_SOURCE: None, RESULT_KERNEL_SOURCE: None}
     for program in programs:
         found |= dict.fromkeys([*sources_of(program, "relations"), *sources_of(program, "payloads")])
     return ShippedSources(list(found), skipped)

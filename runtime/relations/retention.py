@@ -62,6 +62,7 @@ class Retained:
         self._added: list[pa.RecordBatch] = []  # what came since the last `expire`
         self._joined = 0  # so many of these, the first, are joined batches
         self._count = 0  # rows of both
+        self._held_bytes = 0
         self._times: Integers = np.zeros(0, np.int64)  # of the rows held
         self._runs: deque[int] = deque()  # row count of each run that may contain held rows, oldest first
         self._stored = 0  # row count that the last run says
@@ -111,7 +112,7 @@ class Retained:
     @property
     def held_bytes(self) -> int:
         """Bytes of the rows as of the last `expire`, uncompressed."""
-        return sum([each.nbytes for each in self._held])
+        return self._held_bytes
 
     @property
     def runs_in_use(self) -> int:
@@ -172,6 +173,7 @@ class Retained:
         """Put rows behind those that are held; they are counted already."""
         if rows.num_rows:
             self._held.append(rows)
+            self._held_bytes += rows.nbytes
             if self._time:
                 self._times = np.concatenate([self._times, rows.column(self._time).to_numpy()])
 
@@ -185,8 +187,10 @@ class Retained:
         taken: list[pa.RecordBatch] = []
         while count > 0:
             rows = self._held.popleft()
+            self._held_bytes -= rows.nbytes
             if rows.num_rows > count:
                 self._held.appendleft(rows.slice(count))
+                self._held_bytes += self._held[0].nbytes
                 rows = rows.slice(0, count)
             taken.append(rows)
             count -= rows.num_rows

@@ -23,6 +23,7 @@ import pyarrow as pa
 from deltabook.wire.results import FrameHeader
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
+from runtime.native.kernels import Kernels
 from runtime.plan import Lane, Program, View, decode_program, lane_program
 from runtime.service.stream import (
     CommittedViews,
@@ -35,8 +36,8 @@ from runtime.service.stream import (
     ViewStream,
     queues,
 )
-from runtime.views.changesum import join_longest
 from runtime.views.materialised import MaterialisedView
+from runtime.views.pending_changes import overdue
 from runtime.views.rows import change_schema
 
 __all__ = ["Hub", "HubConfig"]
@@ -78,8 +79,11 @@ class Hub:
         now_ns: Callable[[], int],
         config: HubConfig = HubConfig(),  # noqa: B008 (frozen)
         epochs: Epochs | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
-        """``epochs`` is what committed epochs are read with; without it nobody can follow them."""
+        """``epochs`` is what committed epochs are read with; without it nobody can follow them. Without ``kernels``
+        the kernel of results is interpreted."""
+        self._kernels = kernels
         self.program = program
         """The catalogue at the Spark lane's version."""
         self.since: dict[str, int] = {}
@@ -315,7 +319,7 @@ class Hub:
             self._failed.pop(name, None)
         for name, view in views.items():
             if name not in self._views:
-                self._results[name] = MaterialisedView(view.columns)
+                self._results[name] = MaterialisedView(view.columns, kernels=self._kernels)
                 self._streams[name] = ViewStream(change_schema(view.columns), self._queue())
                 self.since[name] = epoch
                 if self.committed is not None:
@@ -337,13 +341,10 @@ class Hub:
                 continue
             # Where one shard of a view has failed, the others' changes are parts of a result that there is not.
             found = None if name in self._failed else changes.get(name)
-            if lane == "express":
-                result.defer(found, version)
-            else:
-                result.apply(found, version)
-        by_sum = {result.waiting: result for result in self._results.values()}
-        for joined in join_longest(by_sum):
-            by_sum[joined].catch_up()
+            result.apply(found, version)
+        due = {id(result.waiting): result for result in self._results.values()}
+        for pending in overdue([result.waiting for result in self._results.values()]):
+            due[id(pending)].settle()
         self.updates += len(changes)
 
     def _move(self, lane: Lane, epoch: int, cuts: Mapping[str, Cut], step: int = 0) -> None:

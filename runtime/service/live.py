@@ -24,6 +24,7 @@ from runtime.engine.express import Update
 from runtime.engine.ingest import Ingest, IngestListener
 from runtime.engine.statistics import Statistics
 from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
+from runtime.native.cache import default_kernels
 from runtime.plan import Program, decode_program
 from runtime.service import fullresults
 from runtime.service.begun import BegunDirectory
@@ -95,7 +96,7 @@ class LiveRuntime(IngestListener):
         self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
         epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
-        self.hub = Hub(begun_with, time.time_ns, config.hub, epochs)
+        self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
         pipeline = self._express.begin(self.hub)

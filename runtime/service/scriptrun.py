@@ -140,7 +140,7 @@ class ScriptRun:
     def _express_results(self, last: int, *, every_epoch: bool) -> Iterator[Result]:
         """The express lane's views, as the epochs have them."""
         program = lane_program(self.program, "express")
-        views = {view.name: MaterialisedView(view.columns) for view in program.views}
+        views = {view.name: MaterialisedView(view.columns, kernels=default_kernels()) for view in program.views}
         log = EpochLogReader(self._directory / "epochs")
         for epoch in range(last + 1) if views else ():
             segment = log.read(epoch)
@@ -155,7 +155,7 @@ class ScriptRun:
     def _spark_results(
         self, kept: Mapping[str, View], last: int, every_epoch: bool, on_starting: Callable[[], None]
     ) -> Iterator[Result]:
-        views = {name: MaterialisedView(view.columns) for name, view in kept.items()}
+        views = {name: MaterialisedView(view.columns, kernels=default_kernels()) for name, view in kept.items()}
         versions: queue.SimpleQueue[Published] = queue.SimpleQueue()
         request_kernels(self.program, self._spark_config.shards)
         session = start_session(self._spark_config, self._directory / "spark", on_starting=on_starting)

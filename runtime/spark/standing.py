@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from runtime.epochs import EpochLogReader, ResultLog
 from runtime.epochs.consolidating import consolidate
+from runtime.native.cache import default_kernels
 from runtime.plan import Program, decode_program, lane_program
 from runtime.views.materialised import MaterialisedView
 from runtime.views.rows import change_schema
@@ -62,7 +63,12 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
 
     def adopt(control: bytes) -> None:
         program = lane_program(decode_program(control), "spark")
-        there = {view.name: views.get(view.name) or MaterialisedView(view.columns) for view in program.views}
+        there = {
+            view.name: views[view.name]
+            if view.name in views
+            else MaterialisedView(view.columns, kernels=default_kernels())
+            for view in program.views
+        }
         views.clear()
         views.update(there)
         for name in failed.keys() - there.keys():

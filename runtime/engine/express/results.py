@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from runtime.plan import View
+from runtime.native.kernels import Kernels
+from runtime.plan import Column, View
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
-from runtime.views.changesum import ChangeSum
 from runtime.views.materialised import MaterialisedView
+from runtime.views.pending_changes import PendingChanges
 
 __all__ = ["Closed", "Results", "ResultsRun"]
 
@@ -33,29 +34,30 @@ class ResultsRun(msgspec.Struct, frozen=True):
 class Closed:
     """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
 
-    def __init__(self, changes: Mapping[str, ChangeSum], results: Mapping[str, MaterialisedView]) -> None:
+    def __init__(self, changes: Mapping[str, PendingChanges], results: Mapping[str, MaterialisedView]) -> None:
         self._changes, self._results = dict(changes), results
         self._rows: dict[str, pa.Table] = {}
 
     def rows(self) -> dict[str, pa.Table]:
         """View → its changes, added up; views without any are left out."""
         for name in tuple(self._changes):
-            # View by view they are let go as well: thousands of tables at once would hold up all other threads.
-            rows = self._changes.pop(name).take()
+            # Each view's pieces are freed by themselves: thousands of tables at once would stop all other threads.
+            rows = self._results[name].add(self._changes.pop(name).take())
             if rows.num_rows:
                 self._rows[name] = rows
-                self._results[name].add(rows)
         return self._rows
 
 
 class Results:
     """One owner at a time: the views' pipeline, and the committer from a save until that is durable, or known lost."""
 
-    def __init__(self, views: Sequence[View] = ()) -> None:
+    def __init__(self, views: Sequence[View] = (), kernels: Kernels | None = None) -> None:
+        """Without ``kernels`` the kernel of results is interpreted."""
+        self._kernels = kernels
         self._pool = StringPool()
         self._saved_strings = self._taken_strings = 0
         self._closed: Closed | None = None
-        self.views = {view.name: MaterialisedView(view.columns, self._pool) for view in views}
+        self.views = {view.name: self._empty(view.columns) for view in views}
         """View → its rows at the last epoch that was settled."""
 
     @property
@@ -66,11 +68,10 @@ class Results:
     def migrate(self, views: Sequence[View]) -> None:
         """Keep these views: what stays keeps its rows, what is new has none."""
         self.settle()
-        self.views = {
-            view.name: self.views.get(view.name) or MaterialisedView(view.columns, self._pool) for view in views
-        }
+        held = self.views
+        self.views = {view.name: held[view.name] if view.name in held else self._empty(view.columns) for view in views}
 
-    def close(self, changes: Mapping[str, ChangeSum]) -> Closed:
+    def close(self, changes: Mapping[str, PendingChanges]) -> Closed:
         """The end of an epoch that has changed views so."""
         self.settle()
         self._closed = Closed(changes, self.views)
@@ -91,15 +92,12 @@ class Results:
         results = {}
         for name, result in self.views.items():
             if is_base or result.table.dirty:
-                edits = result.table.save()
-                results[name] = encode_run(result.table.save_all() if is_base else edits)
+                results[name] = encode_run(result.table.save_all() if is_base else result.table.save())
         self._taken_strings = len(self._pool)
         return ResultsRun(first, self._pool.added_since(first), results)
 
     def on_saved(self) -> None:
         """The last save is durable."""
-        for result in self.views.values():
-            result.table.on_saved()
         self._saved_strings = self._taken_strings
 
     def apply_run(self, run: ResultsRun) -> None:
@@ -118,5 +116,8 @@ class Results:
             return
         self._pool = StringPool()
         for name, result in self.views.items():
-            fresh = self.views[name] = MaterialisedView(result.columns, self._pool)
+            fresh = self.views[name] = self._empty(result.columns)
             fresh.add(result.rows())
+
+    def _empty(self, columns: Sequence[Column]) -> MaterialisedView:
+        return MaterialisedView(columns, self._pool, is_saved=True, kernels=self._kernels)

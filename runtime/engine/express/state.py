@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from runtime.engine.express.results import Closed, Results, ResultsRun
 from runtime.plan import Program, decode_program, encode_program
 from runtime.state import CorruptStateError, Run
-from runtime.views.changesum import ChangeSum
+from runtime.views.pending_changes import PendingChanges
 from runtime.views.shard import Kernels, ShardState
 
 __all__ = ["ExpressState"]
@@ -53,7 +53,7 @@ class ExpressState:
         self.program = program
         """What is kept; all of its views are of the express lane."""
         self.shard = ShardState(program, inputs="relations", kernels=self._kernels)
-        self.results = Results(program.views)
+        self.results = Results(program.views, self._kernels)
         """Of its views."""
 
     @property
@@ -73,7 +73,7 @@ class ExpressState:
         self.results.migrate(program.views)
         self._is_new = self.dirty = True
 
-    def close(self, changes: Mapping[str, ChangeSum], *, is_dirty: bool = True) -> Closed:
+    def close(self, changes: Mapping[str, PendingChanges], *, is_dirty: bool = True) -> Closed:
         """The end of an epoch that has changed views so; ``is_dirty``: whether rows were taken in."""
         self.dirty = self.dirty or is_dirty or bool(changes)
         return self.results.close(changes)

@@ -12,9 +12,10 @@ from runtime.engine.express.filling import Filled, Filling, with_open_epoch
 from runtime.engine.express.state import ExpressState
 from runtime.engine.ingest.deltas import Deltas, Sections
 from runtime.epochs import Cut
+from runtime.epochs.consolidating import consolidate
 from runtime.plan import Program, lane_program, new_views
-from runtime.views.changesum import ChangeSum, join_longest
 from runtime.views.filling import columns_to_fill
+from runtime.views.pending_changes import PendingChanges, overdue
 from runtime.views.rows import change_schema
 from runtime.views.shard import Step
 
@@ -60,7 +61,7 @@ class ExpressViews:
         self._epoch = epoch
         self._cuts = dict(cuts)
         self._step = 0
-        self._changes: dict[str, ChangeSum] = {}
+        self._changes: dict[str, PendingChanges] = {}
         self._failed: dict[str, str] = {}
         self._open: dict[str, list[pa.RecordBatch]] = {}
         self._anew: tuple[str, ...] = ()
@@ -85,11 +86,10 @@ class ExpressViews:
         found: dict[str, pa.Table] = {}
         for name, result in self._state.results.views.items():
             if name not in self._state.failed:
-                whole = ChangeSum(change_schema(result.columns))
-                whole.add(result.rows())
+                rows = result.rows()
                 if name in self._changes:
-                    whole.add(self._changes[name].join())
-                found[name] = whole.take()
+                    rows = consolidate(pa.concat_tables([rows, self._changes[name].rows()]))
+                found[name] = rows
         return found
 
     def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
@@ -124,7 +124,7 @@ class ExpressViews:
             self._state.migrate(new)
             self._fill(filled, names)
         self._step += 1
-        changes = {name: self._changes[name].join() for name in names if name in self._changes}
+        changes = {name: self._changes[name].rows() for name in names if name in self._changes}
         failed = {name: why for name, why in self._failed.items() if name in names}
         return Update(self._step, self._epoch, dict(self._cuts), changes, failed, program=new, closes=True)
 
@@ -142,9 +142,10 @@ class ExpressViews:
         self._failed |= step.failed
         for name, table in step.changes.items():
             if (changes := self._changes.get(name)) is None:
-                changes = self._changes[name] = ChangeSum(change_schema(self._state.results.views[name].columns))
+                changes = self._changes[name] = PendingChanges(change_schema(self._state.results.views[name].columns))
             changes.add(table)
-        join_longest(self._changes.values())
+        for pending in overdue(self._changes.values()):
+            pending.join()
         return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
 
     def close(self) -> Sections:

@@ -13,6 +13,7 @@ from runtime.epochs import Cut, Footer, ResultLog
 from runtime.plan import without_view
 from runtime.service import fullresults
 from runtime.service.hub import Hub
+from runtime.views.rows import change_schema
 
 VOLUME = NamedSelect("volume", "SELECT symbol, SUM(volume) AS volume FROM bids GROUP BY symbol")
 ORDERS = NamedSelect("orders", "SELECT symbol, COUNT(*) AS orders FROM asks GROUP BY symbol")
@@ -22,11 +23,13 @@ ORDERS_ONLY = without_view(BOTH, "volume")
 VOLUME_AGAIN = extend_program(ORDERS_ONLY, [VOLUME], MARKET_RELATIONS)
 
 
-def changes(*rows: tuple[str | None, int, int]) -> dict[str, list[pa.RecordBatch]]:
-    symbols, values, weights = zip(*rows, strict=True)
-    names = ["symbol", "value", "weight"]
-    arrays = [pa.array(symbols, pa.string()), pa.array(values, pa.int64()), pa.array(weights, pa.int64())]
-    return {"rows": [pa.RecordBatch.from_arrays(arrays, names=names)]}
+SCHEMAS = {view.name: change_schema(view.columns) for view in BOTH.views}
+
+
+def changes(view: str, *rows: tuple[str | None, int, int]) -> list[pa.RecordBatch]:
+    schema = SCHEMAS[view]
+    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    return [pa.RecordBatch.from_arrays(arrays, schema=schema)]
 
 
 class Log:
@@ -47,7 +50,7 @@ class Log:
             control=b"" if program is None else encode_program(program),
             attributes={f"failed/{failed}": "it broke"} if failed else {},
         )
-        self.results.publish(begin, begin + 1, {view: changes(*rows)["rows"]} if rows else {}, footer)
+        self.results.publish(begin, begin + 1, {view: changes(view, *rows)} if rows else {}, footer)
 
     def known(self) -> dict[str, Any]:
         """What a hub knows that begins with this log."""

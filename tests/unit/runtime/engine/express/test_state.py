@@ -8,7 +8,7 @@ import pytest
 from runtime.compiler import Column, NamedSelect, Relation, compile_program
 from runtime.engine.express import ExpressState
 from runtime.state import CorruptStateError, Edit, MemoryStore, ObjectSpace
-from runtime.views.changesum import ChangeSum
+from runtime.views.pending_changes import PendingChanges
 
 R = Relation("r", (Column("a", "int64"), Column("s", "string")))
 PROGRAM = compile_program([NamedSelect("v", "SELECT s, SUM(a) AS x FROM r GROUP BY s", lane="express")], [R])
@@ -25,16 +25,16 @@ class FailingStore(MemoryStore):
         super().commit(edits)
 
 
-def _sum_of(changes: pa.Table) -> ChangeSum:
-    summed = ChangeSum(changes.schema)
-    summed.add(changes)
-    return summed
+def _pending(changes: pa.Table) -> PendingChanges:
+    pending = PendingChanges(changes.schema)
+    pending.add(changes)
+    return pending
 
 
 def step(state: ExpressState, a: int, s: str) -> None:
     rows = pa.table({"a": [a], "s": [s], "weight": [1]})
     found = state.shard.step_tables({"r": rows})
-    state.close({"v": _sum_of(found.changes["v"])})
+    state.close({"v": _pending(found.changes["v"])})
 
 
 def held(state: ExpressState) -> list[tuple[str, int]]:
@@ -70,7 +70,7 @@ def test_strings_that_no_row_has_are_forgotten_with_a_base() -> None:
         rows = pa.table({"a": [1] * 5000, "s": [f"{number}-{n}" for n in range(5000)]})
         for weight in (1, -1):
             found = state.shard.step_tables({"r": rows.append_column("weight", pa.array([weight] * 5000))})
-            state.close({"v": _sum_of(found.changes["v"])})
+            state.close({"v": _pending(found.changes["v"])})
         state.save_all().encode()
         state.on_saved()
     assert len(state.results._pool) < 5000
@@ -88,7 +88,7 @@ def test_a_row_removed_before_it_comes_stops_nothing() -> None:
     other = pa.table({"b": [1], "weight": [1]})
     for weight in (-1, 1, 1):
         given = {"r": pa.table({"a": [1], "s": ["x"], "weight": [weight]}), "q": other.slice(0, weight == -1)}
-        state.close({name: _sum_of(rows) for name, rows in state.shard.step_tables(given).changes.items()}).rows()
+        state.close({name: _pending(rows) for name, rows in state.shard.step_tables(given).changes.items()}).rows()
     assert state.results.views["v"].shown().to_pylist() == [{"s": "x", "b": 1, "weight": 1}]
 
 
