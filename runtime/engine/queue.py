@@ -47,6 +47,17 @@ class TaskQueue:
                 if self._waiting:
                     self._changed.notify()
 
+    def hand_on(self, task: Task) -> None:
+        """Add a task at the end of the one that the calling worker runs, which takes it next.
+
+        No other worker is woken for it unless more tasks wait: a wake-up takes longer than most tasks.
+        """
+        with self._changed:
+            if not self._closed:
+                self._internal.append(task)
+                if self._waiting and len(self._internal) > 1:
+                    self._changed.notify()
+
     def put_at(self, task: Task, deadline_s: float) -> None:
         """Add a task that becomes one of the engine's own at this time of the clock; equal ones in their order."""
         with self._changed:

@@ -125,7 +125,8 @@ class RunningContext(Context):
         if count:
             for number, edge in enumerate(edges):
                 port = edge.port
-                edge.node.accept([(port, i, size, ticket) for to, i, size in emitted if to is None or to == number])
+                taken = [(port, i, size, ticket) for to, i, size in emitted if to is None or to == number]
+                edge.node.accept(taken, is_hand_on=True)
         return again, later
 
     def _again(

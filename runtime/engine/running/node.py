@@ -100,8 +100,8 @@ class RunningNode:
         """All producers are there."""
         self._first_reference.release()
 
-    def accept(self, entries: Sequence[Entry]) -> None:
-        """Take what a producer has emitted."""
+    def accept(self, entries: Sequence[Entry], *, is_hand_on: bool = False) -> None:
+        """Take what a producer has emitted; ``is_hand_on``: a worker calls this at the end of its task."""
         planned = 0
         with self._lock:
             is_over = self._is_over
@@ -113,7 +113,7 @@ class RunningNode:
         if is_over:
             self.expire(entries)
         elif planned:
-            self._plan(planned)
+            self._plan(planned, is_hand_on=is_hand_on)
 
     def pass_barrier(self, edge: Edge, barrier: Barrier) -> None:
         """A producer has emitted all that stands before the barrier."""
@@ -189,9 +189,10 @@ class RunningNode:
             return False
         return self._gate.is_due(is_running=bool(self._running), is_empty=not len(self._inbox))
 
-    def _plan(self, count: int) -> None:
+    def _plan(self, count: int, *, is_hand_on: bool = False) -> None:
+        plan_task = self.query.queue.hand_on if is_hand_on else self._plan_task
         for _ in range(count):
-            self._plan_task(WorkTask(self._weak))
+            plan_task(WorkTask(self._weak))
 
     def take(self) -> Call | None:
         """A worker has come: the call that it is to make, if one is still due."""

@@ -29,6 +29,35 @@ def test_internal_tasks_come_first() -> None:
     assert done == ["x", "y", "a", "b"]
 
 
+def test_a_task_handed_on_is_never_lost() -> None:
+    """No worker is woken for one task alone: the worker that hands it on takes it."""
+    queue, lock = TaskQueue(), threading.Lock()
+    ran: list[tuple[str, int]] = []
+    done = threading.Semaphore(0)
+
+    def run(name: str) -> None:
+        with lock:
+            ran.append((name, threading.get_ident()))
+        done.release()
+
+    def begin() -> None:
+        run("first")
+        queue.hand_on(lambda: run("second"))
+
+    workers = Workers(queue, 2, lambda error: None)
+    workers.start()
+    for number in range(1, 101):
+        queue.put(begin)
+        for _ in range(2):
+            assert done.acquire(timeout=WAIT_SECONDS)
+        assert len(ran) == 2 * number
+    queue.put(lambda: [queue.hand_on(lambda: run("both")) for _ in range(2)])  # type: ignore[func-returns-value]
+    for _ in range(2):
+        assert done.acquire(timeout=WAIT_SECONDS)
+    queue.close()
+    assert workers.join(WAIT_SECONDS)
+
+
 def test_closing_wakes_everyone_and_drops_the_rest() -> None:
     queue = TaskQueue()
     taken: list[object] = []
