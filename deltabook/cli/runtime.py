@@ -165,7 +165,12 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 )
 @click.option("--most-readers", type=click.IntRange(0, 1000), default=32, help="Readers that may be added.")
 @spark_options()
-@click.option("--epoch-ms", type=click.IntRange(1, 60_000), default=100, help="Close an epoch so often.")
+@click.option(
+    "--epoch-ms",
+    type=click.IntRange(1, 60_000),
+    default=100,
+    help="Shortest time between epochs; while Spark has one to publish, up to ten times as long.",
+)
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at so many messages.")
 @click.option("--max-epochs-per-batch", type=click.IntRange(1), default=64, help="1 publishes every epoch.")
 @click.option("--most-views", type=click.IntRange(1, 1000), default=100, help="Views that there may be at a time.")

@@ -46,7 +46,7 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hub: HubConfig = HubConfig()
     """What subscribers of changes may cost."""
     epoch_ms: int = 100
-    """Close an epoch so often, if there is anything in it."""
+    """Close an epoch so often, if there is anything in it; less often while Spark has one to publish."""
     mode: Literal["sql", "dbtoaster"] = "sql"
     """What SUM of nothing is."""
     ingest: IngestConfig = IngestConfig()

@@ -32,6 +32,7 @@ from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
+from runtime.service.epoch_pace import EpochPace
 from runtime.service.errors import ServiceError
 from runtime.service.feed import FEED, FEED_ID
 from runtime.service.figures import RuntimeFigures, RuntimeParts
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveRuntime"]
 
-_BEHIND_EPOCHS: Final = 32
 _HEARTBEAT_SECONDS: Final = 1.0
 _STALE_SECONDS: Final = 10.0
 
@@ -176,6 +176,7 @@ class LiveRuntime(IngestListener):
             config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
         )
         self._sign = SignOfLife(config.directory, self._in_thread)
+        self._pace = EpochPace(config.epoch_ms / 1000)
         self._barriers = LoopingCall(self._request_barrier)
         self._barriers.clock = reactor
         self._beats = LoopingCall(self.beat)
@@ -324,8 +325,8 @@ class LiveRuntime(IngestListener):
         self._spark.listened_to(self.hub.is_listened_to("spark"))
 
     def _request_barrier(self) -> None:
-        """While Spark is behind, epochs grow instead of piling up."""
-        if not self._runs_spark or self._sealed - self.hub.version < _BEHIND_EPOCHS:
+        published = self.hub.version if self._runs_spark else None
+        if self._pace.is_due(self._reactor.seconds(), self._sealed, published):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
@@ -335,6 +336,8 @@ class LiveRuntime(IngestListener):
     def _published(self, published: Published) -> None:
         self.hub.publish(published.footer, published.changes, published.failed, published.program)
         self.catalogue.published(self.hub.version)
+        if self._ingesting:
+            self._request_barrier()  # Spark takes it next
         self._lags.published((time.time_ns() - published.footer.time_ns) / 1e6, self._reactor.seconds())
         for view, reason in published.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)

@@ -1,0 +1,41 @@
+"""When epochs are closed: as often as configured, but no faster than Spark takes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["EpochPace"]
+
+_MOST_BEHIND: Final = 32
+"""Number of sealed epochs that Spark has not published at which no more are closed."""
+_LONGEST_INTERVALS: Final = 10
+"""Number of intervals after which an epoch is closed whatever Spark does."""
+
+
+class EpochPace:
+    """Decides whether the open epoch is closed now. Belongs to the reactor's thread.
+
+    A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
+    and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
+    free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        """``interval_s``: the shortest time between two epochs."""
+        self._interval_s = interval_s
+        self._closed_s = float("-inf")
+
+    def is_due(self, now_s: float, sealed: int, published: int | None) -> bool:
+        """Return whether to close the epoch, and take it as closed then.
+
+        ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark.
+        """
+        waited_s = now_s - self._closed_s
+        if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding
+            return False
+        if published is not None and published < sealed:
+            is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s
+            if not is_late or sealed - published >= _MOST_BEHIND:
+                return False
+        self._closed_s = now_s
+        return True
