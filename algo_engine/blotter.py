@@ -7,6 +7,11 @@ still be on their way to it. So every login sends a fence first: a cancellation 
 others. Numbers must increase, so when its refusal arrives no older request can be executed any more, and all older
 answers have been received: what has none was never processed. Such requests are ended as *never sent* and not sent
 again, because the market they were meant for is gone.
+
+**Lost requests.** A power loss may take requests that were sent and that the disk did not have yet (see
+`algo_engine.order_sync`). Their numbers had been reserved on the disk, so that the fence of the next login is above all
+of them. Their answers come in the private stream: an order that was accepted is open again, and every request that was
+answered counts toward the limit of the day on which its number was reserved.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from collections.abc import Iterable
 
 from algo_engine.errors import StreamGap
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
 from deltabook.wire.options import PLAIN, parse_options
 
 __all__ = ["Blotter"]
@@ -50,6 +55,10 @@ class Blotter:
         self.refused = 0
         """By our own limits, since the start: they are in no journal."""
         self._day = self._sent_on_day = 0
+        self.reserved_client_id = 0
+        """Highest request number that was reserved."""
+        self._reserved_day = 0
+        self._lost_from, self._lost_to = 1, 0
         self.unmatched = 0
         """Messages of the private stream that fit no order; stays 0 with an exchange that keeps the contract."""
         self._open: dict[int, Order] = {}
@@ -108,6 +117,10 @@ class Blotter:
             rejected=self.rejected,
             day=self._day,
             sent_on_day=self._sent_on_day,
+            reserved_client_id=self.reserved_client_id,
+            reserved_day=self._reserved_day,
+            lost_from=self._lost_from,
+            lost_to=self._lost_to,
         )
 
     def apply(self, record: Record) -> list[OrderEvent]:
@@ -122,7 +135,9 @@ class Blotter:
         if isinstance(record, Opened):
             self.session = record.session
         elif isinstance(record, Noted):
-            self.last_client_id = max(self.last_client_id, record.client_id)
+            self._noted(record.client_id)
+        elif isinstance(record, Reserved):
+            self.reserved_client_id, self._reserved_day = record.client_id, record.day
         else:
             self._restore(record)
         return []
@@ -141,17 +156,37 @@ class Blotter:
         self.session, self.sequence, self.last_client_id = state.session, state.sequence, state.last_client_id
         self.fills, self.filled_orders, self.sent = state.fills, state.filled_orders, state.sent
         self.rejected, self._day, self._sent_on_day = state.rejected, state.day, state.sent_on_day
+        self.reserved_client_id, self._reserved_day = state.reserved_client_id, state.reserved_day
+        self._lost_from, self._lost_to = state.lost_from, state.lost_to
         self._open = {order.client_id: order for order in state.orders}
         self._by_order_id = {order.order_id: order.client_id for order in state.orders if order.order_id}
         self._pending = {intent.client_id: intent for intent in state.pending}
+
+    def _noted(self, client_id: int) -> None:
+        """Numbers up to this one may be in use; of the reserved ones among them the journal does not know for what."""
+        lost_to = min(client_id, self.reserved_client_id)
+        if lost_to > self.last_client_id:
+            if self._lost_from > self._lost_to:
+                self._lost_from = self.last_client_id + 1
+            self._lost_to = lost_to
+        self.last_client_id = max(self.last_client_id, client_id)
+
+    def _count_lost(self, told: Told) -> None:
+        """Count a lost request by its first answer: the exchange takes requests in the order of their numbers."""
+        self._lost_from = told.client_id + 1
+        self.sent += told.action == "A"
+        if self._reserved_day >= self._day:
+            self._count_on_day(self._reserved_day)
+
+    def _count_on_day(self, day: int) -> None:
+        self._sent_on_day = self._sent_on_day + 1 if day == self._day else 1
+        self._day = day
 
     def _intent(self, intent: Intent) -> list[OrderEvent]:
         self.last_client_id = max(self.last_client_id, intent.client_id)
         self._pending[intent.client_id] = intent
         if intent.action in ("B", "S", "U"):
-            day = intent.time_ns // _DAY_NS
-            self._sent_on_day = self._sent_on_day + 1 if day == self._day else 1
-            self._day = day
+            self._count_on_day(intent.time_ns // _DAY_NS)
         if intent.action not in ("B", "S"):
             return []
         self.sent += 1
@@ -177,6 +212,8 @@ class Blotter:
                 )
             self.sequence = told.sequence
             self.last_client_id = max(self.last_client_id, told.client_id)
+            if self._lost_from <= told.client_id <= self._lost_to:
+                self._count_lost(told)
         if told.action == "R":
             return self._refused(told)
         if told.sequence == 0:
@@ -260,6 +297,8 @@ class Blotter:
         return self._end_request(intent, OrderStatus.REJECTED, told.detail, told.time_ns, told.sequence)
 
     def _drop_before(self, fence_id: int) -> list[OrderEvent]:
+        if fence_id > self._lost_to:
+            self._lost_from, self._lost_to = 1, 0
         dropped = [intent for client_id, intent in self._pending.items() if client_id < fence_id]
         events = []
         for intent in dropped:
@@ -314,6 +353,7 @@ class Blotter:
         assert all(order.is_open and order.remaining_lots > 0 for order in self._open.values())
         assert {o.order_id: i for i, o in self._open.items() if o.order_id} == self._by_order_id
         assert not set(self._open) & set(self._ended)
-        assert max([0, *self._open, *self._pending]) <= self.last_client_id
+        assert max([0, self._lost_to, *self._open, *self._pending]) <= self.last_client_id
+        assert self._lost_from >= 1
         waiting = {i for i, o in self._open.items() if o.status in (OrderStatus.NEW, OrderStatus.UNKNOWN)}
         assert waiting <= set(self._pending), "an order without an answer has a request without an answer"

@@ -1,19 +1,24 @@
 """The order manager of one strategy: writes down, sends, and follows every order to its end.
 
 ```
-strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox ── once a reactor turn: journal.sync(), then send
+strategy ─▶ risk gate ─▶ journal (append) ─▶ blotter ─▶ outbox ── once a reactor turn: write_down(), then send
 strategy ◀─ events ◀──── blotter, portfolio ◀─ journal (append) ◀─ private stream
 ```
 
-What a crash leaves behind, by the point at which it strikes:
+`algo_engine.order_sync` says how safely a request is written down before it is sent: *before* waits for the disk,
+*behind* for the operating system, and lets the disk follow. What the death of the process or a power loss leaves
+behind, by the point at which it strikes:
 
 | between | on disk | at the exchange | after the restart |
 |---|---|---|---|
-| append, sync | nothing, or the intent | nothing | *never sent*, by the fence (see `algo_engine.blotter`) |
-| sync, send | the intent | nothing | *never sent* |
-| send, answer | the intent | perhaps an order | its answer is in the private stream, else *never sent* |
-| answer, its record | the intent | an order | the stream is asked from the last position on disk |
-| record, next sync | the intent, perhaps the answer | an order | the same; what is known is skipped by its number |
+| append, write | nothing, or the intent | nothing | *never sent*, by the fence (see `algo_engine.blotter`) |
+| write, send | the intent; *behind*, after a power loss: perhaps | nothing | *never sent*, or unknown here and there |
+| send, answer | the same | perhaps an order | its answer is in the private stream, else as above |
+| answer, its record | the same | an order | the stream is asked from the last position on disk |
+| record, fsync | the same, perhaps the answer | an order | the same; what is known is skipped by its number |
+| reservation, its fsync | no reservation, or the reservation | nothing of its numbers | numbers continue above what is on disk |
+| fsync behind, its end | all that was written | orders | as after the fsync |
+| an fsync behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders |
 | in a compaction | the old journal or the new one, never both | unchanged | the same state |
 """
 
@@ -30,10 +35,12 @@ from algo_engine.errors import LoginRefused
 from algo_engine.fees import FREE, FeeSchedule
 from algo_engine.journal import Journal
 from algo_engine.order import EventKind, Order, OrderEvent, OrderStatus, Side
+from algo_engine.order_sync import Background, OrderSync
 from algo_engine.portfolio import Portfolio
 from algo_engine.quotes import Quotes
 from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told
 from algo_engine.risk import RiskGate
+from algo_engine.stages import OrderStages
 from algo_engine.trades import TradeSpool
 from deltabook.wire.options import PLAIN, OrderOptions, encode_options, parse_options
 from deltabook.wire.text import Accepted, InteractiveLogin, Request, Response, encode_request
@@ -47,7 +54,8 @@ class Desk:
     """Own orders of one broker; all its state is its journal.
 
     ``listener`` gets every event, when it is written down, and may call the desk; ``on_failure`` gets what the desk
-    cannot go on after.
+    cannot go on after. ``background`` is where requests are made durable behind their sending; without it they are
+    durable before.
     """
 
     def __init__(
@@ -63,6 +71,8 @@ class Desk:
         on_failure: Callable[[Exception], None],
         fees: FeeSchedule = FREE,
         compact_bytes: int = COMPACT_BYTES,
+        background: Background | None = None,
+        stages: OrderStages | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.gate = gate
@@ -79,6 +89,17 @@ class Desk:
         self._send: Callable[[bytes], None] | None = None
         self._outbox: list[Intent] = []
         self._is_flush_due = False
+        self._stages = stages or OrderStages(clock.seconds)
+        self._requested_s = 0.0
+        self._sync = OrderSync(
+            journal=journal,
+            clock=clock,
+            now_ns=gate.now_ns,
+            stages=self._stages,
+            background=background,
+            reserve=self._enter,
+            on_failure=self._break,
+        )
         self._unwanted: dict[int, None] = {}
         self._fence_id = 0
         self._is_synchronised = False
@@ -237,6 +258,7 @@ class Desk:
     def close(self) -> None:
         """Make everything durable."""
         self._journal.close()
+        self._sync.made_durable()
         self._spool.close()
 
     # Inside.
@@ -247,6 +269,9 @@ class Desk:
             self._journal.compact(Checkpoint(self.broker_id))
         for record in records:
             self._keep_fills(self._fold(record))
+        if self._blotter.reserved_client_id > self._blotter.last_client_id:
+            # Requests with these numbers may have been sent, and lost by the disk.
+            self._enter(Noted(self._blotter.reserved_client_id))
         self._blotter.lost()
 
     def _fold(self, record: Record) -> list[OrderEvent]:
@@ -317,23 +342,29 @@ class Desk:
         self._enter(intent)
         if not self._is_flush_due:
             self._is_flush_due = True
+            self._requested_s = self._stages.requested()
             self._clock.callLater(0, self._flush)
 
     def _flush(self) -> None:
-        """One sync for all requests of a turn, and only then their first byte."""
+        """Write down all requests of a turn at once, and only then send their first byte."""
         self._is_flush_due = False
         intents, self._outbox = self._outbox, []
         if not intents:
             return
-        try:
-            self._journal.sync()
-        except OSError as error:
-            self._break(error)
+        if not self._is_broken:
+            try:
+                self._sync.write_down(intents)
+            except OSError as error:
+                self._break(error)
+        written_s = self._stages.written(self._requested_s)
         if self._is_broken:
-            # What is not on disk is not sent, but for cancellations: whether they were sent need not be known later.
+            # What is not written down is not sent, but for cancellations: whether they were sent need not be known.
             intents = [intent for intent in intents if intent.action == "D"]
         if intents and self._send is not None:
             self._send(b"".join(map(self._encoded, intents)))
+            self._stages.sent(written_s)
+        if not self._is_broken:
+            self._sync.sent()
 
     def _encoded(self, intent: Intent) -> bytes:
         i = intent
@@ -381,6 +412,7 @@ class Desk:
         try:
             self._spool.sync()
             self._journal.compact(state)
+            self._sync.made_durable()
         except OSError as error:
             self._on_failure(error)
         # A state that is large itself is not written again for every message.

@@ -1,8 +1,9 @@
 """The write-ahead journal of one broker's orders: append-only, checked, compacted.
 
 A record is ``u32 length, u32 crc32`` (big-endian) and its bytes. The first is a checkpoint. A crash may tear the end of
-the file: reading stops at the first record that does not hold and cuts the file there. Nothing is lost by that: what
-was sent had been made durable before, and what the exchange said can be asked of it again.
+the file: reading stops at the first record that does not hold and cuts the file there. Nothing that matters is lost by
+that: a request that was sent had been written, and what the exchange said, also of requests that a power loss took, can
+be asked of it again (`algo_engine.order_sync`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -37,11 +38,22 @@ class Journal(Protocol):
         ...
 
     def append(self, record: Record) -> None:
-        """Add a record; it may be lost until `sync` returns."""
+        """Add a record; it may be lost until `write` or `sync` returns."""
+        ...
+
+    def write(self) -> None:
+        """Return when everything appended survives the death of the process; raises `OSError`."""
         ...
 
     def sync(self) -> None:
         """Return when everything appended survives a crash of the machine; raises `OSError`."""
+        ...
+
+    def begin_sync(self) -> Callable[[], None]:
+        """Write what was appended, and return what makes it durable, to be called once on any thread.
+
+        Both raise `OSError`. The journal may be appended to, compacted and closed meanwhile.
+        """
         ...
 
     def compact(self, state: Checkpoint) -> None:
@@ -59,11 +71,21 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """A journal without a disk, for backtests; ``durable`` is what would survive a crash."""
+    """A journal without a disk, for backtests; ``durable`` is what would survive a crash of the machine."""
 
     def __init__(self, durable: list[Record] | None = None) -> None:
         self.durable: list[Record] = list(durable or [])
         self._written: list[Record] = []
+        """Appended and not durable."""
+        self._in_system = 0
+        """So many of these would survive the death of the process."""
+        self._removed = 0
+        """Records that were written before the last compaction."""
+
+    @property
+    def survivors(self) -> list[Record]:
+        """What would survive the death of the process."""
+        return self.durable + self._written[: self._in_system]
 
     def read(self) -> list[Record]:
         """See `Journal.read`."""
@@ -73,15 +95,35 @@ class MemoryJournal:
         """See `Journal.append`."""
         self._written.append(record)
 
+    def write(self) -> None:
+        """See `Journal.write`."""
+        self._in_system = len(self._written)
+
     def sync(self) -> None:
         """See `Journal.sync`."""
         self.durable.extend(self._written)
         self._written.clear()
+        self._in_system = 0
+
+    def begin_sync(self) -> Callable[[], None]:
+        """See `Journal.begin_sync`."""
+        self.write()
+        end = self._removed + len(self.durable) + len(self._written)
+
+        def sync() -> None:
+            count = max(0, end - self._removed - len(self.durable))
+            self.durable.extend(self._written[:count])
+            del self._written[:count]
+            self._in_system = max(0, self._in_system - count)
+
+        return sync
 
     def compact(self, state: Checkpoint) -> None:
         """See `Journal.compact`."""
+        self._removed += len(self.durable) + len(self._written)
         self.durable = [state]
         self._written.clear()
+        self._in_system = 0
 
     @property
     def size_bytes(self) -> int:
@@ -105,6 +147,7 @@ class FileJournal:
         self._file: IO[bytes] | None = None
         self._size_bytes = 0
         self._is_dirty = False
+        self._failure: OSError | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -128,12 +171,38 @@ class FileJournal:
         self._size_bytes += self._file.write(_framed(record))
         self._is_dirty = True
 
+    def write(self) -> None:
+        """See `Journal.write`."""
+        if self._file is not None:
+            self._file.flush()
+
     def sync(self) -> None:
         """See `Journal.sync`."""
+        if self._failure is not None:
+            raise self._failure
         if self._file is not None and self._is_dirty:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._is_dirty = False
+
+    def begin_sync(self) -> Callable[[], None]:
+        """See `Journal.begin_sync`; after a failure `sync` fails as well."""
+        assert self._file is not None, "compact() starts a new journal"
+        self._file.flush()
+        # A descriptor of its own: compaction and `close` may close the file while another thread syncs it.
+        descriptor = os.dup(self._file.fileno())
+
+        def sync() -> None:
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                # The system reports a failed write once, and forgets it: another fsync would succeed.
+                self._failure = error
+                raise
+            finally:
+                os.close(descriptor)
+
+        return sync
 
     def compact(self, state: Checkpoint) -> None:
         """See `Journal.compact`: a complete new file takes the old one's name, or the old one stays."""

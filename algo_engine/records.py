@@ -7,11 +7,21 @@ import msgspec
 from algo_engine.order import Order
 from algo_engine.portfolio import Holding
 
-__all__ = ["Checkpoint", "Intent", "Noted", "Opened", "Record", "Told", "decode_record", "encode_record"]
+__all__ = [
+    "Checkpoint",
+    "Intent",
+    "Noted",
+    "Opened",
+    "Record",
+    "Reserved",
+    "Told",
+    "decode_record",
+    "encode_record",
+]
 
 
 class Intent(msgspec.Struct, frozen=True, tag="i", array_like=True, gc=False):
-    """A request that is about to be sent; durable before its first byte leaves."""
+    """A request that is about to be sent; written before its first byte leaves (see `algo_engine.order_sync`)."""
 
     client_id: int
     """Number of the request."""
@@ -71,10 +81,20 @@ class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
 
 
 class Noted(msgspec.Struct, frozen=True, tag="n", array_like=True, gc=False):
-    """The highest request number that the exchange said it has seen of this broker."""
+    """The highest request number of this broker that may be in use: as the exchange said at a login, or as an earlier run
+    had reserved."""
 
     client_id: int
     """Own numbers continue above it."""
+
+
+class Reserved(msgspec.Struct, frozen=True, tag="r", array_like=True, gc=False):
+    """Request numbers that may be sent before the disk has their requests; durable before the first of them is sent."""
+
+    client_id: int
+    """The highest of them."""
+    day: int
+    """The only UTC day on which they are used, by our own clock, counted from the epoch."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
@@ -106,12 +126,20 @@ class Checkpoint(msgspec.Struct, frozen=True, tag="c"):
     """Day of the newest request to buy, sell or replace, counted from the UTC epoch."""
     sent_on_day: int = 0
     """Such requests on that day."""
+    reserved_client_id: int = 0
+    """Highest request number that was reserved."""
+    reserved_day: int = 0
+    """Day on which it was, counted from the UTC epoch."""
+    lost_from: int = 1
+    """First request number that an earlier run may have sent and that its journal has lost."""
+    lost_to: int = 0
+    """Last such number; below `lost_from` if there are none."""
     format: int = 1
     """Version of this record."""
 
 
-Record = Checkpoint | Opened | Noted | Intent | Told
-_Line = Opened | Noted | Intent | Told
+Record = Checkpoint | Opened | Noted | Reserved | Intent | Told
+_Line = Opened | Noted | Reserved | Intent | Told
 
 _encoder = msgspec.msgpack.Encoder()
 _lines = msgspec.msgpack.Decoder(_Line)

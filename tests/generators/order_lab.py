@@ -1,5 +1,7 @@
 """A desk and an exchange in memory, with every place where a crash can strike in between.
 
+A crash is the death of the process or a power loss. What waits to be synced behind is synced when a test says so.
+
 The exchange follows the text protocol's contract and does no matching: tests say which order is executed.
 """
 
@@ -32,7 +34,7 @@ from deltabook.wire.text import (
     parse_response,
 )
 
-__all__ = ["BROKER", "LIMITS", "FakeExchange", "OrderLab", "Resting", "quote_change"]
+__all__ = ["BROKER", "LIMITS", "FakeExchange", "LossySpool", "OrderLab", "Resting", "quote_change"]
 
 BROKER = 9001
 LIMITS = RiskLimits(
@@ -169,6 +171,22 @@ class FakeExchange:
         )
 
 
+class LossySpool(MemorySpool):
+    """Fills of which a power loss takes those that were not synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._durable = 0
+
+    def sync(self) -> None:
+        """See `TradeSpool.sync`."""
+        self._durable = len(self.fills)
+
+    def lose_power(self) -> None:
+        """The machine has crashed."""
+        del self.fills[self._durable :]
+
+
 class OrderLab:
     """One desk, one exchange, and the bytes between them."""
 
@@ -179,7 +197,9 @@ class OrderLab:
         compact_bytes: int = 1 << 30,
         make_journal: Callable[[list[Record]], MemoryJournal] = MemoryJournal,
         fees: FeeSchedule = FREE,
+        is_behind: bool = False,
     ) -> None:
+        """``is_behind``: requests are synced behind their sending."""
         self.exchange = FakeExchange()
         self.clock: Any = Clock()
         self.quotes = Quotes()
@@ -187,7 +207,9 @@ class OrderLab:
         self.limits = limits
         self.fees = fees
         self.compact_bytes = compact_bytes
-        self.spool = MemorySpool()
+        self.spool: MemorySpool = LossySpool()
+        self.is_behind = is_behind
+        self.syncs: deque[tuple[Callable[[], float], Callable[[float | OSError], None]]] = deque()
         self.events: list[OrderEvent] = []
         self.failures: list[Exception] = []
         self.is_connected = False
@@ -211,7 +233,22 @@ class OrderLab:
             on_failure=self.failures.append,
             compact_bytes=self.compact_bytes,
             fees=self.fees,
+            background=self._in_background if self.is_behind else None,
         )
+
+    def _in_background(self, work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
+        self.syncs.append((work, ended))
+
+    def finish_sync(self) -> None:
+        """One sync behind comes to its end."""
+        if not self.syncs:
+            return
+        work, ended = self.syncs.popleft()
+        try:
+            result: float | OSError = work()
+        except OSError as error:
+            result = error
+        ended(result)
 
     def connect(self) -> None:
         """Log in; the reply and everything missed are on their way."""
@@ -248,15 +285,24 @@ class OrderLab:
         self.desk.lost()
 
     def crash(self, *, arriving: int = 0, written: int = 0) -> None:
-        """The process is killed; so many records beyond the last sync have reached the disk; it starts again."""
+        """The machine loses power; so many records beyond the last sync have reached the disk; it starts again."""
+        if isinstance(self.spool, LossySpool):
+            self.spool.lose_power()
+        self._restart(self.journal.durable + self.journal._written[:written], arriving)
+
+    def kill(self, *, arriving: int = 0) -> None:
+        """The process is killed and starts again; what it has handed to the system is there."""
+        self._restart(self.journal.survivors, arriving)
+
+    def _restart(self, records: list[Record], arriving: int) -> None:
         self.late.extend(list(self.requests)[:arriving])
         self._disconnect()
+        self.syncs.clear()
         for call in self.clock.getDelayedCalls():
             call.cancel()
-        durable = self.journal.durable + self.journal._written[:written]
         # The fills of a crash in between are told again; the spool knows them by their numbers.
         self.events = []
-        self.journal = self.make_journal(durable)
+        self.journal = self.make_journal(records)
         self.desk = self._make_desk()
 
     def _disconnect(self) -> None:
@@ -275,8 +321,9 @@ class OrderLab:
         """Connect if need be and let everything arrive."""
         if not self.is_connected:
             self.connect()
-        while self._is_turn_due() or self.requests or self.responses or self.late:
+        while self._is_turn_due() or self.requests or self.responses or self.late or self.syncs:
             self.turn()
+            self.finish_sync()
             self.deliver_late()
             self.deliver_request()
             self.deliver_response()

@@ -32,9 +32,12 @@ SUCCESSORS = {
 class OrderLife(RuleBasedStateMachine):
     """A desk, an exchange and everything that can come between them."""
 
+    is_behind = False
+    """Requests are synced behind their sending."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.lab = OrderLab(compact_bytes=64 * 5)
+        self.lab = OrderLab(compact_bytes=64 * 5, is_behind=self.is_behind)
         self.lives: dict[int, OrderStatus] = {}
         self.unwanted: set[int] = set()
         self.lab.settle()
@@ -111,10 +114,18 @@ class OrderLife(RuleBasedStateMachine):
     def connect(self) -> None:
         self.lab.connect()
 
-    @rule(arriving=st.integers(0, 3), written=st.integers(0, 5), again=st.booleans())
-    def crash(self, arriving: int, written: int, again: bool) -> None:
+    @rule()
+    def sync_ends(self) -> None:
+        self.lab.finish_sync()
+
+    @rule(arriving=st.integers(0, 3), written=st.none() | st.integers(0, 5), again=st.booleans())
+    def crash(self, arriving: int, written: int | None, again: bool) -> None:
+        """The process is killed, or the machine loses power: then so many records beyond the last sync are left."""
         self._follow()
-        self.lab.crash(arriving=arriving, written=written)
+        if written is None:
+            self.lab.kill(arriving=arriving)
+        else:
+            self.lab.crash(arriving=arriving, written=written)
         # What the desk had heard but not made durable, it hears again.
         self.lives.clear()
         self.unwanted.clear()
@@ -154,5 +165,13 @@ class OrderLife(RuleBasedStateMachine):
         self._follow()
 
 
+class OrderLifeBehind(OrderLife):
+    """The same with requests that are synced behind their sending."""
+
+    is_behind = True
+
+
 TestOrderLife = OrderLife.TestCase
 TestOrderLife.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
+TestOrderLifeBehind = OrderLifeBehind.TestCase
+TestOrderLifeBehind.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)

@@ -4,6 +4,8 @@
 trading ──▶ Desk ── journal: what is synced outlives it, of the rest some ── OrdersConnection ──▶ Link ──▶ exchange
 ```
 
+In every other life, the first one among them, its requests are synced behind their sending, some time later.
+
 It is killed, stands still, finds no room on its disk, has its clock set, and loses its connections as all clients do.
 At the end it must agree with what the exchange has told its broker, about every order, every lot and every fill.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from twisted.internet import error
@@ -38,6 +40,8 @@ from tests.simulation.trace import Trace
 __all__ = ["DESK_BROKER", "DeskClient"]
 
 DESK_BROKER: Final = 77
+_SYNC_S: Final = 0.02
+"""How long a sync behind takes."""
 _QUOTE: Final = {"bid_price": 99, "bid_volume": 100, "ask_price": 101, "ask_volume": 100}
 _LIMITS: Final = RiskLimits(
     max_order_lots={"*": 1_000},
@@ -58,9 +62,22 @@ class _Journal(MemoryJournal):
         self._expect_room()
         super().append(record)
 
+    def write(self) -> None:
+        self._expect_room()
+        super().write()
+
     def sync(self) -> None:
         self._expect_room()
         super().sync()
+
+    def begin_sync(self) -> Callable[[], None]:
+        sync = super().begin_sync()
+
+        def sync_if_room() -> None:
+            self._expect_room()
+            sync()
+
+        return sync_if_room
 
     def compact(self, state: Checkpoint) -> None:
         self._expect_room()
@@ -127,7 +144,18 @@ class DeskClient:
             listener=self._heard,
             on_failure=self._failed,
             compact_bytes=COMPACT_BYTES,
+            background=self._in_background if self.kills % 2 == 0 else None,
         )
+
+    def _in_background(self, work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
+        def end() -> None:
+            try:
+                result: float | OSError = work()
+            except OSError as problem:
+                result = problem
+            ended(result)
+
+        self.clock.callLater(_SYNC_S, end)
 
     # The client's side of a link
 

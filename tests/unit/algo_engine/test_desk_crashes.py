@@ -1,8 +1,9 @@
-"""The desk dies at every step of its journal: no order is doubled or orphaned."""
+"""The process or the machine dies at every step of the journal: no order is doubled or orphaned."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 
@@ -36,6 +37,22 @@ class _Faulty(MemoryJournal):
         super().sync()
         self._step()
 
+    def write(self) -> None:
+        self._step()
+        super().write()
+        self._step()
+
+    def begin_sync(self) -> Callable[[], None]:
+        self._step()
+        sync = super().begin_sync()
+
+        def steps() -> None:
+            self._step()
+            sync()
+            self._step()
+
+        return steps
+
     def compact(self, state: Checkpoint) -> None:
         self._step()
         super().compact(state)
@@ -63,23 +80,30 @@ def _scenario(lab: OrderLab) -> None:
     lab.settle()
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
 @pytest.mark.parametrize("compact_bytes", [64 * 2, 64 * 3, 64 * 5, 1 << 30])
-@pytest.mark.parametrize(("arriving", "written"), list(itertools.product([0, 9], [0, 1, 9])))
-def test_no_order_is_doubled_or_orphaned_wherever_the_process_dies(
-    arriving: int, written: int, compact_bytes: int
+@pytest.mark.parametrize(("arriving", "written"), list(itertools.product([0, 9], [None, 0, 1, 9])))
+def test_no_order_is_doubled_or_orphaned_wherever_it_dies(
+    arriving: int, written: int | None, compact_bytes: int, is_behind: bool
 ) -> None:
-    """Dies at every step of the journal, with and without what was written and sent but not confirmed."""
+    """Dies at every step of the journal, with and without what was sent but not answered.
+
+    ``written`` is how many records beyond the last sync a power loss has left; None: the process alone dies.
+    """
     for step in range(1, 400):
         _Faulty.steps_left = step
         lab: OrderLab | None = None
         try:
-            lab = OrderLab(make_journal=_Faulty, compact_bytes=compact_bytes)
+            lab = OrderLab(make_journal=_Faulty, compact_bytes=compact_bytes, is_behind=is_behind)
             _scenario(lab)
         except _Crash:
             if lab is None:
                 continue
             _Faulty.steps_left = 10**9
-            lab.crash(arriving=arriving, written=written)
+            if written is None:
+                lab.kill(arriving=arriving)
+            else:
+                lab.crash(arriving=arriving, written=written)
             lab.settle()
             lab.check_settled()
             lab.desk.submit(Side.SELL, "ACME", 7, 105)

@@ -1,0 +1,152 @@
+"""When the requests of a desk become durable: before their first byte is sent, or behind it.
+
+```
+before   append ─▶ fsync ─▶ send
+behind   append ─▶ write ─▶ send ─▶ fsync on another thread, one at a time, for all requests written meanwhile
+```
+
+A written request survives the death of the process. A power loss may take requests that were written and sent, but:
+
+* *No number is used twice.* Request numbers are reserved on the disk, `RESERVED_REQUESTS` ahead, before any of them is
+  sent. A restart continues above the reservation, so that its fence is above everything that may still be on its way
+  (see `algo_engine.blotter`), and no late order of the earlier run can pass for one of the new run.
+* *Every order at the exchange is known.* The private stream, asked from the last position on disk, has its acceptance
+  with side, lots and price, and its fills.
+* *Limits hold.* Answers to lost requests count toward the daily limit of the day of their reservation. A reservation
+  serves one UTC day. A stop order is always synced before it is sent: its trigger price, which the limits of notional
+  read, is in no answer.
+
+What a power loss does take: the other options of an accepted order (`OrderOptions`; the exchange still acts on them),
+the events of requests that never arrived, and the count of rejected orders.
+
+The reservation limits the number of requests that the disk may be behind, and `BEHIND_LIMIT_S` the time: a request that
+finds an fsync running for longer waits for the disk as in mode *before*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from algo_engine.clocks import Clock
+from algo_engine.journal import Journal
+from algo_engine.records import Intent, Reserved
+from algo_engine.stages import OrderStages
+from deltabook.wire.options import parse_options
+
+__all__ = ["BEHIND_LIMIT_S", "RESERVED_REQUESTS", "Background", "OrderSync"]
+
+RESERVED_REQUESTS: Final = 1024
+"""Request numbers of one reservation: no more requests can be sent before the disk has the first of them."""
+BEHIND_LIMIT_S: Final = 0.1
+"""A request waits for the disk if an fsync has been running for so long."""
+_DAY_NS: Final = 86_400 * 1_000_000_000
+
+Background = Callable[[Callable[[], float], Callable[[float | OSError], None]], None]
+"""Calls its first argument on another thread and then its second one, on the reactor's thread, with the result or with
+the `OSError` that was raised."""
+
+
+class _Reservation(NamedTuple):
+    number: int
+    """Reservations of this run, counted from 1."""
+    client_id: int
+    """The highest request number that it allows."""
+    day: int
+    """The UTC day that it serves."""
+
+
+class OrderSync:
+    """The durability of one desk's requests. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        clock: Clock,
+        now_ns: Callable[[], int],
+        stages: OrderStages,
+        background: Background | None,
+        reserve: Callable[[Reserved], None],
+        on_failure: Callable[[OSError], None],
+    ) -> None:
+        """``background``: where requests are synced behind their sending; None to sync before.
+
+        ``reserve`` enters a reservation into the journal; ``on_failure`` gets what an fsync behind raises.
+        """
+        self._journal, self._clock, self._now_ns, self._stages = journal, clock, now_ns, stages
+        self._background, self._reserve, self._on_failure = background, reserve, on_failure
+        self._written = self._durable = _Reservation(0, 0, -1)
+        self._is_behind = False
+        self._running_since_s: float | None = None
+
+    def write_down(self, requests: Sequence[Intent]) -> None:
+        """Have the journal keep these requests, in the order of their numbers, as they must be before they are sent.
+
+        Raises `OSError`: then they must not be sent.
+        """
+        if self._background is None:
+            self._sync()
+            return
+        last_id = requests[-1].client_id
+        day = (requests[-1].time_ns or self._now_ns()) // _DAY_NS
+        # The next reservation is written when half of this one is used, so that its fsync is over before it is needed.
+        if last_id + RESERVED_REQUESTS // 2 > self._written.client_id or day != self._written.day:
+            self._written = _Reservation(self._written.number + 1, last_id + RESERVED_REQUESTS, day)
+            self._reserve(Reserved(self._written.client_id, day))
+        if self._must_be_durable(requests, day):
+            self._sync()
+        else:
+            self._journal.write()
+            self._is_behind = True
+
+    def sent(self) -> None:
+        """The requests are sent: begin to sync what is only written, unless that is under way."""
+        if self._is_behind and self._running_since_s is None:
+            self._begin()
+
+    def made_durable(self) -> None:
+        """Everything that was appended is durable: the journal was compacted or closed."""
+        self._durable, self._is_behind = self._written, False
+
+    def _must_be_durable(self, requests: Sequence[Intent], day: int) -> bool:
+        if requests[-1].client_id > self._durable.client_id or day != self._durable.day:
+            return True
+        if any(request.time_ns and request.time_ns // _DAY_NS != day for request in requests):
+            return True
+        if any(request.options and parse_options(request.options, b"").stop_ticks for request in requests):
+            return True
+        since_s = self._running_since_s
+        return since_s is not None and self._clock.seconds() - since_s > BEHIND_LIMIT_S
+
+    def _sync(self) -> None:
+        begun_s = self._clock.seconds()
+        self._journal.sync()
+        self._stages.fsync.add(self._clock.seconds() - begun_s)
+        self._durable, self._is_behind = self._written, False
+
+    def _begin(self) -> None:
+        assert self._background is not None
+        try:
+            sync = self._journal.begin_sync()
+        except OSError as error:
+            self._on_failure(error)
+            return
+        covered, self._is_behind = self._written, False
+        self._running_since_s = self._clock.seconds()
+
+        def timed() -> float:
+            begun_s = self._clock.seconds()
+            sync()
+            return self._clock.seconds() - begun_s
+
+        def ended(result: float | OSError) -> None:
+            self._running_since_s = None
+            if isinstance(result, OSError):
+                self._on_failure(result)
+                return
+            self._stages.fsync.add(result)
+            self._durable = max(self._durable, covered)
+            self.sent()
+
+        self._background(timed, ended)
