@@ -16,6 +16,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import CannotListenError
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from algo_engine.config import AlgoConfig, parse_address
@@ -32,6 +33,7 @@ from algo_engine.results_access import ResultsAgent
 from algo_engine.results_link import ResultsLink
 from algo_engine.risk import RiskGate
 from algo_engine.runtime_views import RuntimeViews
+from algo_engine.stages import OrderStages
 from algo_engine.status import AlgoMetrics, FillLog, Reports, status_site
 from algo_engine.trades import SPOOL, FileSpool, read_trades, trade_of, write_trades
 from deltabook.wire.errors import AccessError
@@ -67,6 +69,7 @@ class AlgoProcess:
         self._end = "signal"
         self._is_ending = False
         self._is_subscribed = False
+        self._stages = OrderStages(reactor.seconds)
         self._loaded = load_strategies(config.strategies, config.parameters)
         mirror, self._quotes = ViewMirror(), Quotes()
         self._agent = ResultsAgent(reactor, config.results_access, config.links.connect_s, config.results)
@@ -83,6 +86,7 @@ class AlgoProcess:
             on_synchronised=self._ready_if_connected,
             view_link=self._views,
             keep_views=config.keep_views,
+            stages=self._stages,
         )
         self._orders_links = [self._orders_link(host) for host in self._hosts]
         given = {view: () for host in self._hosts for view in sorted(host.views - set(host.queries))}
@@ -110,7 +114,7 @@ class AlgoProcess:
             host.on_fill = _entering(fills, host)
         reports = Reports(self.engine, fills, self._reactor, self._now_ns)
         try:
-            metrics = AlgoMetrics(reports, self._reconnects, config.run_id)
+            metrics = AlgoMetrics(reports, self._reconnects, self._stages, config.run_id)
             site = status_site(reports, metrics, config.security.access())
             self._port = config.security.listen(self._reactor, config.http_port, site, config.http_interface)
         except (AccessError, OSError, CannotListenError) as error:
@@ -205,6 +209,8 @@ class AlgoProcess:
                 listener=listener,
                 on_failure=self.fail,
                 fees=self._config.fees,
+                background=self._in_background if self._config.order_fsync == "behind" else None,
+                stages=self._stages,
             )
 
         return StrategyHost(
@@ -215,6 +221,15 @@ class AlgoProcess:
             now_ns=self._now_ns,
             make_desk=make_desk,
         )
+
+    def _in_background(self, work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:
+        def result() -> float | OSError:
+            try:
+                return work()
+            except OSError as error:
+                return error
+
+        deferToThreadPool(self._reactor, self._reactor.getThreadPool(), result).addCallback(ended)
 
     def _orders_link(self, host: StrategyHost) -> OrdersLink:
         name, port = parse_address(self._config.orders)
@@ -245,6 +260,7 @@ class AlgoProcess:
             address=f"{name}:{port}",
             scheme=self._agent.scheme,
             wanted=wanted,
+            on_read=self._stages.frame_read,
             on_frame=self.engine.frame,
             on_subscribed=self._subscribed,
             on_lost=lambda: self.engine.views_lost(wanted),

@@ -42,6 +42,8 @@ class AlgoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the first strategy; the others follow."""
     on_restart: Literal["cancel", "adopt"] = "cancel"
     """What becomes of orders that an earlier run left in the market."""
+    order_fsync: Literal["before", "behind"] = "behind"
+    """When requests are forced to the disk: before they are sent, or behind (see `algo_engine.order_sync`)."""
     keep_views: bool = False
     """Whether views that strategies have added stay when they stop."""
     http_port: int | None = None

@@ -16,7 +16,7 @@ behind, by the point at which it strikes:
 | send, answer | the same | perhaps an order | its answer is in the private stream, else as above |
 | answer, its record | the same | an order | the stream is asked from the last position on disk |
 | record, fsync | the same, perhaps the answer | an order | the same; what is known is skipped by its number |
-| reservation, its fsync | no reservation, or the reservation | nothing of its numbers | numbers continue above what is on disk |
+| reservation, its fsync | nothing, or the reservation | nothing of its numbers | numbers continue above those on disk |
 | fsync behind, its end | all that was written | orders | as after the fsync |
 | an fsync behind that fails | perhaps all | orders | the desk is broken at once: it cancels, and sends no orders |
 | in a compaction | the old journal or the new one, never both | unchanged | the same state |

@@ -15,6 +15,7 @@ from algo_engine.host import StrategyHost
 from algo_engine.mirror import ViewMirror
 from algo_engine.quotes import QUOTE_VIEW, Quotes
 from algo_engine.requested import RequestedViews
+from algo_engine.stages import OrderStages
 from algo_engine.view_link import Lane, NoViewLink, ViewLink
 from deltabook.wire.results import Frame, FrameHeader
 from deltabook.wire.strategies import StrategyState
@@ -44,6 +45,7 @@ class Engine:
         on_synchronised: Callable[[], None],
         view_link: ViewLink | None = None,
         keep_views: bool = False,
+        stages: OrderStages | None = None,
     ) -> None:
         self.hosts = tuple(hosts)
         self._mirror, self._quotes, self._clock = mirror, quotes, clock
@@ -52,6 +54,7 @@ class Engine:
         self._fresh: set[str] = set()
         self._is_stopping = False
         self.view_changes = 0
+        self._stages = stages or OrderStages(clock.seconds)
         self._requested = RequestedViews(view_link or NoViewLink(), mirror, is_kept=keep_views)
         self._given = {view for host in hosts for view in (QUOTE_VIEW, *host.loaded.strategy.views)}
         for host in hosts:
@@ -71,7 +74,13 @@ class Engine:
         if header.kind == "error":
             self._view_ended(header.view, header.reason)
             return
-        self.change(self._mirror.apply(frame))
+        change = self._mirror.apply(frame)
+        if change is None:
+            self.start_ready()
+            return
+        self._stages.strategies_called()
+        self.change(change)
+        self._stages.strategies_returned()
 
     def rows(
         self, header: FrameHeader, columns: tuple[str, ...], rows: list[tuple[Any, ...]], weights: list[int]

@@ -17,6 +17,7 @@ from algo_engine.backoff import LinkTimes, Retry, Watchdog
 from algo_engine.clocks import Clock, Stream
 from algo_engine.errors import AlgoError, LoginRefused, StreamGap
 from deltabook.wire import text
+from deltabook.wire.prompt import prompt_write
 from deltabook.wire.text import Accepted, InteractiveLogin, Refused, Response, WireError
 
 __all__ = ["OrdersConnection", "OrdersLink", "PrivateStreamReader"]
@@ -106,7 +107,7 @@ class OrdersConnection(LineOnlyReceiver):
             )
         self._is_open = True
         self._link.connected()
-        self._reader.opened(reply, self._stream().write)
+        self._reader.opened(reply, prompt_write(self._stream()))
 
     def _stream(self) -> Stream:
         assert self.transport is not None

@@ -81,8 +81,8 @@ class Opened(msgspec.Struct, frozen=True, tag="o", array_like=True, gc=False):
 
 
 class Noted(msgspec.Struct, frozen=True, tag="n", array_like=True, gc=False):
-    """The highest request number of this broker that may be in use: as the exchange said at a login, or as an earlier run
-    had reserved."""
+    """The highest request number of this broker that may be in use: as the exchange said at a login, or as an earlier
+    run had reserved."""
 
     client_id: int
     """Own numbers continue above it."""

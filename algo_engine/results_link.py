@@ -59,14 +59,21 @@ def check_offer(data: bytes, wanted: Mapping[str, Iterable[str]]) -> None:
 class _Frames(Protocol):
     """The body of the endless response."""
 
-    def __init__(self, link: ResultsLink, on_frame: Callable[[Frame], None], watchdog: Watchdog) -> None:
-        self._link, self._on_frame, self._watchdog = link, on_frame, watchdog
+    def __init__(
+        self,
+        link: ResultsLink,
+        on_read: Callable[[], None],
+        on_frame: Callable[[Frame], None],
+        watchdog: Watchdog,
+    ) -> None:
+        self._link, self._on_read, self._on_frame, self._watchdog = link, on_read, on_frame, watchdog
         self._decoder = FrameDecoder()
 
     def connectionMade(self) -> None:
         self._watchdog.heard()
 
     def dataReceived(self, data: bytes) -> None:
+        self._on_read()
         self._watchdog.heard()
         try:
             for frame in self._decoder.feed(data):
@@ -118,7 +125,10 @@ class ResultsLink:
         clock: Clock,
         times: LinkTimes,
         scheme: str = "http",
+        on_read: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_read`` is called with every piece of the stream, before the frames that it completes are handled."""
+        self._on_read = on_read
         self._scheme = scheme
         self._agent, self._address, self._wanted = agent, address, dict(wanted)
         self._on_frame, self._on_failure = on_frame, on_failure
@@ -195,7 +205,7 @@ class ResultsLink:
             return
         self._retry.succeeded()
         self._on_subscribed()
-        self._frames = _Frames(self, self._on_frame, self._watchdog)
+        self._frames = _Frames(self, self._on_read, self._on_frame, self._watchdog)
         response.deliverBody(self._frames)
 
     def _unreachable(self, failure: Failure) -> None:

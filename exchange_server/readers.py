@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from twisted.internet.interfaces import IAddress
 
+from deltabook.wire.durations import Durations
 from exchange_server.tail import Records, Tail
 
 __all__ = ["Reader", "ReaderLimits", "Readers", "Timers", "farthest_behind_bytes", "peer_of"]
@@ -141,6 +142,11 @@ class Readers(Generic[C]):
         self._delivered_s = -math.inf
         self.connections: set[C] = set()
         """Those that are open."""
+        self.requests = Durations()
+        """From reading the first request of a batch until the market has carried out the batch."""
+        self.deliveries = Durations()
+        """From the first message of a burst, as the market says it, until the burst is written to all connections."""
+        self._announced_s: float | None = None
         self._beat_call = clock.callLater(limits.silence_s / 4, self._tick)
 
     def admit(self, connection: C) -> bool:
@@ -160,6 +166,8 @@ class Readers(Generic[C]):
 
     def deliver_soon(self) -> None:
         """Deliver at the end of this turn of the reactor, or when the interval between bursts is over."""
+        if self._announced_s is None:
+            self._announced_s = self._clock.seconds()
         if self._deliver_call is None:
             interval_s = self._limits.burst_interval_s
             wait_s = max(0.0, self._delivered_s + interval_s - self._clock.seconds()) if interval_s else 0
@@ -171,7 +179,10 @@ class Readers(Generic[C]):
             self._deliver_call.cancel()
         self._deliver_call = None
         self._delivered_s = self._clock.seconds()
+        announced_s, self._announced_s = self._announced_s, None
         self._deliver()
+        if announced_s is not None:
+            self.deliveries.add(self._clock.seconds() - announced_s)
 
     def spread(self, connections: Iterable[C], records: Records, burst: bytes, heartbeat: bytes) -> None:
         """Send what was just appended: one write for each, of the same bytes; who is too far behind is cut."""

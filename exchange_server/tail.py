@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from exchange_server.prompt import prompt_write
+from deltabook.wire.prompt import prompt_write
 
 __all__ = ["CHUNK_BYTES", "Records", "Sink", "Tail"]
 

@@ -8,8 +8,9 @@ from typing import Final, get_args
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from algo_engine.stages import OrderStages
 from algo_engine.status.reports import Reports
-from deltabook.wire.metrics import Exposition, counter, gauge, labelled
+from deltabook.wire.metrics import Exposition, counter, gauge, histogram, labelled
 from deltabook.wire.strategies import PositionLine, StrategyLine, StrategyState
 
 __all__ = ["MOST_POSITIONS", "AlgoMetrics"]
@@ -37,9 +38,15 @@ _GAUGES: Final = (
 class AlgoMetrics:
     """Asked on the reactor's thread."""
 
-    def __init__(self, reports: Reports, reconnects: Callable[[], Mapping[str, int]], run_id: str = "") -> None:
-        """``reconnects``: by peer, how often the way to it was lost and looked for again."""
-        self._reports, self._reconnects = reports, reconnects
+    def __init__(
+        self,
+        reports: Reports,
+        reconnects: Callable[[], Mapping[str, int]],
+        stages: OrderStages,
+        run_id: str = "",
+    ) -> None:
+        """``reconnects``: by peer, how often the way to it was lost and looked for again; ``stages``: of orders."""
+        self._reports, self._reconnects, self._stages = reports, reconnects, stages
         self.answer = Exposition("algo", run_id, self._collect).answer
         """The text for a monitor that accepts some types, and its type."""
 
@@ -51,9 +58,21 @@ class AlgoMetrics:
         lost = [((peer,), float(count)) for peer, count in self._reconnects().items()]
         what = "Times that the way to a peer was lost and looked for again."
         yield labelled(CounterMetricFamily, f"{_PREFIX}_reconnects", what, ("peer",), lost)
+        yield from self._of_stages()
         yield from _of_strategies(told.strategies)
         held = [(line.name, position) for line in told.strategies for position in line.positions]
         yield from _of_positions(list(islice(held, MOST_POSITIONS)))
+
+    def _of_stages(self) -> Iterator[Metric]:
+        stages = self._stages
+        what = "From reading a frame's last bytes until strategies are called with its change."
+        yield histogram(f"{_PREFIX}_frame_seconds", what, stages.frame)
+        what = "From that call, or from a request with another cause, until the requests of the turn are written down."
+        yield histogram(f"{_PREFIX}_journal_seconds", what, stages.journal)
+        what = "From there until the requests are handed to the exchange's socket."
+        yield histogram(f"{_PREFIX}_wire_seconds", what, stages.wire)
+        what = "Time that it took to force a journal of orders to the disk, before or behind the sending."
+        yield histogram(f"{_PREFIX}_fsync_seconds", what, stages.fsync)
 
 
 def _of_strategies(lines: tuple[StrategyLine, ...]) -> Iterator[Metric]:

@@ -132,7 +132,7 @@ class _Side:
             was = (message.detail, message.symbol, message.volume, message.price)
             if wanted != was:
                 self._wrong(f"order {message.client_id}", wanted, was)
-        elif message.client_id > self._desk.known_from and message.sequence <= self._desk.sequence:
+        elif self._desk.must_know(message.client_id) and message.sequence <= self._desk.sequence:
             self._wrong(f"order {message.client_id}", "a request in the journal", "none")
 
     def _compare_fill(self, message: Response, order: Standing) -> None:

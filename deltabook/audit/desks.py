@@ -7,7 +7,7 @@ from pathlib import Path
 from algo_engine.blotter import Blotter
 from algo_engine.journal import JOURNAL, read_journal
 from algo_engine.portfolio import Holding, Portfolio
-from algo_engine.records import Checkpoint, Intent
+from algo_engine.records import Checkpoint, Intent, Noted
 from algo_engine.trades import SPOOL, Trade, read_trades
 
 __all__ = ["Believed", "find_desks"]
@@ -24,13 +24,17 @@ class Believed:
         assert isinstance(first, Checkpoint), "a journal begins with one, or reading it has failed"
         self.blotter = Blotter(first.broker_id)
         self.known_from = first.last_client_id
-        """Requests with higher numbers are all in the journal."""
+        """Requests with higher numbers are all in the journal, but for `lost`."""
+        self.lost: list[range] = []
+        """Reserved request numbers of runs that ended by a crash: a power loss may have taken their requests."""
         self.intents: dict[int, Intent] = {}
         """Requests that are in the journal, by number."""
         portfolio = Portfolio(first.holdings)
         for record in records:
             if isinstance(record, Intent):
                 self.intents[record.client_id] = record
+            elif isinstance(record, Noted) and record.client_id <= self.blotter.reserved_client_id:
+                self.lost.append(range(self.blotter.last_client_id + 1, record.client_id + 1))
             for event in self.blotter.apply(record):
                 if event.is_fill:
                     order = event.order
@@ -40,6 +44,10 @@ class Believed:
         # nothing that the exchange has not said.
         self.trades: list[Trade] = list(read_trades([folder / SPOOL]))
         """Its list of trades."""
+
+    def must_know(self, client_id: int) -> bool:
+        """Whether the journal must have the request of this number if the exchange has answered it."""
+        return client_id > self.known_from and not any(client_id in numbers for numbers in self.lost)
 
     @property
     def sequence(self) -> int:

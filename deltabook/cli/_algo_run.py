@@ -33,6 +33,13 @@ __all__ = ["run"]
     default="cancel",
     help="Orders that an earlier run left in the market.",
 )
+@click.option(
+    "--order-fsync",
+    type=click.Choice(["before", "behind"]),
+    default="behind",
+    show_default=True,
+    help="Force requests to the disk before they are sent, or behind.",
+)
 @click.option("--broker", "first_broker_id", type=click.IntRange(1), default=9001, help="Of the first strategy.")
 @click.option("--keep-views", is_flag=True, help="Leave views that strategies added when they stop.")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Status port, 0 for any; without it there is none.")
@@ -52,6 +59,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
     parameters: tuple[str, ...],
     fees: str,
     on_restart: Literal["cancel", "adopt"],
+    order_fsync: Literal["before", "behind"],
     first_broker_id: int,
     keep_views: bool,
     http_port: int | None,
@@ -88,6 +96,7 @@ def run(  # noqa: PLR0917 - click passes every option by name
             fees=read_fees(fees),
             first_broker_id=first_broker_id,
             on_restart=on_restart,
+            order_fsync=order_fsync,
             keep_views=keep_views,
             http_port=http_port,
             http_interface=http_interface,

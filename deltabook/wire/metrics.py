@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -87,6 +87,16 @@ def labelled(
 def histogram(name: str, what: str, durations: Durations) -> HistogramMetricFamily:
     """How long something took, each time."""
     return HistogramMetricFamily(name, what, buckets=list(durations.buckets()), sum_value=durations.total_s)
+
+
+def histograms(
+    name: str, what: str, labels: tuple[str, ...], durations: Mapping[tuple[str, ...], Durations]
+) -> HistogramMetricFamily:
+    """The same for each combination of the labels' values, in their order."""
+    family = HistogramMetricFamily(name, what, labels=labels)
+    for key, each in durations.items():
+        family.add_metric(key, list(each.buckets()), each.total_s)
+    return family
 
 
 def volume(prefix: str, directory: Path) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ import msgspec
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from deltabook.wire.durations import Durations
-from deltabook.wire.metrics import Exposition, histogram, volume
+from deltabook.wire.metrics import Exposition, histogram, histograms, volume
 from exchange_server.admin.reports import Reports
 from exchange_server.matching.inputs import PhaseName
 from exchange_server.readers import farthest_behind_bytes
@@ -105,6 +105,13 @@ class ExchangeMetrics:
         yield sessions
         yield following
         yield lag
+        faces = {name: face.readers for name, face in self._reports.faces.items()}
+        what = "From reading the first request of a batch until the market has carried out the batch."
+        requests = {(name,): readers.requests for name, readers in faces.items()}
+        yield histograms(f"{_PREFIX}_request_seconds", what, ("face",), requests)
+        what = "From the first message of a burst, as the market says it, until it is written to all connections."
+        deliveries = {(name,): readers.deliveries for name, readers in faces.items()}
+        yield histograms(f"{_PREFIX}_delivery_seconds", what, ("face",), deliveries)
 
     def _of_journal(self) -> Iterator[Metric]:
         figures = self._journal()

@@ -63,6 +63,7 @@ class TextConnection(LineOnlyReceiver):
 
     def dataReceived(self, data: bytes) -> None:
         """Any number of lines, and pieces of them."""
+        self._server.read_s = self._server.clock.seconds()
         super().dataReceived(data)  # type: ignore[no-untyped-call] # Twisted's own code has no types here
         self._server.taken()
 

@@ -74,7 +74,10 @@ class TextServer(Factory):
         self._feed: Audience[TextConnection] = Audience(exchange.feeds["text"], self._announce, self._feed_beat)
         self._brokers: dict[int, Broker] = {}
         self._accounts = sum(account.protocol == PROTOCOL for account in exchange.market.accounts)
+        self.read_s = 0.0
+        """When a connection last received anything."""
         self._pending: list[tuple[text.Request, Account]] = []
+        self._first_read_s = 0.0
         self._flush_call: Any = None
         self._news: list[Audience[TextConnection]] = []
         self._is_closing = False
@@ -230,6 +233,8 @@ class TextServer(Factory):
             connection.refuse_request(client_id, reason, request.order_id, request.symbol)
             return
         broker.last_client_id = client_id
+        if not self._pending:
+            self._first_read_s = self.read_s
         self._pending.append((request, broker.account))
         if len(self._pending) >= self.limits.batch_inputs:
             self.flush()
@@ -252,6 +257,7 @@ class TextServer(Factory):
         if pending:
             time_ns = self.exchange.next_time_ns(count=len(pending))
             self._submit([input_of(*request, time_ns + n) for n, request in enumerate(pending)])
+            self.readers.requests.add(self.clock.seconds() - self._first_read_s)
 
     def _submit(self, batch: Sequence[AnyInput]) -> bool:
         """Whether the exchange goes on."""

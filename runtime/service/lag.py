@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -29,6 +30,12 @@ class Lags:
         self.express = Durations()
         """From the arrival of a buffer's first byte until the express lane's version with it; of more buffers than
         there are marks, every second one counts."""
+        self.applied = Durations()
+        """The first part of that: until the last message of the version is applied."""
+        self.step = Durations()
+        """The second part, once for each version: until the views have taken them in."""
+        self.publish = Durations()
+        """The last part, once for each version: until it is handed to subscribers."""
 
     def published(self, lag_ms: float, now_s: float) -> None:
         """The Spark lane has published an epoch that ended so long ago."""
@@ -48,21 +55,34 @@ class Lags:
             self._marks = deque(islice(self._marks, 0, None, 2))
         self._marks.append((offset, now_s))
 
-    def stepped(self, offset: int, now_s: float) -> None:
+    def stepped(self, offset: int, now_s: float, applied_s: float = 0.0, stepped_s: float = 0.0) -> None:
         """The express lane has published a version that covers the stream up to there.
 
-        Its lag is that of the newest bytes inside: heartbeats change nothing, and wait for what does.
+        Its lag is that of the newest bytes inside: heartbeats change nothing, and wait for what does. Its last message
+        was applied, and its views had taken it in, at the times given; 0 for a version that no message made.
         """
         arrived_s: float | None = None
         while self._marks and self._marks[0][0] < offset:
             arrived_s = self._marks.popleft()[1]
             self.express.add(now_s - arrived_s)
+            if applied_s:
+                self.applied.add(applied_s - arrived_s)
+        if applied_s:
+            self.step.add(stepped_s - applied_s)
+            self.publish.add(now_s - stepped_s)
         if arrived_s is not None:
             self._express = now_s, (now_s - arrived_s) * 1000
 
     def express_ms(self, now_s: float) -> float | None:
         """Of the newest version."""
         return self._recent(self._express, now_s)
+
+    def stages(self) -> Iterator[tuple[str, str, Durations]]:
+        """Stages of the express lane: name, what it is, and how long it took."""
+        yield "express", "From a buffer's arrival until the express lane's version with it.", self.express
+        yield "applied", "From a buffer's arrival until all messages of its version are applied.", self.applied
+        yield "step", "From there until the views of the express lane have taken them in.", self.step
+        yield "publish", "From there until the version is handed to the connections of subscribers.", self.publish
 
     def lost(self) -> None:
         """The connection broke: what was not taken comes again."""

@@ -132,7 +132,7 @@ class LiveRuntime(IngestListener):
             statistics,
             lambda: self._ingest.barrier_durations,
             lambda: self._ingest.commit_durations,
-            lambda: self._lags.express,
+            self._lags.stages,
         )
         self._figures = RuntimeFigures(
             RuntimeParts(
@@ -346,7 +346,8 @@ class LiveRuntime(IngestListener):
         self.hub.publish_express(update)
         self.catalogue.published(update.epoch, "express")
         if FEED in update.cuts:
-            self._lags.stepped(update.cuts[FEED].offset, self._reactor.seconds())
+            offset = update.cuts[FEED].offset
+            self._lags.stepped(offset, self._reactor.seconds(), update.applied_s, update.stepped_s)
         for view, reason in update.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
 

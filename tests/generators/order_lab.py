@@ -22,6 +22,7 @@ from algo_engine.order import OrderEvent
 from algo_engine.quotes import Quotes
 from algo_engine.records import Record
 from algo_engine.risk import RiskGate, RiskLimits
+from algo_engine.stages import OrderStages
 from algo_engine.trades import MemorySpool
 from deltabook.wire.text import (
     Accepted,
@@ -210,6 +211,7 @@ class OrderLab:
         self.spool: MemorySpool = LossySpool()
         self.is_behind = is_behind
         self.syncs: deque[tuple[Callable[[], float], Callable[[float | OSError], None]]] = deque()
+        self.stages = OrderStages(self.clock.seconds)
         self.events: list[OrderEvent] = []
         self.failures: list[Exception] = []
         self.is_connected = False
@@ -234,6 +236,7 @@ class OrderLab:
             compact_bytes=self.compact_bytes,
             fees=self.fees,
             background=self._in_background if self.is_behind else None,
+            stages=self.stages,
         )
 
     def _in_background(self, work: Callable[[], float], ended: Callable[[float | OSError], None]) -> None:

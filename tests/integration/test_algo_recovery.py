@@ -111,17 +111,20 @@ def check(told: list[Response], figures: dict[str, int], directory: Path) -> Non
     assert figures["pnl"] == sum(worth)
 
 
-@pytest.mark.parametrize("policy", ["cancel", "adopt"])
-def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(tmp_path: Path, policy: str) -> None:
+@pytest.mark.parametrize(("policy", "fsync"), [("cancel", "behind"), ("adopt", "behind"), ("adopt", "before")])
+def test_an_engine_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    tmp_path: Path, policy: str, fsync: str
+) -> None:
+    policies = ["--on-restart", policy, "--order-fsync", fsync]
     with FakeResults() as results, exchange(tmp_path) as market:
         port = market.ready().ports["text"]
         sent = 0
         for _ in range(3):
-            with algo(tmp_path, results, port, "--on-restart", policy) as engine:
+            with algo(tmp_path, results, port, *policies) as engine:
                 sent = int(engine.wait_for("orders_sent", sent + 40)["orders_sent"])
         left = live(private_stream(port, 9001))
         assert left, "it was killed with orders in the market"
-        with algo(tmp_path, results, port, "--on-restart", policy) as engine:
+        with algo(tmp_path, results, port, *policies) as engine:
             engine.wait_for("orders_sent", sent + 40)
             figures = engine.stop()
         check(private_stream(port, 9001), figures, tmp_path / "algo")

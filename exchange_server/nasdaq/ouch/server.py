@@ -65,6 +65,7 @@ class OuchServer(SoupServer):
         self._pending_limit_bytes = limits.pending_bytes
         self._pending: list[tuple[OuchConnection, bytes, int]] = []
         self._pending_bytes = 0
+        self._first_read_s = 0.0
         self._left: set[int] = set()
         self._flush_call: Any = None
         self._sessions: dict[int, int] = {}
@@ -188,6 +189,8 @@ class OuchServer(SoupServer):
 
     def _carry_out(self, connection: OuchConnection, requests: bytes, count: int) -> None:
         exchange = self._exchange
+        if not self._pending:
+            self._first_read_s = self.clock.seconds()
         if exchange.is_group_commit:
             self._pending.append((connection, requests, count))
             self._pending_bytes += len(requests)
@@ -197,6 +200,7 @@ class OuchServer(SoupServer):
                 self._flush_soon()
             return
         results = self._submit([Wire(exchange.next_time_ns(0, count), connection.index, requests)])
+        self.readers.requests.add(self.clock.seconds() - self._first_read_s)
         if results and results[0]:
             connection.cut(str(results[0]), flush=True)
 
@@ -221,6 +225,8 @@ class OuchServer(SoupServer):
         if not batch:
             return
         results = self._submit(batch)
+        if pending:
+            self.readers.requests.add(self.clock.seconds() - self._first_read_s)
         for (connection, _, _), reason in zip(pending, results, strict=False):
             if reason:
                 connection.cut(str(reason), flush=True)

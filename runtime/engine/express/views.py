@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -43,6 +44,10 @@ class Update(msgspec.Struct, frozen=True, eq=False):
     """The lane's program from this version on, if it is not the one of the version before."""
     closes: bool = False
     """Whether these views are at the end of ``epoch``: what changes them later is of another one."""
+    applied_s: float = 0.0
+    """When the last of the messages was applied, on the ingest's clock; 0 for a version that no message made."""
+    stepped_s: float = 0.0
+    """When the views had taken them in, on the same clock."""
 
 
 class ExpressViews:
@@ -54,8 +59,10 @@ class ExpressViews:
         filling: Filling,
         epoch: int,
         cuts: Mapping[str, Cut],
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """At the end of this epoch, whose cuts are given."""
+        """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock."""
+        self._now_s = now_s
         self._state = state
         self._filling = filling
         self._epoch = epoch
@@ -105,11 +112,11 @@ class ExpressViews:
         closes = deltas[-1].closes >= 0
         if not self._state.program.views:
             if closes:
-                publish(self._stepped(Step({}, {}), closes=True))
+                publish(self._stepped(Step({}, {}), deltas[-1].applied_s, closes=True))
             return
         step = self._state.shard.step_tables(tables) if tables else Step({}, {})
         self._state.stepped()
-        publish(self._stepped(step, closes=closes))
+        publish(self._stepped(step, deltas[-1].applied_s, closes=closes))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""
@@ -137,7 +144,7 @@ class ExpressViews:
         }
         self._stepped(self._state.shard.fill(by_view))
 
-    def _stepped(self, step: Step, *, closes: bool = False) -> Update:
+    def _stepped(self, step: Step, applied_s: float = 0.0, *, closes: bool = False) -> Update:
         self._step += 1
         self._failed |= step.failed
         for name, table in step.changes.items():
@@ -146,7 +153,16 @@ class ExpressViews:
             changes.add(table)
         for pending in overdue(self._changes.values()):
             pending.join()
-        return Update(self._step, self._epoch, dict(self._cuts), step.changes, step.failed, closes=closes)
+        return Update(
+            self._step,
+            self._epoch,
+            dict(self._cuts),
+            step.changes,
+            step.failed,
+            closes=closes,
+            applied_s=applied_s,
+            stepped_s=self._now_s(),
+        )
 
     def close(self) -> Sections:
         """The end of the epoch that closes: what it changed in each view; what is saved is at it from now on."""

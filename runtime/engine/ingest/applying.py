@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -37,6 +38,8 @@ class ApplyingConfig(msgspec.Struct, frozen=True):
     """Wait until no commit is under way, and give the newest epoch; asked while no barrier is under way."""
     on_failed_origin: Callable[[int, str], None]
     """An origin has failed, and others go on; it may be on its own."""
+    now_s: Callable[[], float] = time.monotonic
+    """Monotonic clock, for the time at which deltas were applied."""
 
 
 class Applying(Pipeline):
@@ -65,7 +68,7 @@ class Applying(Pipeline):
     def __init__(self, config: ApplyingConfig, table: OriginTable) -> None:
         self._config = config
         self._table = table
-        self._open = OpenEpoch()
+        self._open = OpenEpoch(config.now_s)
         self._work: deque[Iterator[None]] = deque()
         self._left = sum([not origin.is_own for origin in table.origins.values()])
         self._first_left = sum([origin.first for origin in table.origins.values()])

@@ -39,6 +39,8 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """How many malformed tuples the cuts have passed."""
     closes: int = -1
     """The number of the epoch that these deltas are the last of; -1 if more may follow."""
+    applied_s: float = 0.0
+    """When the last of the messages was applied, on the ingest's clock."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):

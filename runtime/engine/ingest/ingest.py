@@ -97,6 +97,7 @@ class Ingest(BufferSink):
                 most_messages=config.epoch_messages or config.epoch_most_messages,
                 settle=writer.settle,
                 on_failed_origin=listener.on_failed_origin,
+                now_s=now_s,
             ),
             self._table,
         )

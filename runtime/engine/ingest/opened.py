@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -24,7 +24,9 @@ class OpenEpoch:
     malformed tuples of an epoch are described.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """``now_s`` is a monotonic clock."""
+        self._now_s = now_s
         self.messages = 0
         """Well-formed messages of the epoch."""
         self._malformed = 0
@@ -91,6 +93,6 @@ class OpenEpoch:
             name: batches[0] if len(batches) == 1 else pa.concat_batches(batches)
             for name, batches in self._batches.items()
         }
-        deltas = Deltas(joined, self._count, cuts, tuple(self._letters), self._set_aside, closes)
+        deltas = Deltas(joined, self._count, cuts, tuple(self._letters), self._set_aside, closes, self._now_s())
         self._forget()
         return deltas

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     Metric,
 )
 
 from deltabook.wire.durations import Durations
-from deltabook.wire.metrics import histogram
+from deltabook.wire.metrics import histogram, histograms
 from runtime.engine.statistics import Statistics
 
 __all__ = ["EngineFigures", "EngineMetrics"]
@@ -62,13 +61,13 @@ class EngineMetrics:
         statistics: Statistics,
         barriers: Callable[[], Durations] = Durations,
         commits: Callable[[], Durations] = Durations,
-        express: Callable[[], Durations] = Durations,
+        stages: Callable[[], Iterable[tuple[str, str, Durations]]] = tuple,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """``statistics`` is the engine's listener, ``now_s`` its clock; ``barriers``, ``commits``: their times;
-        ``express``: from arrival to the express lane's version."""
+        ``stages``: name, what it is and times of each stage of the express lane."""
         self._statistics = statistics
-        self._barriers, self._commits, self._express = barriers, commits, express
+        self._barriers, self._commits, self._stages = barriers, commits, stages
         self._now_s = now_s
 
     def figures(self) -> EngineFigures:
@@ -101,17 +100,15 @@ class EngineMetrics:
             for node in figures.nodes:
                 family.add_metric((node.query_id, node.node), getattr(node, of))
             yield family
-        tasks = HistogramMetricFamily(
+        yield histograms(
             "deltabook_runtime_engine_task_duration_seconds",
             "How long each call of a pipeline took.",
-            labels=("query", "pipeline"),
+            ("query", "pipeline"),
+            {(node.query_id, node.node): node.durations for node in figures.nodes},
         )
-        for node in figures.nodes:
-            tasks.add_metric((node.query_id, node.node), list(node.durations.buckets()), node.durations.total_s)
-        yield tasks
         for name, what, durations in (
             ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),
             ("engine_commit", "From the end of an epoch's barrier until it is durable.", self._commits()),
-            ("express", "From a buffer's arrival until the express lane's version with it.", self._express()),
+            *self._stages(),
         ):
             yield histogram(f"deltabook_runtime_{name}_seconds", what, durations)

@@ -58,6 +58,7 @@ class Rig:
         self.lab = OrderLab(limits=limits)
         self.strategy = Diary()
         self.failures: list[Exception] = []
+        self.stages = self.lab.stages
         mirror = ViewMirror()
         self.host = StrategyHost(
             loaded=LoadedStrategy("diary", self.strategy, limits),
@@ -76,6 +77,7 @@ class Rig:
             stale_s=2,
             on_failure=self.failures.append,
             on_synchronised=lambda: None,
+            stages=self.stages,
         )
 
     def _desk(self, listener: Any) -> Any:
@@ -248,3 +250,31 @@ def test_a_cancellation_is_unanswered_until_the_exchange_has_said_what_became_of
     assert rig.engine.unanswered_requests() == 1
     rig.lab.settle()
     assert rig.engine.unanswered_requests() == rig.engine.open_orders() == 0
+
+
+def test_a_view_change_is_timed_from_its_bytes_to_the_socket() -> None:
+    """Each stage begins where the one before it ends."""
+    rig = Rig().started()
+    clock, stages = rig.lab.clock, rig.stages
+    frames, journals, sent = stages.frame.count, stages.journal.count, stages.wire.count
+    before_s = stages.frame.total_s
+
+    def trade(change: Any) -> None:
+        clock.advance(0.004)
+        rig.host.buy("ACME", 5, 100)
+        rig.host.buy("ACME", 6, 100)
+
+    rig.strategy.on_view_change = trade  # type: ignore[method-assign] # a test's shortcut
+    stages.frame_read()
+    clock.advance(0.002)
+    rig.engine.frame(snapshot("vwap_book"))
+    clock.advance(0.008)
+    assert (stages.frame.count - frames, stages.frame.total_s - before_s) == (1, pytest.approx(0.002))
+    assert (stages.journal.count - journals, stages.wire.count - sent) == (1, 1), "once for all requests of a turn"
+    assert stages.journal.total_s == pytest.approx(0.012)
+    rig.lab.settle()
+    journals, journal_s = stages.journal.count, stages.journal.total_s
+    rig.host.buy("ACME", 7, 100)
+    clock.advance(0.016)
+    assert stages.journal.count - journals == 1
+    assert stages.journal.total_s - journal_s == pytest.approx(0.016), "from the request, where no frame caused it"

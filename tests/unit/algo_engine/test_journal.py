@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from algo_engine.errors import JournalDamaged, JournalInUse
-from algo_engine.journal import FileJournal
+from algo_engine.journal import FileJournal, read_journal
 from algo_engine.order import Order, OrderStatus, Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Told, decode_record, encode_record
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told, decode_record, encode_record
 
 RECORDS: list[Record] = [
     Opened("S1"),
     Noted(7),
+    Reserved(1032, 20_782),
     Intent(8, "B", 10, 100, "ACME"),
     Told(1, 5, 77, "A", 10, 100, "ACME", 8, "B"),
 ]
@@ -26,6 +27,10 @@ STATE = Checkpoint(
     orders=[Order(8, "ACME", Side.BUY, 10, 100, OrderStatus.ACCEPTED, 77)],
     pending=[Intent(9, "D", 0, 0, "ACME", 77, 8)],
     holdings={"ACME": Holding(1, 100, -5)},
+    reserved_client_id=1032,
+    reserved_day=20_782,
+    lost_from=9,
+    lost_to=1032,
 )
 
 
@@ -125,3 +130,56 @@ def test_a_journal_that_cannot_be_synced_is_let_go_of_all_the_same(
         with pytest.raises(OSError, match="no space left"):
             journal.close()
     FileJournal(path).close()
+
+
+def started(path: Path) -> FileJournal:
+    journal = FileJournal(path)
+    journal.compact(Checkpoint(9001))
+    return journal
+
+
+def test_a_written_record_is_there_although_nothing_was_synced(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    journal = started(path)
+    journal.append(RECORDS[0])
+    assert read_journal(path)[0] == [Checkpoint(9001)]
+    journal.write()
+    assert read_journal(path)[0] == [Checkpoint(9001), RECORDS[0]]
+    journal.append(RECORDS[1])
+    journal.begin_sync()()
+    assert read_journal(path)[0] == [Checkpoint(9001), *RECORDS[:2]]
+    journal.close()
+
+
+def test_a_sync_behind_ends_although_the_journal_was_compacted_and_closed(tmp_path: Path) -> None:
+    path = tmp_path / "orders.log"
+    journal = started(path)
+    journal.append(RECORDS[0])
+    first = journal.begin_sync()
+    journal.compact(STATE)
+    second = journal.begin_sync()
+    journal.append(Noted(10))
+    journal.close()
+    first()
+    second()
+    assert read_journal(path)[0] == [STATE, Noted(10)]
+
+
+def test_after_a_sync_behind_that_failed_no_other_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says once that a write has failed: the next fsync would return as if all were well."""
+
+    def refuse(_: int) -> None:
+        raise OSError("input/output error")
+
+    journal = started(tmp_path / "orders.log")
+    journal.append(RECORDS[0])
+    sync = journal.begin_sync()
+    with monkeypatch.context() as failing:
+        failing.setattr("algo_engine.journal.os.fsync", refuse)
+        with pytest.raises(OSError, match="input/output error"):
+            sync()
+    with pytest.raises(OSError, match="input/output error"):
+        journal.sync()
+    with pytest.raises(OSError, match="input/output error"):
+        journal.close()
+    FileJournal(tmp_path / "orders.log").close()

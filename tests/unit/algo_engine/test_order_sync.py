@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -160,15 +161,17 @@ def test_what_a_power_loss_took_is_known_again_from_the_private_stream(lab: Orde
 
 def test_a_lost_request_that_arrives_late_cannot_pass_for_a_new_one(lab: OrderLab) -> None:
     """Without reserved numbers the new run would use the number of a request that is still on its way."""
-    for price_ticks in (95, 96):
+    for price_ticks in (95, 96, 97):
         lab.desk.submit(Side.BUY, "ACME", 10, price_ticks)
     lab.turn()
-    lab.crash(arriving=2)
-    late = list(lab.late)
-    lab.late.clear()
+    lab.crash(arriving=3)
+    late, lab.late = lab.late, deque()
     lab.settle()
-    lab.late.extend(late)
+    lab.late = late
     mine = lab.desk.submit(Side.SELL, "ACME", 7, 105)
+    lab.turn()
+    for _ in range(3):
+        lab.deliver_late()
     lab.settle()
     assert lab.exchange.accepted == [1, mine]
     lab.check_settled()

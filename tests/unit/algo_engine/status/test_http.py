@@ -42,7 +42,9 @@ class Port:
         host.on_fill = lambda event: self.fills.add(trade_of(event, host.name, host.desk.broker_id))
         self.reports = Reports(self.rig.engine, self.fills, self.rig.lab.clock, lambda: 77)
         self.lost = {"exchange": 0, "runtime": 0}
-        self.site = status_site(self.reports, AlgoMetrics(self.reports, lambda: self.lost, "loop-7"), Access(token))
+        self.site = status_site(
+            self.reports, AlgoMetrics(self.reports, lambda: self.lost, self.rig.stages, "loop-7"), Access(token)
+        )
 
     def ask(self, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
         transport, protocol = _Transport(), self.site.buildProtocol(None)

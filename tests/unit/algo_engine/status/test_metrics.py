@@ -66,3 +66,16 @@ def test_a_monitor_needs_the_token_as_everybody_does() -> None:
     assert port.ask("/metrics")[0] == 401
     assert port.ask("/metrics", authorization="Bearer sixteen-characters")[0] == 200
     assert port.ask("/metrics", "POST", authorization="Bearer sixteen-characters")[0] == 405
+
+
+def test_the_stages_of_an_order_are_histograms_of_seconds() -> None:
+    port = Port()
+    port.rig.stages.journal.add(0.003)
+    port.traded()
+    found = told(port)
+    stages = port.rig.stages
+    assert found["journal_seconds_count",] == stages.journal.count > 1
+    assert found["journal_seconds_sum",] == pytest.approx(stages.journal.total_s)
+    assert found["frame_seconds_count",] == stages.frame.count > 0
+    assert found["wire_seconds_count",] == stages.wire.count > 0
+    assert found["fsync_seconds_count",] == stages.fsync.count > 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from exchange_server.journal import FsyncPolicy
 from exchange_server.matching.inputs import Enter, Phase
 from tests.generators.operated import Operated
 
@@ -82,3 +83,21 @@ def test_fsyncs_are_a_histogram_of_their_times(operated: Operated) -> None:
     assert (buckets["1e-06"], buckets["0.000512"], buckets["0.001024"], buckets["+Inf"]) == (2, 2, 4, 5)
     assert found["fsync_seconds_count", ()] == 5
     assert found["fsync_seconds_sum", ()] == pytest.approx(100.0018015)
+
+
+@pytest.mark.parametrize(("fsync", "request_s", "delivery_s"), [("interval", 0.0, 0.004), ("always", 0.004, 0.0)])
+def test_requests_and_bursts_are_timed(tmp_path: Path, fsync: FsyncPolicy, request_s: float, delivery_s: float) -> None:
+    """A batch from its bytes to the market's answer, which waits for a group commit; a burst from there to the wire."""
+    operated = Operated(tmp_path / "timed", fsync=fsync)
+    trader, _ = operated.connect("0,7,,1")
+    operated.connect("1")
+    operated.clock.advance(0)
+    face = (("face", "text"),)
+    before = samples(operated)
+    trader.dataReceived(b"1,0,0,7,B,5,100,ACME\n2,0,0,7,B,5,101,ACME\n")
+    operated.clock.advance(0.004)
+    found = {key: value - before[key] for key, value in samples(operated).items() if key[1] == face}
+    assert found["request_seconds_count", face] == found["delivery_seconds_count", face] == 1
+    assert found["request_seconds_sum", face] == pytest.approx(request_s)
+    assert found["delivery_seconds_sum", face] == pytest.approx(delivery_s)
+    operated.close()

@@ -49,3 +49,18 @@ def test_of_very_many_that_wait_some_are_marked() -> None:
     assert len(lags._marks) <= 4096
     lags.stepped(1, 100_000.0)
     assert lags.express_ms(100_000.0) == 100_000_000.0, "the oldest is kept"
+
+
+def test_the_stages_of_a_version_add_up_to_its_lag() -> None:
+    lags = Lags(10.0)
+    lags.arrived(0, 1.0)
+    lags.stepped(50, 2.75, 1.5, 2.5)
+    assert {name: durations.total_s for name, _, durations in lags.stages()} == {
+        "express": 1.75,
+        "applied": 0.5,
+        "step": 1.0,
+        "publish": 0.25,
+    }
+    lags.arrived(50, 3.0)
+    lags.stepped(60, 3.25)
+    assert (lags.express.count, lags.applied.count, lags.step.count) == (2, 1, 1), "a version that no message made"

@@ -53,7 +53,9 @@ def told(*events: Event) -> EngineMetrics:
     statistics = Statistics(window_s=4.0)
     for event in events:
         statistics.on_event(event)
-    return EngineMetrics(statistics, lambda: DURATIONS, lambda: COMMITS, lambda: EXPRESS, lambda: 2.0)
+    return EngineMetrics(
+        statistics, lambda: DURATIONS, lambda: COMMITS, lambda: [("express", "All of it.", EXPRESS)], lambda: 2.0
+    )
 
 
 def samples(metrics: EngineMetrics, figures: dict[str, Any]) -> dict[tuple[str, ...], float]:

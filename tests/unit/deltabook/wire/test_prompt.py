@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.testing import StringTransport
 
-from exchange_server.prompt import prompt_write
+from deltabook.wire.prompt import prompt_write
 
 
 class Connection:
