@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from bench.report import Record, record
+from bench.trading.budget import StageTimes, budget_records, read_stages, scrape
 from bench.trading.loop import deltabook, running
 from deltabook.demo.plan import VIEWS
 from deltabook.wire.symbols import Instrument
@@ -110,19 +111,25 @@ class Bids:
 
 
 def measure_tick_to_trade(quick: bool) -> list[Record]:
-    """``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``: medians over runs of the percentiles of each."""
+    """``trading.tick_to_trade.LANE.p50_ms`` and ``.p99_ms``: medians over runs of the percentiles of each; and
+    ``trading.budget.STAGE``: where that time went in the express lane."""
     runs, pause_s = (1, 0.05) if quick else (3, 0.1)
     found: list[Record] = []
     for lane, most in (("express", 300), ("spark", 60)):
         count = 20 if quick else most
         p50, p99 = [], []
+        budgets: list[dict[str, StageTimes]] = []
         for run in range(runs):
-            latencies = sorted(_run(lane, count, pause_s, seed=run))
+            answered, budget = _run(lane, count, pause_s, seed=run)
+            latencies = sorted(answered)
+            budgets.append(budget)
             p50.append(latencies[len(latencies) // 2])
             p99.append(latencies[min(len(latencies) - 1, len(latencies) * 99 // 100)])
         where = f"{count} bids a run, the demo's flow, views and strategies"
         found.append(record(f"trading.tick_to_trade.{lane}.p50_ms", p50, "ms", where))
         found.append(record(f"trading.tick_to_trade.{lane}.p99_ms", p99, "ms", where))
+        if lane == "express":
+            found += budget_records(budgets)
     return found
 
 
@@ -134,13 +141,14 @@ def lane_options(lane: str) -> list[str]:
     return ["--views", spark, *(["--express", ",".join(files[view] for view in express)] if express else [])]
 
 
-def _run(lane: str, count: int, pause_s: float, seed: int) -> list[float]:
+def _run(lane: str, count: int, pause_s: float, seed: int) -> tuple[list[float], dict[str, StageTimes]]:
+    """Milliseconds from bid to answer, and how long each stage took meanwhile, other orders among them."""
     with tempfile.TemporaryDirectory(prefix="bench-trading-") as place, ExitStack() as ends:
         folder = Path(place)
         agents = [Instrument(symbol) for symbol in _AGENTS]
         for name, listed in (("agents", agents), ("instruments", [*agents, Instrument(_SYMBOL)])):
             (folder / f"{name}.json").write_bytes(msgspec.json.encode(listed))
-        start = ["--start-on", "1", "--start-on-brokers", "3", "--itch-port", "0", "--port", "0"]
+        start = ["--start-on", "1", "--start-on-brokers", "3", "--itch-port", "0", "--port", "0", "--admin-port", "0"]
         flow = ["--agents", str(folder / "agents.json"), "--instruments", str(folder / "instruments.json")]
         command = deltabook("exchange", "run", "--dir", str(folder / "exchange"), *start, *flow)
         exchange = ends.enter_context(running("exchange", command, folder))
@@ -157,9 +165,20 @@ def _run(lane: str, count: int, pause_s: float, seed: int) -> list[float]:
         limits = ["--param", "probe.risk.max_position_lots=1000000000", "--param", "probe.risk.orders_per_s=1000"]
         strategies = ["sobi", "market_maker", str(_PROBE)]
         others = [f"--param={name}.symbols={','.join(_AGENTS)}" for name in strategies[:2]]
-        ends_of = ["--results", results, "--orders", orders, "--dir", str(folder / "algo")]
-        ends.enter_context(running("algo", deltabook("algo", "run", *strategies, *ends_of, *limits, *others), folder))
+        ends_of = ["--results", results, "--orders", orders, "--dir", str(folder / "algo"), "--http-port", "0"]
+        algo = ends.enter_context(
+            running("algo", deltabook("algo", "run", *strategies, *ends_of, *limits, *others), folder)
+        )
+        assert algo.ready is not None
+        monitored = {
+            "exchange": f"127.0.0.1:{ports['admin']}",
+            "runtime": results,
+            "algo": f"127.0.0.1:{algo.ready.ports['http']}",
+        }
         bids = Bids(ports["text"], seed)
         ends.callback(bids.close)
         bids.latencies_ms(max(5, count // 20), pause_s)  # warm
-        return bids.latencies_ms(count, pause_s)
+        before = read_stages({process: scrape(address) for process, address in monitored.items()})
+        latencies = bids.latencies_ms(count, pause_s)
+        after = read_stages({process: scrape(address) for process, address in monitored.items()})
+        return latencies, {name: after[name].since(before[name]) for name in after}

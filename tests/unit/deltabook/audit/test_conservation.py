@@ -12,7 +12,7 @@ import pytest
 from algo_engine.journal import JOURNAL, FileJournal, read_journal
 from algo_engine.order import Side
 from algo_engine.portfolio import Holding
-from algo_engine.records import Checkpoint, Intent, Opened, Record, Told
+from algo_engine.records import Checkpoint, Intent, Noted, Opened, Record, Reserved, Told
 from algo_engine.trades import SPOOL
 from deltabook.audit import AuditError, audit
 from tests.generators.audit_floor import FEES, AuditFloor
@@ -136,6 +136,22 @@ def test_a_wrong_journal_is_found(run: Path, tmp_path: Path, what: str) -> None:
     found = problems(copy)
     assert any(expected in problem for problem in found), found
     assert all(problem.startswith("first:") for problem in found)
+
+
+@pytest.mark.parametrize("is_reserved", [False, True])
+def test_a_request_that_a_power_loss_took_was_reserved(run: Path, tmp_path: Path, is_reserved: bool) -> None:
+    """Its order is known by the exchange's answer; of a number that nobody had reserved the request must be there."""
+    shutil.copytree(run, tmp_path / "copy")
+
+    def lose(records: list[Record]) -> list[Record]:
+        at, intent = next((at, each) for at, each in enumerate(records) if isinstance(each, Intent))
+        reserved: list[Record] = [Reserved(intent.client_id, 0)] if is_reserved else []
+        return [*records[:at], *reserved, Noted(intent.client_id), *records[at + 1 :]]
+
+    rewrite(tmp_path / "copy", lose)
+    assert [problem.partition("expected ")[2] for problem in problems(tmp_path / "copy")] == (
+        [] if is_reserved else ["a request in the journal, was none"]
+    )
 
 
 @pytest.mark.parametrize("what", TRADES)
