@@ -5,14 +5,16 @@ runtime ──HTTP──▶ results_link ──frames──▶ mirror (contents)
                                                 └─▶ quotes ─▶ risk gate     │ ▲
                                                                             ▼ │ order events
 exchange ◀─text─▶ orders_link ◀──────────────── desk ◀── buy, sell, cancel, reduce
-                                                 ├─▶ journal (records)     written before anything is sent
+                                                 ├─▶ journal (records)     written before anything is sent, synced
+                                                 │                         before or behind (order_sync)
                                                  ├─▶ blotter (order)       every own order through its life
                                                  ├─▶ portfolio (fees)      position, profit and fees in integers
                                                  └─▶ trades                the list of own trades
 engine starts, feeds and stops the hosts; requested keeps who asked for which view, view_link is how one is asked for,
-and runtime_views asks a runtime. status/ says over HTTP how strategies do and takes the kill switch. app puts all of it
-on a reactor, as config says; results_access lets it in at the runtime; loader finds strategies and reads their
-parameters; backoff holds how patient the links are; timers are a host's; clocks types what it needs of a reactor.
+and runtime_views asks a runtime. status/ says over HTTP how strategies do and takes the kill switch. app puts all of
+it on a reactor, as config says; results_access lets it in at the runtime; loader finds strategies and reads their
+parameters; stages times the way of an order; backoff holds how patient the links are; timers are a host's; clocks
+types what it needs of a reactor.
 ```
 
 A strategy file needs only the names below. See ``docs/strategies.md``.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -90,11 +90,11 @@ def histogram(name: str, what: str, durations: Durations) -> HistogramMetricFami
 
 
 def histograms(
-    name: str, what: str, labels: tuple[str, ...], durations: Mapping[tuple[str, ...], Durations]
+    name: str, what: str, labels: tuple[str, ...], durations: Iterable[tuple[Sequence[str], Durations]]
 ) -> HistogramMetricFamily:
     """The same for each combination of the labels' values, in their order."""
     family = HistogramMetricFamily(name, what, labels=labels)
-    for key, each in durations.items():
+    for key, each in durations:
         family.add_metric(key, list(each.buckets()), each.total_s)
     return family
 

@@ -107,10 +107,10 @@ class ExchangeMetrics:
         yield lag
         faces = {name: face.readers for name, face in self._reports.faces.items()}
         what = "From reading the first request of a batch until the market has carried out the batch."
-        requests = {(name,): readers.requests for name, readers in faces.items()}
+        requests = [((name,), readers.requests) for name, readers in faces.items()]
         yield histograms(f"{_PREFIX}_request_seconds", what, ("face",), requests)
         what = "From the first message of a burst, as the market says it, until it is written to all connections."
-        deliveries = {(name,): readers.deliveries for name, readers in faces.items()}
+        deliveries = [((name,), readers.deliveries) for name, readers in faces.items()]
         yield histograms(f"{_PREFIX}_delivery_seconds", what, ("face",), deliveries)
 
     def _of_journal(self) -> Iterator[Metric]:

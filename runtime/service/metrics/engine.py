@@ -104,7 +104,7 @@ class EngineMetrics:
             "deltabook_runtime_engine_task_duration_seconds",
             "How long each call of a pipeline took.",
             ("query", "pipeline"),
-            {(node.query_id, node.node): node.durations for node in figures.nodes},
+            [((node.query_id, node.node), node.durations) for node in figures.nodes],
         )
         for name, what, durations in (
             ("engine_barrier", "From the request of a barrier to its completion.", self._barriers()),

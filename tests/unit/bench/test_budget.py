@@ -18,7 +18,9 @@ def pages(microseconds: dict[str, list[float]]) -> dict[str, str]:
 
     def page(process: str) -> str:
         families = [
-            histograms(stage.metric, "Time.", ("face",), {(stage.face,): durations[stage.name], ("ouch",): Durations()})
+            histograms(
+                stage.metric, "Time.", ("face",), [((stage.face,), durations[stage.name]), (("ouch",), Durations())]
+            )
             if stage.face
             else histogram(stage.metric, "Time.", durations[stage.name])
             for stage in STAGES
