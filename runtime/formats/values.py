@@ -7,6 +7,7 @@ converting them one by one: a pattern of what is surely good, and one outside wh
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -136,6 +137,7 @@ _NAME: Final = re.compile(r"\s*(\w+)\s*:(.*)", re.DOTALL)
 _DEEPEST: Final = 64
 
 
+@functools.lru_cache(maxsize=1024)
 def value_parser(name: str) -> ValueParser:
     """The parser of a type such as ``int64``, ``decimal(18,4)``, ``timestamp(ns)``, ``array<int64>`` or
     ``struct<price:int64,sizes:array<int64>>``; raises `SchemaError`.

@@ -13,6 +13,7 @@ from runtime.formats import RawBuffer
 from runtime.sources.base import BufferSink, Position, Source
 from runtime.sources.connection import Connection
 from runtime.sources.errors import SourceStateError
+from runtime.sources.wake_ups import WakeUps
 
 __all__ = ["Backoff", "ConnectingSource"]
 
@@ -145,7 +146,7 @@ class ConnectingSource(Source):
 
     def resume(self) -> None:
         """The sink has room again; from any thread."""
-        self._reactor.callFromThread(self._resume)
+        WakeUps.of(self._reactor).call(self._resume)
 
     def close(self) -> None:
         """Break the connection; from any thread, the sink hears nothing more once it has run on the reactor's."""
