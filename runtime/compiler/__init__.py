@@ -27,7 +27,7 @@ from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
-from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.compiler.relations import MARKET_RELATIONS, STREAM_ONLY_RELATIONS
 from runtime.compiler.script import NamedSelect, Script, parse_script, read_script
 from runtime.plan import (
     Branch,
@@ -52,6 +52,7 @@ from runtime.plan import (
 
 __all__ = [
     "MARKET_RELATIONS",
+    "STREAM_ONLY_RELATIONS",
     "Branch",
     "Call",
     "Col",

@@ -6,7 +6,7 @@ from typing import Final
 
 from runtime.plan import Column, Relation
 
-__all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "TRADES"]
+__all__ = ["ASKS", "BIDS", "MARKET_RELATIONS", "STREAM_ONLY_RELATIONS", "TOUCHES", "TRADES"]
 
 _BOOK: Final = (
     Column("t", "int64"),
@@ -37,5 +37,23 @@ TRADES: Final = Relation(
 )
 """One row a match, NULL where the feed does not say; retention takes old rows away."""
 
+TOUCHES: Final = Relation(
+    "touches",
+    (
+        Column("t", "int64"),
+        Column("symbol", "string"),
+        Column("bid_price", "int64", nullable=True),
+        Column("bid_volume", "int64", nullable=True),
+        Column("ask_price", "int64", nullable=True),
+        Column("ask_volume", "int64", nullable=True),
+    ),
+)
+"""One row a message after which the best bid or ask of a symbol, its price or the total volume at it, is another one, in
+the order of the feed; NULL where a side is empty, and a volume that has no room in 64 bits. Its rows are handed on and
+not kept."""
+
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
-"""All of them."""
+"""Those that every epoch has, for views and derived streams."""
+
+STREAM_ONLY_RELATIONS: Final[tuple[Relation, ...]] = (TOUCHES,)
+"""Those that no epoch has, as they are not kept: for derived streams alone, and given only while one of them reads them."""

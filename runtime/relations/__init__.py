@@ -8,7 +8,8 @@ rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ 
                         RowAdaptor    plain streams and tables, of any format
                         RecentRows    the same, of rows that leave again
 orderbook.py: deltas of a batch of messages   book_kernel.py: what it does to orders   live_orders.py: those, saved
-retention.py: rows that leave again           market.py: what the adaptors of market feeds share
+touches.py: best bid and ask, by message      retention.py: rows that leave again      watermark.py: how far time is
+market.py: what the adaptors of market feeds share
 ```
 """
 
@@ -31,7 +32,9 @@ from runtime.relations.recent import RecentRows
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.rowends import RowEnds
 from runtime.relations.table import RowAdaptor, row_schema
+from runtime.relations.touches import TOUCHES_SCHEMA
 from runtime.relations.trace import TRACE_SCHEMA, BookStream, TraceAdaptor
+from runtime.relations.watermark import Watermark
 
 __all__ = [
     "BOOK_SCHEMA",
@@ -39,6 +42,7 @@ __all__ = [
     "FEED",
     "ITCH",
     "KERNEL_SOURCE",
+    "TOUCHES_SCHEMA",
     "TRACE_SCHEMA",
     "TRADES_SCHEMA",
     "Adaptor",
@@ -59,5 +63,6 @@ __all__ = [
     "RowEnds",
     "Scale",
     "TraceAdaptor",
+    "Watermark",
     "row_schema",
 ]

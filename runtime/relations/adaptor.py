@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from runtime.formats import FormattedBatch, Schema
 from runtime.plan import Relation
+from runtime.relations.errors import AdaptorError
 from runtime.relations.rowends import RowEnds
 
 __all__ = ["Adaptor", "Offsets", "Prepared"]
@@ -51,6 +52,28 @@ class Adaptor(ABC):
     @abstractmethod
     def relations(self) -> tuple[Relation, ...]:
         """The relations that it changes."""
+
+    @property
+    def watermark(self) -> int | None:
+        """The largest time of the rows applied so far, in nanoseconds; None if there is no such row, or no time column.
+
+        It survives a restart, and belongs to the rows up to the last epoch then.
+        """
+        return None
+
+    @property
+    def gives_touches(self) -> bool:
+        """Whether TOUCHES is among its relations."""
+        return False
+
+    def switch_touches(self, on: bool) -> None:
+        """Give rows of TOUCHES from now on, or no more; called where an epoch has ended.
+
+        Raises `AdaptorError` if it keeps no order book.
+        """
+        if on:
+            names = ", ".join(relation.name for relation in self.relations)
+            raise AdaptorError(f"expected the adaptor of an order book to give touches, was one of {names}")
 
     def opened(self, sequence: int) -> None:
         """The source begins anew: the next message that counts has this number. Called before `received`."""

@@ -2,7 +2,8 @@
 
 One pass over the messages, in feed order: every order that a message touches is changed in place, and what it was
 before the batch is kept (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
-out. The text of this module is the kernel's source.
+out. If touches are wanted, the total volume of each price is kept as well (`library.levels`), and each message after
+which the best price of a side or its volume is another one writes a row. The text of this module is the kernel's source.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -12,18 +13,36 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.native.library import levels
 from runtime.native.library.hashing import CELLS, CHANGED, KEY, META, OLD, TOUCHED, find, locate, settle, touch
-from runtime.native.plain import array, jit, jit_inline, root, table
+from runtime.native.plain import array, constant, jit, jit_inline, root, table
 
-NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK, MATCHES = 0, 1, 2, 3, 4, 5, 6
+NUMBERS, ACTIONS, MESSAGES, ORDERS, EDITS, BOOK, MATCHES, LEVELS, BEST, TOUCHES, UNITS = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+)
 """Places: numbers; what each action does, by ASCII code; messages; live orders; what of them changed since
-the last save; deltas of the book; matches."""
+the last save; deltas of the book; matches. If touches are wanted: levels; the best level of each group of them; rows of
+touches; the units of each symbol."""
 
 COUNT, BIDS, ASKS, BOOK_ROOM, MATCH_COUNT = 0, 1, 2, 3, 4
 """Numbers of the batch: messages; rows of the book, bids from its beginning and asks back from its end; rows that it
 has room for; matches."""
 MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 5, 6, 7, 8, 9
 """Numbers that only grow: what was seen so far."""
+TOUCH_COUNT, WITH_TOUCHES, HAS_UNITS, LARGE_TOUCHES = 10, 11, 12, 13
+"""Touches of the batch; whether they are wanted; whether prices and volumes of levels are in units of their own; how many
+volumes of touches had no room in 64 bits so far."""
+NUMBER_COUNT = 14
 
 NOTHING, ADD, REDUCE, KILL, REPLACE, MATCH = 0, 1, 2, 3, 4, 8
 """What an action does; `MATCH` is added to it where it is a match as well."""
@@ -51,6 +70,12 @@ K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 0, 1, 2,
 """Columns of matches, each with room for as many rows as messages. `K_SIDE` is that of the resting order, 0 for a match
 that names no live order."""
 K_COLUMNS = 8
+X_T, X_SYMBOL, X_BID_PRICE, X_BID_VOLUME, X_ASK_PRICE, X_ASK_VOLUME = 0, 1, 2, 3, 4, 5
+"""Columns of touches, each with room for as many rows as messages. A volume is 0 where the side is empty, and -1 where it
+has no room in 64 bits."""
+X_COLUMNS = 6
+BEST_WORDS = 3
+"""Words of the best level of a group: its key, and its total in two words."""
 
 BID = 66
 """The letter B."""
@@ -63,9 +88,62 @@ def field(p: Any, column: int, row: int) -> int:
     return array(p, MESSAGES)[column * array(p, NUMBERS)[COUNT] + row]
 
 
+@jit_inline
+def group_of(symbol: int, side: int) -> int:
+    """The group of the levels of a side of a symbol (-1: no symbol)."""
+    return 2 * (symbol + 1) + (side != BID)
+
+
+@jit_inline
+def change_level(p: Any, symbol: int, side: int, price: int, before: int, after: int) -> None:
+    """Change the level of an order that had one volume and has another."""
+    if array(p, NUMBERS)[HAS_UNITS]:
+        units, at = array(p, UNITS), 2 * (symbol + 1)
+        price, before, after = price // units[at], before // units[at + 1], after // units[at + 1]
+    if before != after:
+        # The best level has the least key.
+        key = ~price if side == BID else price
+        levels.add(table(p, LEVELS), group_of(symbol, side), key, after - before)
+
+
+@jit_inline
+def volume_of(p: Any, at: int) -> int:
+    """The volume of a best level."""
+    best = array(p, BEST)
+    if best[at + 2] == 0 and best[at + 1] >= 0:
+        return best[at + 1]
+    array(p, NUMBERS)[LARGE_TOUCHES] += 1
+    return -1
+
+
 @jit
-def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: int) -> None:
+def append_touch(p: Any, row: int, symbol: int, side: int) -> None:
+    """Write the touch of a symbol if a message has changed it on this side."""
+    best, group = array(p, BEST), group_of(symbol, side)
+    node, at = levels.least(table(p, LEVELS), group), BEST_WORDS * group
+    key, low, high = 0, 0, 0
+    if node > 0:
+        cells, place = array(table(table(p, LEVELS), levels.RECORDS), CELLS), levels.place_of(node)
+        key, low, high = cells[place + levels.KEY], cells[place + levels.TOTAL], cells[place + levels.TOTAL + 1]
+    if key == best[at] and low == best[at + 1] and high == best[at + 2]:
+        return
+    best[at], best[at + 1], best[at + 2] = key, low, high
+    numbers, rows = array(p, NUMBERS), array(p, TOUCHES)
+    room, place = numbers[COUNT], numbers[TOUCH_COUNT]
+    bid, ask = BEST_WORDS * group_of(symbol, BID), BEST_WORDS * group_of(symbol, 0)
+    rows[X_T * room + place] = field(p, M_T, row)
+    rows[X_SYMBOL * room + place] = symbol
+    rows[X_BID_PRICE * room + place] = ~best[bid]
+    rows[X_BID_VOLUME * room + place] = volume_of(p, bid)
+    rows[X_ASK_PRICE * room + place] = best[ask]
+    rows[X_ASK_VOLUME * room + place] = volume_of(p, ask)
+    numbers[TOUCH_COUNT] = place + 1
+
+
+@jit
+def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: int, with_touches: int) -> None:
     """Add an order with time, volume and price of a message, unless it is live."""
+    with_touches = constant(with_touches)
     numbers, orders, volume = array(p, NUMBERS), table(p, ORDERS), field(p, M_VOLUME, row)
     if volume <= 0 or volume > LARGEST_VOLUME:
         numbers[BAD_VOLUMES] += 1
@@ -83,6 +161,8 @@ def add_order(p: Any, row: int, order_id: int, symbol: int, broker: int, side: i
     cells[place + PRICE] = field(p, M_PRICE, row)
     cells[place + SYMBOL] = symbol
     cells[place + SIDE] = side
+    if with_touches:
+        change_level(p, symbol, side, field(p, M_PRICE, row), 0, volume)
 
 
 @jit_inline
@@ -102,8 +182,9 @@ def append_match(p: Any, row: int, symbol: int, price: int, broker: int, side: i
 
 
 @jit_inline
-def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
+def change_order(p: Any, row: int, kind: int, is_match: bool, with_touches: int) -> None:
     """Reduce, end or replace the order of a message, if it is live."""
+    with_touches = constant(with_touches)
     numbers, orders = array(p, NUMBERS), table(p, ORDERS)
     array(orders, KEY)[0] = field(p, M_ORDER, row)
     slot = find(orders)
@@ -118,6 +199,8 @@ def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
         price = field(p, M_PRICE, row)
         append_match(p, row, symbol, price if price != 0 else cells[place + PRICE], broker, side)
     left = cells[place + VOLUME] - field(p, M_VOLUME, row) if kind == REDUCE else 0
+    if with_touches:
+        change_level(p, symbol, side, cells[place + PRICE], cells[place + VOLUME], max(left, 0))
     touch(orders, slot)
     if left > 0:
         cells[place + VOLUME] = left
@@ -126,7 +209,9 @@ def change_order(p: Any, row: int, kind: int, is_match: bool) -> None:
             cells[place + word] = 0
     if kind == REPLACE:
         numbers[MESSAGES_SEEN] += 1
-        add_order(p, row, field(p, M_NEW_ORDER, row), symbol, broker, side)
+        add_order(p, row, field(p, M_NEW_ORDER, row), symbol, broker, side, with_touches)
+    if with_touches:
+        append_touch(p, row, symbol, side)
 
 
 @jit_inline
@@ -184,25 +269,40 @@ def append_changes(p: Any) -> None:
 
 
 @jit
-def step(address: Any) -> int:
-    """Apply the batch. There is room for as many orders as messages, as many matches and twice as many rows."""
-    p = root(address)
+def apply_messages(p: Any, with_touches: int) -> None:
+    """Apply the messages of the batch in their order."""
+    with_touches = constant(with_touches)
     numbers, actions = array(p, NUMBERS), array(p, ACTIONS)
-    numbers[MESSAGES_SEEN] += numbers[COUNT]
     for row in range(numbers[COUNT]):
         action, volume = field(p, M_ACTION, row), field(p, M_VOLUME, row)
         does = actions[action]
         kind = does & (MATCH - 1)
         if kind == ADD:
-            add_order(p, row, field(p, M_ORDER, row), field(p, M_SYMBOL, row), field(p, M_BROKER, row), action)
+            symbol = field(p, M_SYMBOL, row)
+            add_order(p, row, field(p, M_ORDER, row), symbol, field(p, M_BROKER, row), action, with_touches)
+            if with_touches:
+                append_touch(p, row, symbol, action)
         elif kind == REDUCE and (volume < 0 or volume > LARGEST_VOLUME):
             numbers[BAD_VOLUMES] += 1
         elif kind != NOTHING:
-            change_order(p, row, kind, does & MATCH != 0)
+            change_order(p, row, kind, does & MATCH != 0, with_touches)
         elif does == MATCH and volume <= 0:
             numbers[BAD_VOLUMES] += 1
         elif does == MATCH:
             append_match(p, row, field(p, M_SYMBOL, row), field(p, M_PRICE, row), 0, 0)
+
+
+@jit
+def step(address: Any) -> int:
+    """Apply the batch. There is room for as many orders, levels, matches and touches as messages, and twice as many
+    rows of the book."""
+    p = root(address)
+    numbers = array(p, NUMBERS)
+    numbers[MESSAGES_SEEN] += numbers[COUNT]
+    if numbers[WITH_TOUCHES]:
+        apply_messages(p, 1)
+    else:
+        apply_messages(p, 0)
     append_changes(p)
     settle(table(p, ORDERS))
     return 0

@@ -1,4 +1,4 @@
-"""The adaptor of the exchange's text feed: BIDS, ASKS and TRADES of all symbols."""
+"""The adaptor of the exchange's text feed: BIDS, ASKS, TRADES and TOUCHES of all symbols."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.formats import FEED_SCHEMA, Schema
 from runtime.native.kernels import Kernels
 from runtime.plan import Relation
@@ -17,6 +17,7 @@ from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
 from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
+from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["FeedAdaptor"]
@@ -40,9 +41,12 @@ class FeedAdaptor(Adaptor):
         *,
         prefix: str = "",
         kernels: Kernels | None = None,
+        gives_touches: bool = False,
     ) -> None:
         """``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
         self._book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
+        self._book.switch_touches(gives_touches)
+        self._watermark = Watermark(space, name)
         self._trades = RecentTrades(space, name, retention)
         self._next = next_sequence
         self._dead = 0
@@ -55,7 +59,19 @@ class FeedAdaptor(Adaptor):
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return MARKET_RELATIONS
+        return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
+
+    @property
+    def watermark(self) -> int:
+        """The largest time of the messages applied so far; 0 before the first."""
+        return self._watermark.value or 0
+
+    @property
+    def gives_touches(self) -> bool:
+        return self._book.gives_touches
+
+    def switch_touches(self, on: bool) -> None:
+        self._book.switch_touches(on)
 
     @property
     def next_sequence(self) -> int:
@@ -80,6 +96,7 @@ class FeedAdaptor(Adaptor):
             return {}
         sequence = rows.column("sequence").to_numpy()
         self._next = int(sequence[-1]) + 1
+        self._watermark.advance(rows.column("time_ns"))
         messages = Messages(
             t=rows.column("time_ns").to_numpy(),
             order_id=rows.column("order_id").to_numpy(),

@@ -1,4 +1,4 @@
-"""The adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS and TRADES of all symbols.
+"""The adaptor of NASDAQ's TotalView-ITCH 5.0: BIDS, ASKS, TRADES and TOUCHES of all symbols.
 
 ======== ==============================================================================================
 A, F     an order is added; F names its broker, of A it is 0
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltabook.wire.attribution import LARGEST_BROKER, broker_of
-from runtime.compiler.relations import MARKET_RELATIONS
+from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.formats import FormattedBatch, Pushdown, Schema
 from runtime.formats.itch import itch_schema
 from runtime.native.kernels import Kernels
@@ -34,6 +34,7 @@ from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, valid_flags, without_heartbeats
 from runtime.relations.orderbook import ITCH, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
+from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["ItchAdaptor", "Scale"]
@@ -110,14 +111,18 @@ class ItchAdaptor(Adaptor):
         scales: Mapping[str, Scale] | None = None,
         prefix: str = "",
         kernels: Kernels | None = None,
+        gives_touches: bool = False,
     ) -> None:
         """``schema``: one of `itch_schema`, by default of files; ``scales`` by symbol, ``scale`` for all others;
         ``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
         self._schema = schema or itch_schema()
-        self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels)
-        self._trades = RecentTrades(space, name, retention)
         self._scale, self._scales = scale, {prefix + symbol: each for symbol, each in (scales or {}).items()}
         self._is_scaled = any(each != Scale() for each in (scale, *self._scales.values()))
+        units = self._units if self._is_scaled else None
+        self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels, units=units)
+        self._book.switch_touches(gives_touches)
+        self._trades = RecentTrades(space, name, retention)
+        self._watermark = Watermark(space, name)
         self._next = self._base = next_sequence
         self._unsequenced = 0
         self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0, "off_scale": 0}
@@ -135,7 +140,19 @@ class ItchAdaptor(Adaptor):
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return MARKET_RELATIONS
+        return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
+
+    @property
+    def watermark(self) -> int:
+        """The largest time of the messages applied so far; 0 before the first."""
+        return self._watermark.value or 0
+
+    @property
+    def gives_touches(self) -> bool:
+        return self._book.gives_touches
+
+    def switch_touches(self, on: bool) -> None:
+        self._book.switch_touches(on)
 
     @property
     def next_sequence(self) -> int:
@@ -167,6 +184,7 @@ class ItchAdaptor(Adaptor):
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         rows = self._in_sequence(prepared.rows)
+        self._watermark.advance(rows.column("timestamp"))
         letters = action_codes(rows.column("message_type"))
         is_order, is_cross = _IS_ORDER[letters], letters == ord("Q")
         if is_cross.any():
@@ -178,7 +196,7 @@ class ItchAdaptor(Adaptor):
             rows, letters = rows.take(pa.array(chosen)), letters[chosen]
         deltas = self._book.apply(self._messages(rows, letters))
         if self._is_scaled:
-            deltas = {name: self._in_ticks(batch) for name, batch in deltas.items()}
+            deltas = {name: self._in_ticks(batch) if name != "touches" else batch for name, batch in deltas.items()}
         self._trades.take(deltas)
         return deltas
 
@@ -246,6 +264,10 @@ class ItchAdaptor(Adaptor):
             numbers[place] = self._brokers[text]
         found: Integers = numbers[encoded.indices.fill_null(len(numbers) - 1).to_numpy()]
         return found
+
+    def _units(self, symbol: str | None) -> tuple[int, int]:
+        scale = self._scale if symbol is None else self._scales.get(symbol, self._scale)
+        return scale.tick_units, scale.lot_shares
 
     def _in_ticks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         encoded = batch.column("symbol").dictionary_encode()

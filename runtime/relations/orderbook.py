@@ -1,8 +1,9 @@
-"""The order-book adaptor: feed messages in, deltas of BIDS, ASKS and TRADES out.
+"""The order-book adaptor: feed messages in, deltas of BIDS, ASKS and TRADES out, and rows of TOUCHES if wanted.
 
 An add inserts a row; an execution or a partial cancel replaces it (same t, price and broker); a delete or a full
 execution removes it; a message for an order that is not live changes nothing and is counted. Only the net effect of a
-call on each order is emitted: versions in between belong to no epoch.
+call on each order is emitted: versions in between belong to no epoch. TRADES and TOUCHES are the same rows however
+messages are divided into calls.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from runtime.native.kernels import Kernels, await_kernels
 from runtime.native.structures import Structure
 from runtime.native.tiers import MachineKernel, plain_kernel
 from runtime.relations import book_kernel as kernel
+from runtime.relations.columns import int64_columns
 from runtime.relations.live_orders import LiveOrders
+from runtime.relations.touches import Touches, Units
 from runtime.state import ObjectSpace
 
 __all__ = [
@@ -122,10 +125,17 @@ class OrderBookAdaptor:
     """
 
     def __init__(
-        self, space: ObjectSpace, name: str, dialect: Dialect, prefix: str = "", *, kernels: Kernels | None = None
+        self,
+        space: ObjectSpace,
+        name: str,
+        dialect: Dialect,
+        prefix: str = "",
+        *,
+        kernels: Kernels | None = None,
+        units: Units | None = None,
     ) -> None:
         """``prefix`` stands in front of every symbol, so that two feeds' symbols differ; without ``kernels`` the
-        kernel is interpreted."""
+        kernel is interpreted; ``units``: those that prices and volumes of TOUCHES are in, by default the messages'."""
         self._prefix, self._dialect, self._kernels = prefix, dialect, kernels
         self._orders = LiveOrders(space, f"{name}/orders")
         self.symbols = space.pool(f"{name}/symbols")
@@ -138,13 +148,15 @@ class OrderBookAdaptor:
         ):
             actions[list(letters)] = kind
         actions[list(dialect.trades)] += kernel.MATCH
-        self._numbers = np.zeros(10, np.int64)
+        self._numbers = np.zeros(kernel.NUMBER_COUNT, np.int64)
         self._book: Integers = np.zeros((kernel.B_COLUMNS, 0), np.int64)
-        self._root = Structure(7)
+        self._root = Structure(11)
         self._root.put(kernel.NUMBERS, self._numbers)
         self._root.put(kernel.ACTIONS, actions)
         self._root.link(kernel.ORDERS, self._orders.table)
         self._root.link(kernel.EDITS, self._orders.edits)
+        self._units = units
+        self._touches: Touches | None = None
         self._compiled: MachineKernel | None = None
         if kernels is not None:
             kernels.request([KERNEL_SOURCE])
@@ -152,6 +164,19 @@ class OrderBookAdaptor:
     def __len__(self) -> int:
         """Live orders."""
         return len(self._orders)
+
+    @property
+    def gives_touches(self) -> bool:
+        """Whether `apply` gives rows of TOUCHES."""
+        return self._touches is not None
+
+    def switch_touches(self, on: bool) -> None:
+        """Give rows of TOUCHES from now on, or no more. Levels are made of the live orders, or forgotten."""
+        if on and self._touches is None:
+            self._touches = Touches(self._root, self.symbols, self._orders.table.dump(), self._units)
+        elif not on and self._touches is not None:
+            self._touches.unlink()
+            self._touches = None
 
     def counts(self) -> dict[str, int]:
         """What it saw and holds, by name."""
@@ -163,6 +188,8 @@ class OrderBookAdaptor:
             "bad_volumes": int(seen[kernel.BAD_VOLUMES]),
             "live_orders": len(self),
         }
+        if self._touches is not None:
+            found["large_touches"] = int(seen[kernel.LARGE_TOUCHES])
         return found | ({"unknown_replaces": int(seen[kernel.UNKNOWN_REPLACES])} if self._dialect.replaces else {})
 
     def symbol_numbers(self, column: pa.Array) -> Integers:
@@ -174,13 +201,16 @@ class OrderBookAdaptor:
     def clear(self) -> dict[str, pa.RecordBatch]:
         """Forget every order; gives the deltas of all that were live."""
         orders = self._orders.clear()
+        if self._touches is not None:
+            self._touches.load(orders[:0])
         is_bid = orders[:, kernel.SIDE] == _BID
         order_id, t, broker, volume, price, symbol, _ = np.concatenate([orders[is_bid], orders[~is_bid]]).T
         rows = np.stack([t, order_id, broker, volume, price, symbol, np.full(len(orders), -1, np.int64)])
         return self._sides(rows, int(is_bid.sum()))
 
     def apply(self, messages: Messages) -> dict[str, pa.RecordBatch]:
-        """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``), without empty ones."""
+        """Take a batch in; gives the deltas by relation (``bids``, ``asks``, ``trades``, ``touches``), without empty
+        ones."""
         count = len(messages.action)
         if not count:
             return {}
@@ -192,6 +222,9 @@ class OrderBookAdaptor:
         deltas = self._sides(rows, bids)
         if matched:
             deltas["trades"] = self._trades(matches[:, :matched].copy())
+        touches = None if self._touches is None else self._touches.take()
+        if touches is not None:
+            deltas["touches"] = touches
         return deltas
 
     def _begin(self, messages: Messages, count: int) -> Integers:
@@ -214,6 +247,8 @@ class OrderBookAdaptor:
         if self._book.shape[1] < 2 * count:
             self._book = np.zeros((kernel.B_COLUMNS, 2 * count), np.int64)
             self._root.put(kernel.BOOK, self._book.reshape(-1))
+        if self._touches is not None:
+            self._touches.reserve(count)
         self._numbers[: kernel.MATCH_COUNT + 1] = count, 0, 0, self._book.shape[1], 0
         return matches
 
@@ -231,7 +266,7 @@ class OrderBookAdaptor:
         count = rows.shape[1]
         if not count:
             return {}
-        columns = _columns(rows)
+        columns = int64_columns(rows)
         columns[kernel.B_SYMBOL] = self.symbols.decode(rows[kernel.B_SYMBOL])
         batch = pa.RecordBatch.from_arrays(columns, schema=BOOK_SCHEMA)
         if 0 < bids < count:
@@ -240,7 +275,7 @@ class OrderBookAdaptor:
 
     def _trades(self, rows: Integers) -> pa.RecordBatch:
         """One row a match: executions of live orders, and trades that name no displayed order."""
-        columns, side, order_id = _columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
+        columns, side, order_id = int64_columns(rows), rows[kernel.K_SIDE], rows[kernel.K_ORDER]
         is_hidden = side == 0
         # Against a bid one sells; of a match that names no order nobody knows.
         aggressor = np.where(is_hidden, 2, side == _BID)
@@ -258,15 +293,3 @@ class OrderBookAdaptor:
             pa.array(np.ones(len(side), np.int64)),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=TRADES_SCHEMA)
-
-
-def _columns(rows: Integers) -> list[pa.Array]:
-    """Arrays without NULLs of the rows of a contiguous matrix, not copied.
-
-    In half the time of `pyarrow.array`, which looks at the type of what it is given.
-    """
-    count, buffer = rows.shape[1], pa.py_buffer(rows)
-    return [
-        pa.Array.from_buffers(_INT64, count, [None, buffer.slice(8 * count * place, 8 * count)])
-        for place in range(len(rows))
-    ]

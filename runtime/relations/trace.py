@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from runtime.compiler.relations import TOUCHES
 from runtime.formats import Field, Schema
 from runtime.native.kernels import Kernels
 from runtime.plan import Relation
@@ -20,6 +21,7 @@ from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.relations.market import action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
+from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["TRACE_SCHEMA", "BookStream", "TraceAdaptor"]
@@ -59,6 +61,7 @@ class TraceAdaptor(Adaptor):
         *,
         schema: Schema = TRACE_SCHEMA,
         kernels: Kernels | None = None,
+        gives_touches: bool = False,
     ) -> None:
         """``schema``: the trace's, with other policies; without ``kernels`` the book's kernel is interpreted."""
         for stream in streams:
@@ -69,6 +72,8 @@ class TraceAdaptor(Adaptor):
                 )
         self._streams = tuple(streams)
         self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers), kernels=kernels)
+        self._watermark = Watermark(space, name)
+        self.switch_touches(gives_touches)
         self._symbol = self._book.symbols.encode(pa.array([""]))
         self._messages = messages
         self._schema = schema
@@ -79,7 +84,23 @@ class TraceAdaptor(Adaptor):
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        return tuple(stream.relation for stream in self._streams)
+        streams = tuple([stream.relation for stream in self._streams])
+        return (*streams, TOUCHES) if self.gives_touches else streams
+
+    @property
+    def watermark(self) -> int:
+        """The largest time of the lines applied so far; 0 before the first."""
+        return self._watermark.value or 0
+
+    @property
+    def gives_touches(self) -> bool:
+        return self._book.gives_touches
+
+    def switch_touches(self, on: bool) -> None:
+        """Raises `AdaptorError` if a stream is called as the relation. Its symbol is the empty string."""
+        if on and any(stream.relation.name == TOUCHES.name for stream in self._streams):
+            raise AdaptorError(f"expected no stream called {TOUCHES.name} beside the touches of a trace, was one")
+        self._book.switch_touches(on)
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         return Prepared(rows, row_ends, np.ones(rows.num_rows, np.bool_))
@@ -88,6 +109,7 @@ class TraceAdaptor(Adaptor):
         rows = prepared.rows
         number = self._messages + 1 + np.arange(rows.num_rows)
         self._messages += rows.num_rows
+        self._watermark.advance(rows.column("t"))
         order_id = rows.column("id").to_numpy()
         deltas = self._book.apply(
             Messages(
@@ -101,7 +123,8 @@ class TraceAdaptor(Adaptor):
                 number=number,
             )
         )
-        return {s.relation.name: self._renamed(s, deltas[s.book]) for s in self._streams if s.book in deltas}
+        named = {s.relation.name: self._renamed(s, deltas[s.book]) for s in self._streams if s.book in deltas}
+        return named | ({TOUCHES.name: deltas["touches"]} if "touches" in deltas else {})
 
     def counters(self) -> Mapping[str, int]:
         return self._book.counts()
