@@ -48,12 +48,12 @@ TOUCHES: Final = Relation(
         Column("ask_volume", "int64", nullable=True),
     ),
 )
-"""One row a message after which the best bid or ask of a symbol, its price or the total volume at it, is another one, in
-the order of the feed; NULL where a side is empty, and a volume that has no room in 64 bits. Its rows are handed on and
-not kept."""
+"""One row a message after which the best bid or ask of a symbol, its price or the total volume at it, is another one,
+in the order of the feed; NULL where a side is empty, and a volume that has no room in 64 bits. Its rows are handed on
+and not kept."""
 
 MARKET_RELATIONS: Final[tuple[Relation, ...]] = (BIDS, ASKS, TRADES)
 """Those that every epoch has, for views and derived streams."""
 
 STREAM_ONLY_RELATIONS: Final[tuple[Relation, ...]] = (TOUCHES,)
-"""Those that no epoch has, as they are not kept: for derived streams alone, and given only while one of them reads them."""
+"""Those that no epoch has, as they are not kept: only derived streams read them, and adaptors give them meanwhile."""

@@ -3,7 +3,8 @@
 One pass over the messages, in feed order: every order that a message touches is changed in place, and what it was
 before the batch is kept (`library.hashing.touch`). Then the net effect of the batch on each touched order is written
 out. If touches are wanted, the total volume of each price is kept as well (`library.levels`), and each message after
-which the best price of a side or its volume is another one writes a row. The text of this module is the kernel's source.
+which the best price of a side or its volume is another one writes a row. The text of this module is the kernel's
+source.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -40,8 +41,8 @@ has room for; matches."""
 MESSAGES_SEEN, UNKNOWN, DUPLICATES, BAD_VOLUMES, UNKNOWN_REPLACES = 5, 6, 7, 8, 9
 """Numbers that only grow: what was seen so far."""
 TOUCH_COUNT, WITH_TOUCHES, HAS_UNITS, LARGE_TOUCHES = 10, 11, 12, 13
-"""Touches of the batch; whether they are wanted; whether prices and volumes of levels are in units of their own; how many
-volumes of touches had no room in 64 bits so far."""
+"""Touches of the batch; whether they are wanted; whether prices and volumes of levels are in units of their own; how
+many volumes of touches had no room in 64 bits so far."""
 NUMBER_COUNT = 14
 
 NOTHING, ADD, REDUCE, KILL, REPLACE, MATCH = 0, 1, 2, 3, 4, 8
@@ -71,8 +72,8 @@ K_T, K_NUMBER, K_SYMBOL, K_PRICE, K_VOLUME, K_ORDER, K_BROKER, K_SIDE = 0, 1, 2,
 that names no live order."""
 K_COLUMNS = 8
 X_T, X_SYMBOL, X_BID_PRICE, X_BID_VOLUME, X_ASK_PRICE, X_ASK_VOLUME = 0, 1, 2, 3, 4, 5
-"""Columns of touches, each with room for as many rows as messages. A volume is 0 where the side is empty, and -1 where it
-has no room in 64 bits."""
+"""Columns of touches, each with room for as many rows as messages. A volume is 0 where the side is empty, and -1 where
+it has no room in 64 bits."""
 X_COLUMNS = 6
 BEST_WORDS = 3
 """Words of the best level of a group: its key, and its total in two words."""

@@ -25,8 +25,8 @@ FLAG: Final = "_insert"
 class RowAdaptor(Adaptor):
     """Tuples of a relation's columns, found in the schema by their names; with ``deletions`` the schema has a `FLAG`.
 
-    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them. ``time`` names
-    the column that its watermark is of, an integer of nanoseconds, a timestamp or a date, which no row may lack.
+    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them. ``time``
+    names the column that its watermark is of, an integer of nanoseconds, a timestamp or a date, which no row may lack.
     """
 
     def __init__(

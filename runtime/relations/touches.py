@@ -1,8 +1,8 @@
 """The relation TOUCHES: the best bid and ask of a symbol after each message that changes one of them.
 
 The total volume of each price is kept while rows of the relation are wanted, and follows from the live orders alone:
-nothing is saved, and a restart gives the rows that an uninterrupted run would have. `book_kernel` changes the levels and
-writes the rows.
+nothing is saved, and a restart gives the rows that an uninterrupted run would have. `book_kernel` changes the levels
+and writes the rows.
 """
 
 from __future__ import annotations

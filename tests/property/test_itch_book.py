@@ -24,7 +24,8 @@ class Market:
     """Relations by the adaptor, a row as the tuple of its values."""
 
     def __init__(self) -> None:
-        self.adaptor = ItchAdaptor(ObjectSpace(MemoryStore()), "feed", Retention())
+        self.adaptor = ItchAdaptor(ObjectSpace(MemoryStore()), "feed", Retention(), gives_touches=True)
+        self.touches: list[tuple[Any, ...]] = []
         self.rows: dict[str, Counter[Any]] = {"bids": Counter(), "asks": Counter(), "trades": Counter()}
         self._formatter = InputFormatter(self.adaptor.schema, self.adaptor.pushdown)
         self._order = InOrder(16)
@@ -38,6 +39,9 @@ class Market:
             rows = self.adaptor.received(batch)
             prepared = Prepared(rows, np.zeros(rows.num_rows, np.int64), np.ones(rows.num_rows, np.bool_))
             for name, deltas in self.adaptor.apply(prepared).items():
+                if name == "touches":
+                    self.touches += [tuple(row.values())[:-1] for row in deltas.to_pylist()]
+                    continue
                 for row in deltas.to_pylist():
                     weight = row.pop("weight")
                     self.rows[name][tuple(row.items())] += weight
@@ -71,13 +75,17 @@ def check(seed: int, count: int, step: int) -> None:
     messages = make_day(seed, count).messages
     market, session = Market(), Session(tables=["bbo", "trades"], depth=0, symbols=[])
     touches: dict[int, tuple[Touch, Touch]] = {}
+    rows: list[tuple[Any, ...]] = []
+    names: dict[int, str] = {}
     matches: set[tuple[int, int, int]] = set()
     for start in range(0, len(messages), step):
         data = b"".join(map(frame, messages[start : start + step]))
         market.feed(data)
         session.feed(data)
-        matches |= take(session, touches)
-        for locate, symbol in ((row[0], row[1]) for row in session.take_symbols()):
+        names |= {row[0]: row[1] for row in session.take_symbols()}
+        matches |= take(session, touches, names, rows)
+        assert market.touches == rows
+        for locate, symbol in names.items():
             assert (market.touch("bids", symbol), market.touch("asks", symbol)) == touches.get(
                 locate, ((0, 0, 0), (0, 0, 0))
             )
@@ -98,12 +106,19 @@ def is_printable(message: bytes) -> bool:
     return fields["printable"] == "Y" if letter == b"C" else fields["cross_shares"] != 0
 
 
-def take(session: Session, touches: dict[int, tuple[Touch, Touch]]) -> set[tuple[int, int, int]]:
-    """Put the newest touch of each stock in its place; gives what traded as message, price and shares."""
+def take(
+    session: Session, touches: dict[int, tuple[Touch, Touch]], names: dict[int, str], rows: list[tuple[Any, ...]]
+) -> set[tuple[int, int, int]]:
+    """Put the newest touch of each stock in its place, and a row behind the others if its price or shares are others;
+    gives what traded as message, price and shares."""
     best = {name: column.tolist() for name, column in session.take_bbo().items()}
     sides = [[best[f"{side}_{what}"] for what in ("px", "sz", "ct")] for side in ("bid", "ask")]
     for i, locate in enumerate(best["locate"]):
         bid, ask = ((price[i], shares[i], orders[i]) for price, shares, orders in sides)
+        old_bid, old_ask = touches.get(locate, ((0, 0, 0), (0, 0, 0)))
+        if (bid[:2], ask[:2]) != (old_bid[:2], old_ask[:2]):
+            shown = [value if shares else None for price, shares, _ in (bid, ask) for value in (price, shares)]
+            rows.append((best["ts"][i], names[locate], *shown))
         touches[locate] = (bid, ask)
     trades = session.take_trades()
     return set(zip(*(trades[name].tolist() for name in ("seq", "px", "size")), strict=True))

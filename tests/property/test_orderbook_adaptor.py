@@ -1,4 +1,7 @@
-"""Any messages in any batches: the relations are those of a replay that looks at one message after the other."""
+"""Any messages in any batches: the relations are those of a replay that looks at one message after the other.
+
+Of touches that holds row by row, whenever they are switched on and off, and over restarts and lost saves.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ LINE = st.tuples(
 # Long lists are asked for by their length: by itself Hypothesis prefers short ones.
 LINES = st.sampled_from([0, 1, 5, 20, 60, 120]).flatmap(lambda n: st.lists(LINE, min_size=n, max_size=n))
 HIGHEST_VOLUME = 2**62
+LARGEST = 2**63 - 1
 
 
 def new_order(line: Line) -> int:
@@ -53,7 +57,9 @@ class Order(msgspec.Struct):
 class Replay:
     """One message at a time, on a dict."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, units: tuple[int, int]) -> None:
+        self.units = units
+        self.touches: list[tuple[Any, ...]] = []
         self.reduces, self.kills, self.matches = (
             bytes(letters).decode() for letters in (dialect.reduces, dialect.kills, dialect.trades)
         )
@@ -63,7 +69,30 @@ class Replay:
         self.trades: list[tuple[Any, ...]] = []
         self.unknown = self.duplicates = self.bad = self.replaced = 0
 
+    def touch(self, symbol: str) -> tuple[int | None, ...]:
+        """Best bid and ask with the volume at them, in units of ticks and lots."""
+        tick, lot = self.units
+        found: list[int | None] = []
+        for side, best in (("B", max), ("S", min)):
+            levels = Counter[int]()
+            for order in self.live.values():
+                if (order.side, order.symbol) == (side, symbol):
+                    levels[order.price // tick] += order.volume // lot
+            price = best((price for price, volume in levels.items() if volume), default=None)
+            volume = None if price is None else levels[price]
+            found += [price, volume]
+        return tuple(found)
+
     def apply(self, number: int, line: Line) -> None:
+        """Apply a message, and note each touch that is another one behind it."""
+        before = {symbol: self.touch(symbol) for symbol in SYMBOLS}
+        self._apply(number, line)
+        for symbol, old in before.items():
+            if (new := self.touch(symbol)) != old:
+                shown = [None if value is not None and value > LARGEST else value for value in new]
+                self.touches.append((number, symbol, *shown, 1))
+
+    def _apply(self, number: int, line: Line) -> None:
         order_id, action, volume, price, symbol = line
         if action in "BS":
             broker = order_id % self.brokers if self.brokers else number % 5
@@ -167,6 +196,8 @@ def _sweeps() -> Iterator[None]:
     restarts=st.sets(st.integers(0, 8)),
     lost=st.sets(st.integers(0, 8)),
     saved=st.sets(st.integers(0, 8)),
+    switched=st.sets(st.integers(0, 8)),
+    units=st.sampled_from([None, (5, 3)]),
 )
 def test_batches_are_the_replay(
     kernels: KernelCache,
@@ -177,12 +208,15 @@ def test_batches_are_the_replay(
     restarts: set[int],
     lost: set[int],
     saved: set[int],
+    switched: set[int],
+    units: tuple[int, int] | None,
 ) -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
     held = kernels if tier == "compiled" else None
-    adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held)
-    replay = Replay(dialect)
+    units_of = None if units is None else lambda _: units
+    adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held, units=units_of)
+    replay = Replay(dialect, units or (1, 1))
     book: Counter[tuple[Any, ...]] = Counter()
     trades: list[tuple[Any, ...]] = []
     seen = Counter[str]()
@@ -198,7 +232,12 @@ def test_batches_are_the_replay(
             space.commit()
             seen.update(adaptor.counts())
             space = ObjectSpace(store)
-            adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held)
+            gives_touches = adaptor.gives_touches
+            adaptor = OrderBookAdaptor(space, "book", dialect, kernels=held, units=units_of)
+            adaptor.switch_touches(gives_touches)
+        if batch in switched:
+            adaptor.switch_touches(not adaptor.gives_touches)
+        replay.touches.clear()
         symbols = adaptor.symbols.encode(pa.array(SYMBOLS))
         deltas = adaptor.apply(messages(start + 1, lines[start:stop], symbols))
         for number, line in enumerate(lines[start:stop], start + 1):
@@ -214,6 +253,8 @@ def test_batches_are_the_replay(
                 book[key] += weight
         book = Counter({key: weight for key, weight in book.items() if weight})
         trades += [tuple(row.values()) for row in deltas["trades"].to_pylist()] if "trades" in deltas else []
+        touches = [tuple(row.values()) for row in deltas["touches"].to_pylist()] if "touches" in deltas else []
+        assert touches == (replay.touches if adaptor.gives_touches else [])
         assert book == replay.book()
         assert trades == replay.trades
         assert len(adaptor) == len(replay.live)

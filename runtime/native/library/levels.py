@@ -5,7 +5,8 @@ well, linked by their slots, whose root has the least key. A new key is compared
 becomes 0 leaves the heap at once, wherever it stands, in amortised time logarithmic in the keys of its group. Keys that
 come and go near the least one, as prices do in an order book, have few children or none.
 
-See Fredman, Sedgewick, Sleator and Tarjan, "The Pairing Heap: A New Form of Self-Adjusting Heap", Algorithmica 1 (1986).
+See Fredman, Sedgewick, Sleator and Tarjan, "The Pairing Heap: A New Form of Self-Adjusting Heap", Algorithmica 1,
+1986.
 """
 
 # mypy: disable-error-code="no-any-return"
