@@ -29,7 +29,7 @@ from runtime.relations import (
 )
 from runtime.state import ARROW_TYPES, MemoryStore, ObjectSpace
 
-Row = tuple[int, str, int | None, int | None, int | None, int | None]
+Row = tuple[int, str | None, int | None, int | None, int | None, int | None]
 
 LINES: list[tuple[int, int, int, int, str, int, int, str]] = [
     (1, 10, 1, 3, "B", 5, 100, "ACME"),
