@@ -25,8 +25,8 @@ none."""
 GROUP, KEY, TOTAL, CHILD, AFTER, BEFORE = 0, 1, 2, 4, 5, 6
 """Words of a record: its group and key; its total, of two words; the first of its children, the next child of its
 parent, and the child before it, or the parent of the first child."""
-WORDS = 7
-"""Words of a record."""
+WORDS = 8
+"""Words of a record: one more than it needs, so that it is as long as a line of the processor's cache."""
 
 
 @jit_inline
