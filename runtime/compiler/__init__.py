@@ -2,7 +2,7 @@
 
 ::
 
-    file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, tokens
+    file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, derived, tokens
                                  │
              compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
                                  │ queries   the same with exact integers: expressions, aggregates, fixedpoint
@@ -27,8 +27,8 @@ from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
-from runtime.compiler.relations import MARKET_RELATIONS, STREAM_ONLY_RELATIONS
-from runtime.compiler.script import NamedSelect, Script, parse_script, read_script
+from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, STREAM_ONLY_RELATIONS, TOUCHES, TRADES
+from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.plan import (
     Branch,
     Call,
@@ -52,7 +52,10 @@ from runtime.plan import (
 
 __all__ = [
     "MARKET_RELATIONS",
+    "MARKET_TIMES",
     "STREAM_ONLY_RELATIONS",
+    "TOUCHES",
+    "TRADES",
     "Branch",
     "Call",
     "Col",
@@ -73,7 +76,9 @@ __all__ = [
     "Script",
     "SocketSource",
     "SqlError",
+    "StreamClauses",
     "StreamDeclaration",
+    "StreamSelect",
     "Sum",
     "View",
     "compile_program",

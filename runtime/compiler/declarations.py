@@ -146,10 +146,9 @@ class Cursor:
 
 
 def parse_declaration(
-    cursor: Cursor, start: int, is_table: bool, places: Callable[[str], tuple[Path, ...]]
+    cursor: Cursor, start: int, name: Token, is_table: bool, places: Callable[[str], tuple[Path, ...]]
 ) -> StreamDeclaration:
-    """The declaration behind ``CREATE STREAM`` or ``CREATE TABLE``; ``places`` says where a file may lie."""
-    name = cursor.word("the name of a stream")
+    """The declaration behind CREATE STREAM or CREATE TABLE and its name; ``places`` says where a file may lie."""
     columns = _columns(cursor)
     cursor.keyword("FROM")
     line, column = cursor.text.position(start)

@@ -1,4 +1,4 @@
-"""A file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, and the SELECTs that are its views."""
+"""A file of SQL: INCLUDE, CREATE STREAM, CREATE TABLE, the SELECTs that are its views, and those of its streams."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final, cast
 
 from runtime.compiler.declarations import Cursor, StreamDeclaration, parse_declaration
+from runtime.compiler.derived import DEFAULT_CLAUSES, StreamClauses, parse_clauses
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.tokens import Text, tokenise
 from runtime.plan import Lane, Relation
 
-__all__ = ["NamedSelect", "Script", "parse_script", "read_script"]
+__all__ = ["NamedSelect", "Script", "StreamSelect", "parse_script", "read_script"]
 
 _LANES: Final = ("spark", "express")
 
@@ -39,6 +40,21 @@ class NamedSelect:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamSelect:
+    """One derived stream of a script: CREATE STREAM … AS SELECT."""
+
+    select: NamedSelect
+    """Its name, its SELECT and where that stands."""
+    clauses: StreamClauses = DEFAULT_CLAUSES
+    """Its retention and its lateness."""
+
+    @property
+    def name(self) -> str:
+        """Lower case."""
+        return self.select.name
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
     """What a file of SQL says."""
 
@@ -48,6 +64,8 @@ class Script:
     """Its declarations and those of the files it includes, in order."""
     selects: tuple[NamedSelect, ...]
     """Its views and those of the files it includes, in order."""
+    derived: tuple[StreamSelect, ...] = ()
+    """Its derived streams and those of the files it includes, in order."""
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -79,9 +97,11 @@ class _Reader:
     data_dir: Path | None
     streams: dict[str, tuple[StreamDeclaration, str]] = field(default_factory=dict)
     selects: dict[str, NamedSelect] = field(default_factory=dict)
+    derived: dict[str, StreamSelect] = field(default_factory=dict)
 
     def script(self, name: str) -> Script:
-        return Script(name, tuple(stream for stream, _ in self.streams.values()), tuple(self.selects.values()))
+        streams = tuple(stream for stream, _ in self.streams.values())
+        return Script(name, streams, tuple(self.selects.values()), tuple(self.derived.values()))
 
     def read_file(self, path: Path, chain: tuple[Path, ...] = ()) -> None:
         try:
@@ -117,7 +137,8 @@ class _Reader:
 
     def _create(self, cursor: Cursor, start: int, folder: Path) -> tuple[str, Lane | None] | None:
         """Reads a declaration; of CREATE VIEW only up to its SELECT, and gives its name, and its lane if it has one."""
-        if cursor.take("OR"):
+        is_replacing = cursor.take("OR")
+        if is_replacing:
             cursor.keyword("REPLACE")
         kind = cursor.keyword("STREAM", "TABLE", "VIEW")
         if kind.is_word("VIEW"):
@@ -125,16 +146,44 @@ class _Reader:
             lane = _properties(cursor) if cursor.take("TBLPROPERTIES") else None
             cursor.keyword("AS")
             return name, lane
-        stream = parse_declaration(cursor, start, kind.is_word("TABLE"), lambda name: self._places(name, folder))
-        if stream.name in self.streams:
-            first, file = self.streams[stream.name]
-            where = f"{file}:{first.position[0]}:{first.position[1]}"
-            reason = f"expected one declaration of {stream.name!r}, was a second; the first is at {where}"
-            raise cursor.text.error(start, reason)
+        what = "table" if kind.is_word("TABLE") else "stream"
+        name_token = cursor.word(f"the name of a {what}")
+        if what == "stream" and cursor.token.is_word("RETAIN", "LATENESS", "AS"):
+            self._derive(cursor, start, name_token.text.lower(), is_replacing=is_replacing)
+            return None
+        stream = parse_declaration(cursor, start, name_token, what == "table", lambda name: self._places(name, folder))
+        self._expect_new(cursor.text, start, stream.name)
         cursor.expect("';'", lambda token: token.kind == "end" or token.is_symbol(";")
                       or token.is_word("CREATE", "SELECT", "INCLUDE", "WITH"))  # fmt: skip
         self.streams[stream.name] = (stream, cursor.text.name)
         return None
+
+    def _derive(self, cursor: Cursor, start: int, name: str, *, is_replacing: bool) -> None:
+        """Reads the rest of CREATE STREAM … AS SELECT."""
+        text = cursor.text
+        if is_replacing:
+            raise text.error(start, f"expected CREATE STREAM {name} AS, was CREATE OR REPLACE: the rows that the old one "
+                                    f"has brought cannot be made again; drop it first, then create the new one")  # fmt: skip
+        clauses = parse_clauses(cursor)
+        cursor.keyword("AS")
+        cursor.expect("SELECT or WITH", lambda token: token.is_word("SELECT", "WITH") or token.is_symbol("("))
+        begin, end = _statement(cursor)
+        self._expect_new(text, start, name)
+        line, column = text.position(begin)
+        self.derived[name] = StreamSelect(NamedSelect(name, text.text[begin:end], line, column, text.name), clauses)
+
+    def _expect_new(self, text: Text, start: int, name: str) -> None:
+        """Raises `SqlError` for the name of a stream or table that the script has already."""
+        if name in self.streams:
+            first, file = self.streams[name]
+            where = f"{file}:{first.position[0]}:{first.position[1]}"
+        elif name in self.derived:
+            other = self.derived[name].select
+            where = f"{other.file}:{other.line}:{other.column}"
+        else:
+            return
+        reason = f"expected one declaration of {name!r}, was a second; the first is at {where}"
+        raise text.error(start, reason)
 
     def _places(self, name: str, folder: Path) -> tuple[Path, ...]:
         """Where a data file may lie."""

@@ -5,6 +5,7 @@ algebra    expressions, columns, relations, maps: keyed aggregates over one rela
 linear     sums over one relation                joined    sums over joins of maps
 selected   sums over what conditions on aggregates select  flow      graphs of operators on rows
 reevaluated  any other SQL, by DuckDB            program   views and maps, and their encoding
+derived    streams computed from other streams: what they say, read and keep
 body       what each of the five forms says of itself: maps, placement, cost, explanation
 parts      what one view or one lane needs of a program
 ```
@@ -30,6 +31,7 @@ from runtime.plan.algebra import (
     sum_of_terms,
 )
 from runtime.plan.body import Body
+from runtime.plan.derived import DerivedInput, DerivedStream
 from runtime.plan.flow import (
     Aggregate,
     DistinctNode,
@@ -54,7 +56,11 @@ from runtime.plan.parts import (
     map_identity,
     new_views,
     only_view,
+    readers_of_stream,
+    stream_of,
+    stream_views,
     view_of,
+    without_stream,
     without_view,
 )
 from runtime.plan.program import (
@@ -80,6 +86,8 @@ __all__ = [
     "Col",
     "Column",
     "ColumnType",
+    "DerivedInput",
+    "DerivedStream",
     "DistinctNode",
     "Expr",
     "Factor",
@@ -124,8 +132,12 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of_stream",
     "renamed",
+    "stream_of",
+    "stream_views",
     "sum_of_terms",
     "view_of",
+    "without_stream",
     "without_view",
 ]

@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from runtime.plan.algebra import Map, Relation, columns_read
+from runtime.plan.derived import DerivedStream
+from runtime.plan.linear import Linear
 from runtime.plan.program import Lane, Program, View
 
 __all__ = [
@@ -20,7 +22,11 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of_stream",
+    "stream_of",
+    "stream_views",
     "view_of",
+    "without_stream",
     "without_view",
 ]
 
@@ -38,11 +44,60 @@ def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
     return _only(program, [view_of(program, name)])
 
 
+def readers_of_stream(program: Program, name: str) -> tuple[str, ...]:
+    """The streams and views that read a derived stream."""
+    maps = {map_.id for map_ in program.maps if map_.relation == name}
+    return (
+        *(stream.name for stream in program.streams if name in stream.reads),
+        *(view.name for view in program.views if not maps.isdisjoint(view.body.maps())),
+    )
+
+
+def without_stream(program: Program, name: str) -> Program:
+    """The program without a derived stream that nothing reads; raises `KeyError` if it is not there."""
+    stream = stream_of(program, name)
+    dropped = [each for each in program.dropped_streams if each.name != name]
+    return _replace(
+        program,
+        streams=tuple(each for each in program.streams if each.name != name),
+        dropped_streams=(*dropped, stream.relation),
+    )
+
+
+def stream_of(program: Program, name: str) -> DerivedStream:
+    """The derived stream of this name; raises `KeyError` if it is not there."""
+    for stream in program.streams:
+        if stream.name == name:
+            return stream
+    known = ", ".join(stream.name for stream in program.streams) or "none"
+    raise KeyError(f"expected a stream of the program ({known}), was {name!r}")
+
+
+def stream_views(program: Program) -> Program:
+    """The derived streams of a program as if they were views, for whatever shows rows; nothing executes them."""
+    views = [
+        View(
+            name=stream.name,
+            columns=stream.columns,
+            body=Linear(()),
+            view_class="stream",
+            reason=f"a derived stream of {', '.join(stream.reads)}",
+            sql=stream.sql,
+            home=stream.home,
+            lane="stream",
+        )
+        for stream in program.streams
+    ]
+    return Program((), (), tuple(views))
+
+
 def lane_program(program: Program, lane: Lane) -> Program:
-    """What one lane keeps of a program; the program itself where that is all of it.
+    """What one lane keeps of a program, without its streams; the program itself where that is all of it.
 
     A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move.
     """
+    if program.streams or program.dropped_streams:
+        program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
     return program if len(views) == len(program.views) else _only(program, views)[0]
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from runtime.plan.algebra import Column, Map, Relation
+from runtime.plan.derived import DerivedStream
 from runtime.plan.flow import Flow
 from runtime.plan.joined import Joined
 from runtime.plan.linear import Linear
@@ -26,9 +27,11 @@ __all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass",
 FORMAT_VERSION: Final = 2
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
-ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated"]
-Lane = Literal["spark", "express"]
-"""What keeps a view: Spark, version by version, or the in-process engine, message by message."""
+ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
+"""What a batch costs; ``stream`` is said of a derived stream that is shown as if it were a view."""
+Lane = Literal["spark", "express", "stream"]
+"""What keeps a view: Spark, version by version, or the in-process engine, message by message. The rows of derived
+streams, which come at the end of an epoch, are of the lane ``stream``."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -69,6 +72,10 @@ class Program(msgspec.Struct, frozen=True):
     """What SUM of nothing is: NULL, or 0."""
     format_version: int = FORMAT_VERSION
     """Of this record."""
+    streams: tuple[DerivedStream, ...] = ()
+    """Derived streams; each stands behind those that it reads."""
+    dropped_streams: tuple[Relation, ...] = ()
+    """Relations of derived streams that are no more: the log has rows of them, so their columns are theirs for good."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -101,6 +101,10 @@ class Retained:
             gone += int(stays.argmax()) if stays.any() else len(stays)
         return self._with_weight(self._drop(gone)) if gone else None
 
+    def rows(self) -> list[pa.RecordBatch]:
+        """The rows as of the last `expire`, in the order in which they came."""
+        return list(self._held)
+
     def clear(self) -> pa.RecordBatch | None:
         """Forget all rows; gives them with weight -1, None for none. What expires then is nothing."""
         rows = [*self._drop(self._count - sum([each.num_rows for each in self._added])), *self._added]

@@ -54,7 +54,8 @@ class ExpressLane:
     def begin(self, hub: Hub | None = None) -> ExpressPipeline:
         """Go on where the newest epoch ended, and show a hub what there is."""
         views = self._views()
-        program = lane_program(decode_program(self._writer.control), "express")
+        record = decode_program(self._writer.control)
+        program = lane_program(record, "express")
         if self._state.program != program:
             views.begin(program, is_anew=True)  # a directory from before there were lanes, or what a failure has left
         state = self._state
@@ -66,7 +67,7 @@ class ExpressLane:
                 self._writer.epoch,
                 self._writer.recovered.cuts if self._writer.recovered else {},
             )
-        self.pipeline = ExpressPipeline(views, self._publish)
+        self.pipeline = ExpressPipeline(views, self._publish, has_streams=bool(record.streams))
         return self.pipeline
 
     def failed(self) -> None:

@@ -26,8 +26,12 @@ class ExpressPipeline(Pipeline):
 
     most_inputs = _MOST_DELTAS
 
-    def __init__(self, views: ExpressViews, publish: Callable[[Update], None]) -> None:
-        """``publish`` is called on a worker with every version, in order; it must not block."""
+    def __init__(self, views: ExpressViews, publish: Callable[[Update], None], *, has_streams: bool = False) -> None:
+        """``publish`` is called on a worker with every version, in order; it must not block.
+
+        ``has_streams``: derived streams add to an epoch behind what closes it, so that it ends with the barrier alone.
+        """
+        self._has_streams = has_streams
         self._views = views
         self._publish = publish
         self._closes = -1
@@ -41,15 +45,19 @@ class ExpressPipeline(Pipeline):
         """Step over deltas."""
         del context
         deltas = cast("Sequence[Deltas]", inputs)
-        self._closes = max(self._closes, deltas[-1].closes)
-        self._views.take(deltas, self._publish)
+        self._closes = max([self._closes, *[each.closes for each in deltas]])
+        self._views.take(deltas, self._publish, is_open=self._has_streams)
 
     def start_drain(self, barrier: Barrier, context: Context) -> None:
         """Change over if the barrier has a control record; give the epoch that closes what it changed."""
         if self._closes < 0:
             return  # an epoch that holds nothing is not closed
+        if self._has_streams:
+            self._views.end(self._closes, self._publish)
         self._closes = -1
         if isinstance(barrier.payload, bytes):
+            program = decode_program(barrier.payload)
             prepared, self._prepared = self._prepared, None
-            self._publish(self._views.change_over(decode_program(barrier.payload), prepared))
+            self._publish(self._views.change_over(program, prepared))
+            self._has_streams = bool(program.streams)
         context.emit(self._views.close())

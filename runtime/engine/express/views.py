@@ -99,17 +99,21 @@ class ExpressViews:
                 found[name] = rows
         return found
 
-    def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None]) -> None:
-        """Step over deltas as if they were one, and publish what changes."""
+    def take(self, deltas: Sequence[Deltas], publish: Callable[[Update], None], *, is_open: bool = False) -> None:
+        """Step over deltas as if they were one, and publish what changes.
+
+        ``is_open``: the epoch goes on behind deltas that close it, up to `end`.
+        """
         tables: dict[str, list[pa.RecordBatch]] = {}
         for each in deltas:
             for name, batch in each.relations.items():
                 tables.setdefault(name, []).append(batch)
             self._cuts.update(each.cuts)
-            self._epoch = max(self._epoch, each.closes)
+            if not is_open:
+                self._epoch = max(self._epoch, each.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
-        closes = deltas[-1].closes >= 0
+        closes = not is_open and any(each.closes >= 0 for each in deltas)
         if not self._state.program.views:
             if closes:
                 publish(self._stepped(Step({}, {}), deltas[-1].applied_s, closes=True))
@@ -117,6 +121,11 @@ class ExpressViews:
         step = self._state.shard.step_tables(tables) if tables else Step({}, {})
         self._state.stepped()
         publish(self._stepped(step, deltas[-1].applied_s, closes=closes))
+
+    def end(self, epoch: int, publish: Callable[[Update], None]) -> None:
+        """The views are at the end of an epoch."""
+        self._epoch = epoch
+        publish(self._stepped(Step({}, {}), closes=True))
 
     def change_over(self, record: Program, prepared: Filled | None = None) -> Update:
         """Keep what is of this lane in another catalogue, as of the end of the epoch that closes."""

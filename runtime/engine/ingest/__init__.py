@@ -5,12 +5,14 @@ inlet          formatting       applying                guard             sink, 
 source ──▶ Inlet ──RawBuffer─▶ Formatting ──Completed─▶ Applying ──Deltas─▶ views ──Sections─▶ EpochSink ──▶ epoch log
              └─────Mark──────▶  a formatter,             cut point: order,    └─────Deltas────▶  EpochWriter
                                 coalescing               adaptor, cut                            on the barrier
+                                                         eventtimes ──Deltas─▶ streams ──Deltas─▶ views, EpochSink
 ```
 
 `Ingest` builds the plan and is its face; passing.py and deltas.py say what flows, malformed.py and deadletters.py keep
 what does not fit. committing.py makes closed epochs durable while the next one fills.
 """
 
+from runtime.engine.ingest.applying import StreamsNode
 from runtime.engine.ingest.committing import Committer, CommitterThread, InlineCommitter
 from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.deltas import Deltas, Sections
@@ -31,4 +33,5 @@ __all__ = [
     "OriginCounters",
     "Recovered",
     "Sections",
+    "StreamsNode",
 ]

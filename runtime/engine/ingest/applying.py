@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from runtime.compiler.relations import MARKET_RELATIONS, TOUCHES
 from runtime.engine.barriers import Barrier
 from runtime.engine.errors import EngineError
+from runtime.engine.ingest.deltas import Deltas
+from runtime.engine.ingest.eventtimes import EventTimes
 from runtime.engine.ingest.opened import OpenEpoch
 from runtime.engine.ingest.origin import Origin
 from runtime.engine.ingest.passing import Completed, Mark, MarkKind
@@ -20,13 +24,29 @@ from runtime.formats import FormattedBatch, RawBuffer
 from runtime.relations import AdaptorError
 from runtime.upstreams import UpstreamEpoch
 
-__all__ = ["Applying", "ApplyingConfig"]
+__all__ = ["Applying", "ApplyingConfig", "StreamsNode"]
 
 _MOST_INPUTS: Final = 256
 _JOINED_TUPLES: Final = 1 << 14
 """Up to so many are joined, so that an adaptor takes them as one; it costs more to copy larger ones."""
 _GO_ON: Final = "what an epoch's end has left"
 """An input that the step gives itself."""
+_TOUCHES: Final = TOUCHES.name
+_MARKET: Final = frozenset(relation.name for relation in MARKET_RELATIONS)
+
+
+class StreamsNode(Pipeline):
+    """The node of the derived streams, and what it needs of what is applied: that changes only while it drains."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> frozenset[str]:
+        """The relations that they read."""
+
+    @property
+    @abstractmethod
+    def times(self) -> Mapping[str, str]:
+        """Those of which they need watermarks → the column that says when a row is of."""
 
 
 class ApplyingConfig(msgspec.Struct, frozen=True):
@@ -65,9 +85,13 @@ class Applying(Pipeline):
     is_cut_point = True
     most_inputs = _MOST_INPUTS
 
-    def __init__(self, config: ApplyingConfig, table: OriginTable) -> None:
+    def __init__(self, config: ApplyingConfig, table: OriginTable, streams: StreamsNode | None = None) -> None:
+        """With ``streams`` the first successor is the node of the derived streams."""
         self._config = config
         self._table = table
+        self._streams = streams
+        self._times = EventTimes()
+        self._given: frozenset[str] | None = None
         self._open = OpenEpoch(config.now_s)
         self._work: deque[Iterator[None]] = deque()
         self._left = sum([not origin.is_own for origin in table.origins.values()])
@@ -81,6 +105,7 @@ class Applying(Pipeline):
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """Apply what formatters have completed; at the end of an epoch the rest waits."""
+        self._switch_touches()
         self._work += map(self._steps, _joined([each for each in inputs if isinstance(each, Completed)]))
         self._work += map(self._upstream_steps, [each for each in inputs if isinstance(each, UpstreamEpoch)])
         while self._work:
@@ -116,7 +141,36 @@ class Applying(Pipeline):
     def _emit(self, context: Context) -> None:
         deltas = self._open.take()
         if deltas is not None:
+            self._send(deltas, context)
+
+    def _send(self, deltas: Deltas, context: Context) -> None:
+        """Give deltas to views and the epoch, and to derived streams what of it concerns them."""
+        if self._streams is None:
             context.emit(deltas, size=deltas.messages)
+            return
+        reads = self._streams.reads
+        relations = {
+            name: rows for name, rows in deltas.relations.items() if name in reads or name not in _MARKET
+        }  # fmt: skip
+        if relations or deltas.closes >= 0:
+            context.emit(
+                Deltas(relations, cuts=deltas.cuts, closes=deltas.closes, watermarks=deltas.watermarks), successor=0
+            )
+        if _TOUCHES in deltas.relations:
+            kept = {name: rows for name, rows in deltas.relations.items() if name != _TOUCHES}
+            deltas = msgspec.structs.replace(deltas, relations=kept)
+        for successor in range(1, context.successors):
+            context.emit(deltas, successor, size=deltas.messages)
+
+    def _switch_touches(self) -> None:
+        """Have the adaptors of feeds give TOUCHES from here on, or not any more, if that has changed at the last cut."""
+        if self._streams is None or self._given is (reads := self._streams.reads):
+            return
+        self._given = reads
+        for origin in self._table.origins.values():
+            switch = getattr(origin.adaptor, "switch_touches", None)
+            if switch is not None:
+                switch(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
         """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
@@ -126,9 +180,15 @@ class Applying(Pipeline):
         for adaptor in {id(origin.adaptor): origin.adaptor for origin in origins}.values():
             self._open.add(adaptor.at_barrier(), 0)
         deltas = self._open.close(self._config.settle() + 1, self._table.cuts())
-        context.emit(deltas, size=deltas.messages)
+        if self._streams is not None and self._streams.times:
+            upstreams = [upstream for upstream, _ in self._table.upstreams.values()]
+            marks = self._times.watermarks(origins, upstreams, self._streams.times)
+            deltas = msgspec.structs.replace(deltas, watermarks=marks)
+        self._send(deltas, context)
 
     def _turn_over(self, turnover: Turnover) -> None:
+        self._given = None
+        self._times.forget(turnover.ends)
         ended = self._table.end(turnover.ends) if turnover.ends else None
         if ended is not None:
             origin, inlet = ended
@@ -163,6 +223,8 @@ class Applying(Pipeline):
         upstream, _ = self._table.upstreams[sealed.origin_id]
         upstream.check(sealed)
         self._open.add(sealed.relations, sealed.messages)
+        if self._streams is not None and self._streams.times:
+            self._times.changed(upstream.name, sealed.relations, self._streams.times)
         upstream.applied(sealed)
         for name, cut in sealed.cuts.items():
             self._open.moved(name, cut)
@@ -214,7 +276,10 @@ class Applying(Pipeline):
         while (part := origin.next_part(max(1, most - self._open.messages))) is not None:
             end_offset = part.row_ends[-1]
             self._open.set_aside(*origin.passed(end_offset))
-            self._open.add(origin.adaptor.apply(part), part.rows.num_rows)
+            deltas = origin.adaptor.apply(part)
+            if self._streams is not None and self._streams.times:
+                self._times.applied(origin.name, part.rows, deltas, self._streams.times)
+            self._open.add(deltas, part.rows.num_rows)
             origin.applied(part, end_offset)
             self._open.moved(origin.name, origin.cut())
             if self._open.messages >= most and part.cuttable[-1]:
@@ -237,6 +302,8 @@ class Applying(Pipeline):
 
     def _over(self, origin: Origin) -> None:
         origin.ended = True
+        if self._streams is not None and self._streams.times:
+            self._open.must_close()  # its watermark lets streams complete what waits
         self._table.inlets[origin.origin_id].end_of_stream()
         if origin.is_own:
             return

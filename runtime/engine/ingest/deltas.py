@@ -1,8 +1,9 @@
 """What flows from the step that applies messages to those that keep views, and from these to the epoch.
 
 ```
-apply ──Deltas──▶ express view ──Sections──▶ epoch sink
-      ──────────────Deltas─────────────────▶
+apply ──Deltas──▶ derived streams ──Deltas──▶ express view ──Sections──▶ epoch sink
+      ──────────────Deltas──────────────────▶       ┌───────────────────▶
+      ──────────────Deltas──────────────────────────┘
 ```
 """
 
@@ -22,8 +23,9 @@ __all__ = ["Deltas", "Sections"]
 class Deltas(msgspec.Struct, frozen=True, eq=False):
     """What some messages changed, in the order in which they are to be applied; never empty of everything.
 
-    Deltas of one epoch come one after another and then one that `closes` it, directly in front of its barrier. An
-    epoch that holds nothing is not closed: then a barrier comes without such deltas, and there is nothing to save.
+    Deltas of one epoch come from the step that applies one after another and then one that `closes` it, directly in
+    front of its barrier. An epoch that holds nothing is not closed: then a barrier comes without such deltas, and there
+    is nothing to save. What derived streams add to an epoch may come behind that, in `Deltas` that do not close.
     """
 
     relations: Mapping[str, pa.RecordBatch]
@@ -41,6 +43,9 @@ class Deltas(msgspec.Struct, frozen=True, eq=False):
     """The number of the epoch that these deltas are the last of; -1 if more may follow."""
     applied_s: float = 0.0
     """When the last of the messages was applied, on the ingest's clock."""
+    watermarks: Mapping[str, int] = {}
+    """Of deltas that close, for derived streams: relation → the time, in nanoseconds, before which no further row of it
+    will come. A relation that has brought nothing yet is left out; one that is over has 2^63 - 1."""
 
 
 class Sections(msgspec.Struct, frozen=True, eq=False):

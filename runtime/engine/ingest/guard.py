@@ -38,9 +38,9 @@ class GuardedView(Pipeline):
 
     def execute(self, inputs: Sequence[object], context: Context) -> None:
         """See `Pipeline`."""
-        last = inputs[-1]
-        if isinstance(last, Deltas):
-            self._closes = max(self._closes, last.closes)
+        for each in inputs:
+            if isinstance(each, Deltas) and each.closes >= 0:
+                self._closes = each.closes
         self._guard(lambda: self._view.execute(inputs, context))
 
     def end_of_input(self, port: int, context: Context) -> None:

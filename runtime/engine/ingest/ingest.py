@@ -1,9 +1,9 @@
 """The ingest: raw buffers in from any number of sources, epochs out; one plan of the query engine.
 
 ```
-source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ view ──▶ EpochSink
-(reactor, file    a source   a formatter,   cut point     └────────▲
- thread)          an origin  coalescing, ×n
+source ──offer──▶ Inlet ──▶ Formatting ──▶ Applying ──▶ streams ──▶ view ──▶ EpochSink
+(reactor, file    a source   a formatter,   cut point ─────┴────────▲────────▲
+ thread)          an origin  coalescing, ×n    └────────────────────┴────────┘
 ```
 
 Threads: sources call `offer`, `end_of_stream`, `failed` and `lost`; the engine's workers run the rest. What belongs to
@@ -22,7 +22,7 @@ from deltabook.wire.durations import Durations
 from runtime.engine.barriers import BarrierFuture, BarrierOutcome
 from runtime.engine.engine import EngineConfig, QueryEngine
 from runtime.engine.errors import BarrierError
-from runtime.engine.ingest.applying import Applying, ApplyingConfig
+from runtime.engine.ingest.applying import Applying, ApplyingConfig, StreamsNode
 from runtime.engine.ingest.config import IngestConfig, IngestListener
 from runtime.engine.ingest.formatting import Formatting
 from runtime.engine.ingest.guard import GuardedView
@@ -67,13 +67,15 @@ class Ingest(BufferSink):
         *,
         upstreams: Sequence[Follower] = (),
         views: Mapping[str, Pipeline] | None = None,
+        streams: StreamsNode | None = None,
         statistics: StatisticsListener | None = None,
         now_s: Callable[[], float] = time.monotonic,
         workers: MakeWorkers | None = None,
     ) -> None:
         """``upstreams`` follow other runtimes' logs behind their `kept_position`, by numbers that no origin has.
 
-        ``views``, by name, take `Deltas` and give `Sections` on the barrier.
+        ``views``, by name, take `Deltas` and give `Sections` on the barrier. ``streams`` take what they read and give
+        `Deltas` on the barrier, before the views have it.
 
         ``statistics``, ``now_s`` and ``workers`` are for the `QueryEngine`.
         """
@@ -100,11 +102,12 @@ class Ingest(BufferSink):
                 now_s=now_s,
             ),
             self._table,
+            streams,
         )
         self._sink = EpochSink(writer)
         writer.on_failed = self.request_barrier
         self.plan = Plan(INGEST)
-        self._build(views or {})
+        self._build(views or {}, streams)
         sizes = EngineConfig(
             workers=config.workers,
             admitted=config.admitted,
@@ -115,7 +118,7 @@ class Ingest(BufferSink):
         self._make_engine = partial(QueryEngine, sizes, _Status(self), statistics, now_s=now_s, workers=workers)
         self._engine: QueryEngine | None = None
 
-    def _build(self, views: Mapping[str, Pipeline]) -> None:
+    def _build(self, views: Mapping[str, Pipeline], streams: StreamsNode | None) -> None:
         """Origins of the same schema, as those of a union, share a formatter; not streams compressed as a whole."""
         shared: dict[tuple[Schema, Pushdown, int], list[tuple[Origin, Inlet]]] = {}
         for number, origin in self._table.origins.items():
@@ -131,11 +134,14 @@ class Ingest(BufferSink):
             for upstream, inlet in self._table.upstreams.values()
         ]
         applied = self.plan.add(_APPLY, self._applying, [*formatted, *followed])
+        inputs = [applied]
+        if streams is not None:  # in front of the others: it is the first successor of what applies
+            inputs.append(self.plan.add("streams", streams, [applied]))
         kept = [
-            self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), [applied])
+            self.plan.add(f"view {name}", GuardedView(name, view, self._listener.on_failed_view), inputs)
             for name, view in views.items()
         ]
-        self.plan.add("epochs", self._sink, [applied, *kept])
+        self.plan.add("epochs", self._sink, [*inputs, *kept])
 
     def _add_formatter(self, plan: Plan, name: str, group: Sequence[tuple[Origin, Inlet]]) -> Node:
         first = group[0][0]

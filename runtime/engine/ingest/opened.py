@@ -62,6 +62,10 @@ class OpenEpoch:
         self.messages += messages
         self._count += messages
 
+    def must_close(self) -> None:
+        """Something has happened that an epoch has to be closed for, though it may bring no row."""
+        self._has_changes = True
+
     def set_aside(self, letters: tuple[DeadLetter, ...], count: int) -> None:
         """Add malformed tuples: so many, of which these are described."""
         if count:

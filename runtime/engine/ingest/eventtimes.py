@@ -1,0 +1,91 @@
+"""Event time of what is applied: how far each relation is that derived streams read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.compiler.relations import MARKET_TIMES
+from runtime.engine.ingest.origin import Origin
+from runtime.engine.ingest.upstream import Upstream
+
+__all__ = ["OVER", "EventTimes"]
+
+OVER: Final = (1 << 63) - 1
+"""The watermark of a relation of which no further row comes."""
+_MESSAGE_TIMES: Final = ("time_ns", "timestamp")
+"""The column of a feed's messages that says when they are of, by format."""
+_UNITS_NS: Final = {pa.timestamp("us"): 1_000, pa.date32(): 86_400_000_000_000}
+
+
+class EventTimes:
+    """The latest time of each origin, by relation; owned by the step that applies.
+
+    A feed of a market is as far as its last message, whatever it was about, so that a quiet relation does not hold
+    back the others. Any other relation is as far as the largest time that it has brought.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[tuple[str, str], int] = {}
+
+    def forget(self, origin: str) -> None:
+        """Forget an origin that is read no more."""
+        self._latest = {key: time for key, time in self._latest.items() if key[0] != origin}
+
+    def applied(
+        self, origin: str, rows: pa.RecordBatch, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]
+    ) -> None:
+        """Take note of messages of an origin and of what they changed; ``times``: relation → its time column."""
+        message_time = next((name for name in _MESSAGE_TIMES if name in rows.schema.names), None)
+        is_market = not MARKET_TIMES.keys().isdisjoint(times) and "sequence" in rows.schema.names
+        if is_market and message_time is not None and rows.num_rows:
+            last = pc.max(rows.column(message_time)).as_py()
+            for name in MARKET_TIMES if last is not None else ():
+                self._reach(origin, name, last)
+            return
+        self.changed(origin, deltas, times)
+
+    def changed(self, origin: str, deltas: Mapping[str, pa.RecordBatch], times: Mapping[str, str]) -> None:
+        """Take note of rows that an origin has brought without their messages."""
+        for name, column in times.items():
+            if (rows := deltas.get(name)) is not None:
+                self._reach(origin, name, _largest(rows.column(column)))
+
+    def _reach(self, origin: str, relation: str, time: int | None) -> None:
+        if time is not None:
+            key = origin, relation
+            self._latest[key] = max(time, self._latest.get(key, time))
+
+    def watermarks(
+        self, origins: Iterable[Origin], upstreams: Iterable[Upstream], times: Mapping[str, str]
+    ) -> dict[str, int]:
+        """Relation → the smallest of the times that those who fill it have reached; left out if one has reached none."""
+        reached: dict[str, list[int | None]] = {name: [] for name in times}
+        for origin in origins:
+            filled = {relation.name for relation in origin.adaptor.relations}
+            if "trades" in filled:
+                filled.add("touches")
+            for name in filled & times.keys():
+                is_over = origin.ended and not origin.failure
+                reached[name].append(OVER if is_over else self._latest.get((origin.name, name)))
+        for upstream in upstreams:
+            for name in MARKET_TIMES.keys() & times.keys():
+                reached[name].append(self._latest.get((upstream.name, name)))
+        return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
+
+
+def _all_known(marks: list[int | None]) -> list[int]:
+    known = [mark for mark in marks if mark is not None]
+    return known if len(known) == len(marks) else []
+
+
+def _largest(column: pa.Array) -> int | None:
+    """The largest time of a column in nanoseconds; None if all are NULL."""
+    unit = _UNITS_NS.get(column.type, 1)
+    if unit > 1:
+        column = column.cast(pa.int32() if column.type == pa.date32() else pa.int64()).cast(pa.int64())
+    largest = pc.max(column).as_py()
+    return None if largest is None else int(largest) * unit

@@ -1,0 +1,109 @@
+"""A program with more derived streams: each SELECT is compiled, which finds its errors, its columns and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from runtime.compiler import NamedSelect, SqlError, StreamSelect
+from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
+from runtime.plan import Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
+from runtime.state import ARROW_TYPES
+
+__all__ = ["compile_query", "query_inputs", "with_streams"]
+
+_TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow in ARROW_TYPES.items()}  # type: ignore[misc]
+_MOST_DROPPED: Final = 1_000
+"""Names of streams that were dropped, and must keep their columns."""
+
+
+def with_streams(
+    program: Program,
+    declared: Sequence[StreamSelect],
+    inputs: Iterable[DerivedInput],
+    *,
+    taken: Collection[str] = (),
+) -> Program:
+    """The program with these streams besides its own; raises `SqlError` for the first that cannot be added.
+
+    ``inputs``: the relations that streams may read beside other streams. ``taken``: names that no stream may have.
+    """
+    known = {each.relation.name: each for each in inputs}
+    known |= {stream.name: DerivedInput(stream.relation, stream.time) for stream in program.streams}
+    views = {view.name for view in program.views}
+    streams = list(program.streams)
+    dropped = {relation.name: relation for relation in program.dropped_streams}
+    for each in declared:
+        if each.name in known or each.name in views or each.name in taken:
+            raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
+        home = max((stream.home for stream in streams), default=-1) + 1
+        stream = _declared(each, known, home)
+        before = dropped.pop(each.name, None)
+        if before is not None and before != stream.relation:
+            columns = ", ".join(f"{column.name} {column.type}" for column in before.columns)
+            raise _error(
+                each.select,
+                f"expected stream {each.name} with the columns that it had before it was dropped ({columns}), "
+                "was others; give it another name",
+            )
+        streams.append(stream)
+        known[each.name] = DerivedInput(stream.relation, stream.time)
+    if len(streams) + len(dropped) > _MOST_DROPPED:
+        raise _error(
+            declared[-1].select, f"expected at most {_MOST_DROPPED} names of streams, was {len(streams) + len(dropped)}"
+        )
+    return msgspec.structs.replace(program, streams=tuple(streams), dropped_streams=tuple(dropped.values()))
+
+
+def compile_query(stream: DerivedStream) -> DerivedQuery:
+    """A stream's query that keeps nothing, for `DerivedQuery.explain`."""
+    return DerivedQuery(
+        NamedSelect(stream.name, stream.sql), query_inputs(stream.inputs), None, stream.name, stream.lateness_ns
+    )
+
+
+def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
+    """What `DerivedQuery` is told of relations: columns with digits behind the point are left out."""
+    return {
+        each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table)
+        for each in inputs
+    }  # fmt: skip
+
+
+def _schema(relation: Relation) -> pa.Schema:
+    return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in relation.columns if not column.scale])
+
+
+def _declared(declared: StreamSelect, known: Mapping[str, DerivedInput], home: int) -> DerivedStream:
+    select, clauses = declared.select, declared.clauses
+    query = DerivedQuery(select, query_inputs(known.values()), None, select.name, clauses.lateness_ns)
+    columns = tuple(_column(select, field) for field in query.schema)
+    return DerivedStream(
+        name=select.name,
+        sql=select.sql,
+        columns=columns,
+        time=query.time,
+        inputs=tuple(known[name] for name in query.reads),
+        retain_rows=clauses.retain_rows,
+        retain_ns=clauses.retain_ns,
+        lateness_ns=clauses.lateness_ns,
+        home=home,
+    )
+
+
+def _column(select: NamedSelect, field: pa.Field) -> Column:
+    kind = _TYPES.get(field.type)
+    if kind is None or field.name == "weight":
+        raise _error(
+            select,
+            f"expected columns of the types {', '.join(ARROW_TYPES)} with names other than weight, was {field.name} "
+            f"of type {field.type}; a CAST gives it another type",
+        )
+    return Column(field.name.lower(), kind, nullable=True)
+
+
+def _error(select: NamedSelect, reason: str) -> SqlError:
+    return SqlError(reason, file=select.file, line=select.line, column=select.column)

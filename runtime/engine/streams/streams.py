@@ -1,0 +1,350 @@
+"""The derived streams of a program: their queries, the rows that are still in them, and what an epoch adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from twisted.logger import Logger
+
+from runtime.compiler import NamedSelect
+from runtime.engine.operators.plans.derived import DerivedQuery
+from runtime.engine.streams.declaring import query_inputs
+from runtime.engine.streams.late import late_letters
+from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
+from runtime.formats import DeadLetter
+from runtime.plan import DerivedStream, Program, stream_views
+from runtime.relations import Retained, Retention
+from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
+
+__all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
+
+_NAME: Final = "streams"
+_LOWEST: Final = -(1 << 62)
+"""A watermark below this says nothing."""
+
+
+class StreamFigures(msgspec.Struct, frozen=True):
+    """How a derived stream is, as of the end of an epoch."""
+
+    rows: int = 0
+    """Rows that are in it."""
+    held: int = 0
+    """Rows of its inputs that wait."""
+    late: int = 0
+    """Rows that came too late since it was created."""
+    watermark: int | None = None
+    """The time before which no further row of it comes; None before the first."""
+    failed: str = ""
+    """Why it has ended; empty if it has not."""
+
+
+class ClosedStreams(msgspec.Struct, frozen=True, eq=False):
+    """What an epoch changed in streams."""
+
+    relations: Mapping[str, pa.RecordBatch]
+    """Stream → rows with their weights; those without any are left out."""
+    letters: tuple[DeadLetter, ...] = ()
+    """Rows that were late: those of them that are described."""
+    late: int = 0
+    """How many were late."""
+    failed: Mapping[str, str] = {}
+    """Stream → why it has ended in this epoch."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What is saved beside the state of the queries and the rows of the streams."""
+
+    watermarks: dict[str, int] = {}
+    """Of the relations that streams read, as of the last epoch."""
+    late: dict[str, int] = {}
+    """Stream → rows that were late."""
+    failed: dict[str, str] = {}
+    """Stream → why it has ended."""
+
+
+class _Running:
+    """One stream; without a query it has failed."""
+
+    def __init__(self, stream: DerivedStream, space: ObjectSpace, failure: str) -> None:
+        self.stream = stream
+        self.failure = failure
+        self.query: DerivedQuery | None = None
+        columns = [KeyColumn(column.name, column.type, nullable=True) for column in stream.columns]
+        kinds = {column.name: column.type for column in stream.columns}
+        limits = Retention(stream.retain_rows, stream.retain_ns)
+        time = stream.time if kinds.get(stream.time) == "int64" else ""
+        self.retained = Retained(space, _space_of(stream.name), columns, limits, time=time)
+        self.schema = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in stream.columns])
+        if not failure:
+            self.query = DerivedQuery(
+                NamedSelect(stream.name, stream.sql),
+                query_inputs(stream.inputs),
+                space,
+                f"{_space_of(stream.name)}/query",
+                stream.lateness_ns,
+            )
+        self.columns = {
+            each.relation.name: [column.name for column in each.relation.columns if not column.scale]
+            for each in stream.inputs
+        }
+        self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
+
+    def add(self, relation: str, rows: pa.RecordBatch) -> None:
+        """Take rows of an input with their weights: of a stream those that were inserted."""
+        if self.query is None or not rows.num_rows:
+            return
+        if relation in self.tables:
+            self.query.add(relation, rows.select([*self.columns[relation], "weight"]))
+            return
+        weights = rows.column("weight").to_numpy()
+        if not (weights > 0).all():
+            rows = rows.filter(pa.array(weights > 0))
+        if rows.num_rows:
+            self.query.add(relation, rows.select(self.columns[relation]))
+
+    def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
+        """The rows that are complete, with their weights, and those whose time is over."""
+        assert self.query is not None
+        reads = {name: watermarks[name] for name in self.stream.reads if name in watermarks}
+        batches = [batch for batch in self.query.close(reads) if batch.num_rows]
+        for place, batch in enumerate(batches):
+            if not batch.schema.equals(self.schema):
+                batches[place] = pa.RecordBatch.from_arrays(
+                    [column.cast(field.type) for column, field in zip(batch.columns, self.schema, strict=True)],
+                    schema=self.schema,
+                )
+        return _with_weights(batches, self.schema)
+
+    def keep(self, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """Put rows into the stream; gives them and those that expire."""
+        if rows is not None:
+            self.retained.add(rows)
+        expired = self.retained.expire()
+        found = [each for each in (rows, expired) if each is not None]
+        return pa.concat_batches(found) if found else None
+
+
+class DerivedStreams:
+    """All derived streams of a catalogue. One owner at a time: the worker that runs the pipeline.
+
+    A stream whose query raises ends alone, and with it those that read it; its rows stay until it is dropped, and what
+    its query has saved goes. `reads`, `times` and `figures` are replaced as a whole and may be looked at by others.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        space: ObjectSpace,
+        log: EpochLogReader,
+        program: Program,
+        snapshots: SnapshotDirectory | None = None,
+    ) -> None:
+        """The streams of the newest program, as the newest epoch of the space left them.
+
+        ``log`` and ``snapshots`` are what new streams take the rows of tables from.
+        """
+        self._space, self._log_reader, self._snapshots = space, log, snapshots
+        self._saved: PersistedValue[_Kept] | None = None
+        self._kept = _Kept()
+        if _NAME in space or program.streams:
+            self._saved = space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
+            self._kept = self._saved.value
+        failed = self._kept.failed
+        self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
+        self._fresh_failures: dict[str, str] = {}
+        self._open: dict[str, list[pa.RecordBatch]] = {}
+        self.program = program
+        """The newest program."""
+        self._adopted()
+
+    def _adopted(self) -> None:
+        inputs = [each for running in self._running.values() for each in running.stream.inputs]
+        own = [each for each in inputs if each.relation.name not in self._running]
+        self.reads: frozenset[str] = frozenset(each.relation.name for each in own)
+        """The relations that streams read and that are no streams themselves."""
+        self.times: Mapping[str, str] = {each.relation.name: each.time for each in own if each.time}
+        """Those that have a time → the column that says it."""
+        self.figures: Mapping[str, StreamFigures] = self._figures()
+        """By stream, as of the last epoch."""
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def views(self) -> Program:
+        """The streams as views; see `stream_views`."""
+        return stream_views(self.program)
+
+    def rows(self) -> dict[str, pa.Table]:
+        """Stream → its rows with their weights, as of the last epoch."""
+        found = {}
+        for name, running in self._running.items():
+            rows = _with_weights(running.retained.rows(), running.schema)
+            if rows is not None:
+                found[name] = pa.Table.from_batches([rows])
+        return found
+
+    def failed(self) -> dict[str, str]:
+        """Stream → why it has ended."""
+        return {name: running.failure for name, running in self._running.items() if running.failure}
+
+    def take(self, relations: Mapping[str, pa.RecordBatch]) -> None:
+        """Take in what some messages changed."""
+        for name, rows in relations.items():
+            if name not in self.times:  # perhaps a table that a new stream will read
+                self._open.setdefault(name, []).append(rows)
+            self._give(name, rows)
+
+    def _give(self, name: str, rows: pa.RecordBatch) -> None:
+        for running in self._running.values():
+            if name in running.columns:
+                self._guarded(running, lambda running=running: running.add(name, rows))  # type: ignore[misc]
+
+    def close(self, watermarks: Mapping[str, int]) -> ClosedStreams:
+        """The end of an epoch: what is complete by these watermarks of the relations that are no streams."""
+        if not self._running:
+            return ClosedStreams({})
+        known = self._kept.watermarks
+        marks = {name: known[name] for name in self.times if name in known}
+        for name, mark in watermarks.items():
+            marks[name] = max(mark, marks.get(name, mark))
+        base, late = dict(marks), dict(self._kept.late)
+        relations: dict[str, pa.RecordBatch] = {}
+        letters: list[DeadLetter] = []
+        count = 0
+        for name, running in self._running.items():
+            self._check_inputs(running)
+            rows: list[pa.RecordBatch | None] = []
+            self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
+            if running.query is not None:
+                mark = running.query.watermark()
+                if mark > _LOWEST:
+                    marks[name] = mark
+                if running.query.late:
+                    late[name] = late.get(name, 0) + running.query.late
+                    count += running.query.late
+                    letters += late_letters(name, running.query.take_late())
+            complete = rows[0] if rows else None
+            if complete is not None:
+                self._give(name, complete)
+            changed = running.keep(complete)
+            if changed is not None:
+                relations[name] = changed
+        failures, self._fresh_failures = self._fresh_failures, {}
+        self._keep(_Kept(base, late, self.failed()))
+        self.figures = self._figures(marks)
+        return ClosedStreams(relations, tuple(letters), count, failures)
+
+    def change_over(self, program: Program, epoch: int) -> dict[str, pa.RecordBatch]:
+        """Keep the streams of another program from the end of this epoch on, which is not in the log yet.
+
+        Gives the rows of those that are no more, to be taken away.
+        """
+        new = {stream.name: stream for stream in program.streams}
+        leaving: dict[str, pa.RecordBatch] = {}
+        for name in [name for name, running in self._running.items() if new.get(name) != running.stream]:
+            running = self._running.pop(name)
+            rows = running.retained.clear()
+            if rows is not None:
+                leaving[name] = rows
+            self._forget(name)
+        kept = self._kept
+        self.program = program
+        for name, stream in new.items():
+            if name not in self._running:
+                self._running[name] = self._begun(stream, epoch)
+        self._running = {name: self._running[name] for name in new}
+        late = {name: count for name, count in kept.late.items() if name in new}
+        if self._running or self._saved is not None:
+            self._keep(_Kept(kept.watermarks, late, self.failed()))
+        self._adopted()
+        return leaving
+
+    def end_epoch(self) -> None:
+        """The next epoch is open."""
+        self._open = {}
+
+    def _begun(self, stream: DerivedStream, epoch: int) -> _Running:
+        """A new stream, with the rows that its tables have at the end of the epoch."""
+        running = _Running(stream, self._space, "")
+        for name in sorted(running.tables):
+            self._guarded(running, lambda name=name: self._fill(running, name, epoch))  # type: ignore[misc]
+        return running
+
+    def _fill(self, running: _Running, table: str, epoch: int) -> None:
+        base = self._snapshots.newest(epoch - 1) if self._snapshots is not None else None
+        if base is not None and not has_snapshot_of(base, table):
+            base = None
+        begin = 0 if base is None else base.footer.to_epoch
+        rows = add_up(self._log_reader, table, begin, epoch - 1, base=base) if epoch > 0 else None
+        for batch in rows.to_batches() if rows is not None else []:
+            running.add(table, batch)
+        for batch in self._open.get(table, []):
+            running.add(table, batch)
+
+    def _check_inputs(self, running: _Running) -> None:
+        failed = [name for name in running.stream.reads if name in self._running and self._running[name].failure]
+        if failed and not running.failure:
+            self._fail(running, f"stream {failed[0]}, which it reads, has failed")
+
+    def _guarded(self, running: _Running, call: Callable[[], None]) -> None:
+        """What a stream's query raises is that stream's failure."""
+        if running.query is None:
+            return
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 (whatever a query raises, the feed goes on)
+            self._fail(running, f"{type(error).__name__}: {error}")
+
+    def _fail(self, running: _Running, reason: str) -> None:
+        name = running.stream.name
+        running.failure, running.query = reason, None
+        self._fresh_failures[name] = reason
+        self._log.error("stream {name} has failed, the feed goes on without it: {reason}", name=name, reason=reason)
+
+    def _keep(self, kept: _Kept) -> None:
+        """Save this with the epoch that closes, and delete what failed queries have saved."""
+        for name in kept.failed:
+            if name not in self._kept.failed:
+                self._delete(f"{_space_of(name)}/query/")
+        if self._saved is None:
+            self._saved = self._space.get_or_create(PersistedValue, _NAME, Schema(_Kept), initial=_Kept())
+        if kept != self._kept:
+            self._saved.value = self._kept = kept
+
+    def _forget(self, name: str) -> None:
+        self._delete(f"{_space_of(name)}/")
+
+    def _delete(self, prefix: str) -> None:
+        for name in [name for name in self._space if name.startswith(prefix)]:
+            self._space.delete(name)
+
+    def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:  # noqa: B006 (never changed)
+        return {
+            name: StreamFigures(
+                rows=len(running.retained),
+                held=0 if running.query is None else running.query.held_rows(),
+                late=self._kept.late.get(name, 0),
+                watermark=marks.get(name),
+                failed=running.failure,
+            )
+            for name, running in self._running.items()
+        }
+
+
+def _space_of(name: str) -> str:
+    """What the names of a stream's objects in the space begin with."""
+    return f"stream/{name}"
+
+
+def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:
+    """The rows, each with the weight 1; None for none."""
+    if not batches:
+        return None
+    rows = pa.concat_batches(batches)
+    weight = pa.array(np.ones(rows.num_rows, np.int64))
+    return pa.RecordBatch.from_arrays([*rows.columns, weight], names=[*schema.names, "weight"])
