@@ -51,7 +51,7 @@ DEFAULT_CLAUSES: Final = StreamClauses()
 
 
 def parse_clauses(cursor: Cursor) -> StreamClauses:
-    """Read the clauses in front of AS, in any order and each once; raises `SqlError` with its position."""
+    """Read the clauses, in any order and each once, and AS behind them; raises `SqlError` with its position."""
     rows: int | None = None
     age: int | None = None
     lateness: int | None = None

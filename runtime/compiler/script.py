@@ -165,8 +165,8 @@ class _Reader:
             raise text.error(start, f"expected CREATE STREAM {name} AS, was CREATE OR REPLACE: the rows that the old one "
                                     f"has brought cannot be made again; drop it first, then create the new one")  # fmt: skip
         clauses = parse_clauses(cursor)
-        cursor.keyword("AS")
-        cursor.expect("SELECT or WITH", lambda token: token.is_word("SELECT", "WITH") or token.is_symbol("("))
+        if not (cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("(")):
+            raise text.error(cursor.token.start, f"expected SELECT or WITH, was {cursor.token.text!r}")
         begin, end = _statement(cursor)
         self._expect_new(text, start, name)
         line, column = text.position(begin)
