@@ -17,20 +17,20 @@ from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.cli._views import TABLE_ROWS, print_rows, running_views, show_view, watch_views
-from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
+from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewStream, NewView
 from queries import QUERIES_DIR
 from runtime.compiler import (
     MARKET_RELATIONS,
     Lane,
     NamedSelect,
     StreamDeclaration,
-    compile_program,
+    StreamSelect,
     explain,
     parse_script,
     read_script,
 )
 from runtime.compiler.declarations import FileSource
-from runtime.plan import Program, View
+from runtime.plan import Program, View, stream_of, stream_views
 from runtime.spark.config import SparkConfig
 from runtime.views.code import kernel_code
 
@@ -69,10 +69,13 @@ def command() -> None:
     """Run SQL scripts over files; add, drop and look at the views of a running runtime."""
 
 
-def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelect], dict[str, StreamDeclaration]]:
-    """The SELECTs and declarations of all files; a stream that several declare alike is one."""
+def _read(
+    files: Sequence[Path], data_dir: Path | None
+) -> tuple[list[NamedSelect], dict[str, StreamDeclaration], list[StreamSelect]]:
+    """The SELECTs, declarations and derived streams of all files; a stream that several declare alike is one."""
     selects: list[NamedSelect] = []
     streams: dict[str, StreamDeclaration] = {}
+    derived: dict[str, StreamSelect] = {}
     for path in files:
         script = read_script(path, data_dir=data_dir)
         selects += script.selects
@@ -80,7 +83,11 @@ def _read(files: Sequence[Path], data_dir: Path | None) -> tuple[list[NamedSelec
             known = streams.setdefault(stream.name, stream)
             if _said(known) != _said(stream):
                 raise ConfigurationError(f"expected one declaration of {stream.name}, was another in {path}")
-    return selects, streams
+        for each in script.derived:
+            other = derived.setdefault(each.name, each)
+            if (other.select.sql, other.clauses) != (each.select.sql, each.clauses):
+                raise ConfigurationError(f"expected one declaration of {each.name}, was another in {path}")
+    return selects, streams, list(derived.values())
 
 
 def _check_selects(selects: Sequence[NamedSelect], files: Sequence[Path]) -> None:
@@ -117,14 +124,15 @@ def run(
     lane: Lane | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end and print the result of each SELECT."""
+    """Run the streams that the scripts declare to their end; print what derived streams keep, and each SELECT's result."""
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
 
-    selects, streams = _read(files, data_dir)
+    selects, streams, derived = _read(files, data_dir)
     if lane is not None:
         selects = [replace(select, lane=lane) for select in selects]
-    _check_selects(selects, files)
+    if not derived:
+        _check_selects(selects, files)
     if not streams:
         raise ConfigurationError(
             f"expected at least one CREATE STREAM, was none in {', '.join(map(str, files))}; "
@@ -142,6 +150,7 @@ def run(
             mode=mode,
             ingest=IngestConfig(workers=workers, epoch_messages=epoch_messages),
             spark=msgspec.structs.replace(spark, max_epochs_per_batch=1 if every_epoch else 1_000_000),
+            derived=derived,
         )
         for result in script_run.results(every_epoch=every_epoch, on_starting=say_starting):
             print_rows(result.query, result.columns, result.rows, result.epoch, result.view_class, as_json=as_json)
@@ -149,7 +158,7 @@ def run(
         unknown = counts.counters.get("unknown_orders")
         click.echo(
             f"{counts.messages} messages in {counts.epochs} epoch{'s' * (counts.epochs != 1)}, "
-            f"{counts.dead_letters} malformed"
+            f"{counts.dead_letters - sum(counts.late.values())} malformed"
             + (f", {unknown} for orders that are not live" if unknown is not None else ""),
             err=True,
         )
@@ -157,6 +166,8 @@ def run(
             click.echo(f"{off_scale} prices or volumes are no whole ticks or lots and were cut", err=True)
         if counts.nulled:
             click.echo(f"{counts.nulled} malformed values became NULL", err=True)
+        for name, late in counts.late.items():
+            click.echo(f"{late} rows came too late for {name}", err=True)
         for name, origin in counts.origins.items():
             if origin.skipped:
                 click.echo(f"{origin.skipped} malformed tuples of {name} were skipped", err=True)
@@ -197,16 +208,40 @@ def add(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Add the views of a file to a running runtime, and wait until they are published."""
+    """Add the derived streams and views of a file to a running runtime, and wait until they are published."""
+    selects, derived = _new_selects(file, sql, name)
     views = [
-        NewView(one.name, one.sql, one.file, one.line, one.column, lane or ("" if one.any_lane else one.lane), readers)
-        for one in _new_selects(file, sql, name)
+        NewView(one.name, one.sql, one.file, one.line, one.column, _new_lane(one, lane), readers) for one in selects
     ]
-    body = msgspec.json.encode(AddViews(tuple(views), timeout))
+    streams = [_new_stream(each) for each in derived]
+    body = msgspec.json.encode(AddViews(tuple(views), timeout, tuple(streams)))
     _print_change("added", results().ask("POST", "/v1/views", body, timeout), timeout, as_json)
 
 
-def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[NamedSelect]:
+def _new_lane(select: NamedSelect, lane: Lane | None) -> Literal["spark", "express", ""]:
+    """The lane that is asked for, or that the view says; empty if neither does."""
+    if lane is None and select.any_lane:
+        return ""
+    return "express" if (lane or select.lane) == "express" else "spark"
+
+
+def _new_stream(stream: StreamSelect) -> NewStream:
+    select, clauses = stream.select, stream.clauses
+    return NewStream(
+        name=select.name,
+        sql=select.sql,
+        file=select.file,
+        line=select.line,
+        column=select.column,
+        retain_rows=clauses.retain_rows,
+        retain_ns=clauses.retain_ns,
+        lateness_ns=clauses.lateness_ns,
+    )
+
+
+def _new_selects(
+    file: Path | None, sql: str | None, name: str | None
+) -> tuple[list[NamedSelect], tuple[StreamSelect, ...]]:
     if (file is None) == (sql is None):
         raise ConfigurationError(
             "expected either a FILE of views or --sql, was " + ("none" if file is None else "both")
@@ -219,18 +254,18 @@ def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[N
     where = file or "--sql"
     if script.streams:
         raise ConfigurationError(
-            f"expected views over the runtime's relations in {where}, was CREATE STREAM; see `query run`"
+            f"expected views over the runtime's relations in {where}, was CREATE STREAM with columns; see `query run`"
         )
     selects = list(script.selects)
-    if not selects:
+    if not (selects or script.derived):
         raise ConfigurationError(f"expected at least one SELECT in {where}, was none")
     if name is not None:
-        if len(selects) > 1:
+        if len(selects) != 1:
             raise ConfigurationError(f"expected one SELECT in {where} for --name, was {len(selects)}")
-        return [replace(selects[0], name=name.lower())]
+        return [replace(selects[0], name=name.lower())], script.derived
     if unnamed := [one for one in selects if one.name.startswith(_NO_FILE)]:
         raise ConfigurationError(f"expected --name for what --sql adds, was none for {unnamed[0].sql!r}")
-    return selects
+    return selects, script.derived
 
 
 @command.command("drop")
@@ -239,7 +274,7 @@ def _new_selects(file: Path | None, sql: str | None, name: str | None) -> list[N
 @_timeout
 @_json
 def drop(name: str, results: LazyResults, timeout: float, as_json: bool) -> None:
-    """Drop a view of a running runtime, and wait until it is gone."""
+    """Drop a view, or a derived stream that nothing reads, of a running runtime, and wait until it is gone."""
     path = f"/v1/views/{urllib.parse.quote(name.lower(), safe='')}?timeout_s={timeout}"
     _print_change("dropped", results().ask("DELETE", path, timeout=timeout), timeout, as_json)
 
@@ -275,13 +310,18 @@ def explain_(
     results: LazyResults | None,
     as_json: bool,
 ) -> None:
-    """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept."""
+    """Say for each SELECT of files, or each view of a running runtime, in which class it is, why, and what is kept.
+
+    Of a derived stream it says what that reads and keeps, and its operators.
+    """
+    from runtime.engine.streams import explain_stream
+
     if results is not None:
         _explain_running(names, results(), as_json, "?code=true" if with_code else "")
         return
     for program, view in _compiled([Path(name) for name in names], data_dir, mode):
-        text = explain(program, view.name)
-        if with_code:
+        text = explain_stream(stream_of(program, view.name)) if view.lane == "stream" else explain(program, view.name)
+        if with_code and view.lane != "stream":
             text += "\n" + kernel_code(program, view.name)
         if as_json:
             line = {"query": view.name, "class": view.view_class, "lane": view.lane, "reason": view.reason,
@@ -294,10 +334,14 @@ def explain_(
 def _compiled(
     files: Sequence[Path], data_dir: Path | None, mode: Literal["sql", "dbtoaster"]
 ) -> list[tuple[Program, View]]:
-    """Return the views of all files, each with the program of its file.
+    """Return the derived streams, as views, and the views of all files, each with the program of its file.
 
     The relations of a file are those that it declares, else the market's.
     """
+    from runtime.service.catalogue import begun_program
+    from runtime.service.eventtime import MARKET_INPUTS
+    from runtime.service.scripts import script_inputs
+
     scripts = []
     for file in files:
         if file.is_dir():
@@ -307,9 +351,19 @@ def _compiled(
                 f"expected a file, was {str(file)!r}, which is not there; --results explains views by name"
             )
         scripts.append(read_script(file, data_dir=data_dir))
-    _check_selects([select for script in scripts for select in script.selects], files)
-    programs = [compile_program(s.selects, s.relations or MARKET_RELATIONS, mode=mode) for s in scripts if s.selects]
-    return [(program, view) for program in programs for view in program.views]
+    if not any(script.derived for script in scripts):
+        _check_selects([select for script in scripts for select in script.selects], files)
+    programs = [
+        begun_program(
+            script.selects,
+            script.relations or MARKET_RELATIONS,
+            script.derived,
+            script_inputs(script.streams) if script.streams else MARKET_INPUTS,
+            mode,
+        )
+        for script in scripts
+    ]
+    return [(program, view) for program in programs for view in (*stream_views(program).views, *program.views)]
 
 
 def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:

@@ -25,7 +25,7 @@ from deltabook.cli._serving import security_options
 from deltabook.cli._spark_options import spark_options
 from deltabook.wire.access import PortSecurity
 from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadily, stop_on_signals
-from runtime.compiler import Lane, NamedSelect, read_script
+from runtime.compiler import Lane, NamedSelect, StreamSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
 from runtime.service.config import LiveConfig
@@ -47,9 +47,10 @@ _FILES_BESIDE: Final = 1024
 """Open files beside connections: logs, segments, state, and what is read."""
 
 
-def _selects(files: str, option: str, lane: Lane | None = None) -> list[NamedSelect]:
-    """The views of files, all of them of a lane if it is given."""
+def _scripts(files: str, option: str, lane: Lane | None = None) -> tuple[list[NamedSelect], list[StreamSelect]]:
+    """The views of files, all of them of a lane if it is given, and their derived streams."""
     selects: list[NamedSelect] = []
+    streams: list[StreamSelect] = []
     for name in filter(None, files.split(",")):
         path = Path(name)
         if not path.is_file():
@@ -57,12 +58,13 @@ def _selects(files: str, option: str, lane: Lane | None = None) -> list[NamedSel
         script = read_script(path)
         if script.streams:
             raise ConfigurationError(
-                f"expected views over the live relations in {name}, was CREATE STREAM; see `query run`"
+                f"expected views over the live relations in {name}, was CREATE STREAM with columns; see `query run`"
             )
         selects += script.selects
-    if files and not selects:
+        streams += [each for each in script.derived if each not in streams]
+    if files and not (selects or streams):
         raise ConfigurationError(f"expected at least one SELECT in {option}, was none in {files!r}")
-    return [replace(select, lane=lane) for select in selects] if lane is not None else selects
+    return [replace(select, lane=lane) for select in selects] if lane is not None else selects, streams
 
 
 def _tick_units(tick: str) -> int:
@@ -285,8 +287,10 @@ def command(
         runs_spark=runs_spark,
         run_id=given_run_id(),
     )
-    selects = _selects(views, "--views") + _selects(express, "--express", "express")
-    reason = _Process(config, selects, status_interval, exit_with_stdin).run()
+    selects, streams = _scripts(views, "--views")
+    express_selects, express_streams = _scripts(express, "--express", "express")
+    streams += [each for each in express_streams if each not in streams]
+    reason = _Process(config, selects + express_selects, streams, status_interval, exit_with_stdin).run()
     if reason is not None:
         raise RuntimeError(reason)
 
@@ -295,7 +299,12 @@ class _Process:
     """Runs the reactor until a signal, the end of standard input, or a failure."""
 
     def __init__(
-        self, config: LiveConfig, selects: list[NamedSelect], status_interval: float, exit_with_stdin: bool
+        self,
+        config: LiveConfig,
+        selects: list[NamedSelect],
+        streams: list[StreamSelect],
+        status_interval: float,
+        exit_with_stdin: bool,
     ) -> None:
         self._reactor: Any = _reactor
         count_steadily(self._reactor)
@@ -303,7 +312,7 @@ class _Process:
         self._failure: str | None = None
         self._stopping = False
         # Spark's JVM is launched with its own output; status lines keep the standard output that is there now.
-        self._runtime = LiveRuntime(self._reactor, config, selects, self._fail)
+        self._runtime = LiveRuntime(self._reactor, config, selects, self._fail, streams)
         self._reporter = Reporter(
             "runtime",
             sys.stdout.buffer,

@@ -19,6 +19,7 @@ __all__ = [
     "AddViews",
     "Changed",
     "ChangedView",
+    "NewStream",
     "NewView",
     "TimeoutSeconds",
 ]
@@ -50,13 +51,36 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Readers whose relations are all that it may read; none: it reads what it likes."""
 
 
-class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Views to be added together, at one epoch; all of them or none."""
+class NewStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A derived stream to be added: CREATE STREAM … AS SELECT."""
 
-    views: Annotated[tuple[NewView, ...], Meta(min_length=1, max_length=MOST_NEW_VIEWS)]
-    """At least one."""
+    name: str
+    """What it is called; lower case."""
+    sql: str
+    """Its SELECT."""
+    file: str = ""
+    """Where the SELECT stands, for messages."""
+    line: int = 1
+    """Where it starts, from 1."""
+    column: int = 1
+    """Where it starts, from 1."""
+    retain_rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 20_000
+    """At most so many rows stay, the newest."""
+    retain_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 300_000_000_000
+    """No row stays that is older than this against the newest."""
+    lateness_ns: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
+    """How much later than the watermark a row may come."""
+
+
+class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Views and derived streams to be added together, at one epoch; all of them or none, and at least one."""
+
+    views: Annotated[tuple[NewView, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
+    """They may read the streams."""
     timeout_s: TimeoutSeconds = TIMEOUT_SECONDS
     """How long to wait for their first version."""
+    streams: Annotated[tuple[NewStream, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
+    """Each may read those before it."""
 
 
 class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
@@ -65,11 +89,11 @@ class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     name: str
     """What it is called."""
     view_class: str
-    """linear, multilinear, ordered or reevaluated."""
+    """linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
     reason: str
     """Why it is in this class."""
-    lane: Literal["spark", "express"] = "spark"
-    """What keeps it, or did."""
+    lane: Literal["spark", "express", "stream"] = "spark"
+    """What keeps it, or did; ``stream`` for a derived stream."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -80,4 +104,4 @@ class Changed(msgspec.Struct, frozen=True):
     version: int
     """The newest epoch that the views' lanes have published; the change is in it if it is not below ``epoch``."""
     views: tuple[ChangedView, ...]
-    """What was added or dropped."""
+    """What was added or dropped, streams first."""

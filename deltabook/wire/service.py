@@ -34,6 +34,7 @@ __all__ = [
     "RuntimeStatus",
     "SiteLine",
     "Statistics",
+    "StreamLine",
     "UpstreamLine",
     "Value",
     "ViewFigures",
@@ -68,9 +69,9 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
 
     name: str
     view_class: str
-    """linear, multilinear, ordered or reevaluated."""
-    lane: Literal["spark", "express"]
-    """What keeps it."""
+    """linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
+    lane: Literal["spark", "express", "stream"]
+    """What keeps it; ``stream`` for a derived stream, whose rows come at the end of an epoch."""
     reason: str
     """Why it is in this class."""
     columns: tuple[ColumnLine, ...]
@@ -187,6 +188,21 @@ class EngineLine(msgspec.Struct, frozen=True):
     barrier_p99_us: int
 
 
+class StreamLine(msgspec.Struct, frozen=True):
+    """How a derived stream is, as of the end of an epoch."""
+
+    rows: int = 0
+    """Rows that are in it."""
+    held: int = 0
+    """Rows of its inputs that wait."""
+    late: int = 0
+    """Rows that came too late since it was created; each is a dead letter."""
+    watermark: int | None = None
+    """The time in nanoseconds before which no further row of it comes; null before the first."""
+    failed: str = ""
+    """Why it has ended; empty if it has not."""
+
+
 class UpstreamLine(msgspec.Struct, frozen=True):
     """How an upstream is: another runtime whose epochs come in."""
 
@@ -245,6 +261,8 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     origins: dict[str, OriginLine]
     engine: EngineLine
     upstreams: dict[str, UpstreamLine] = {}
+    streams: dict[str, StreamLine] = {}
+    """Derived streams, by name."""
     """By name."""
     disconnected: int = 0
     """How many of the feed and the upstreams are not heard."""
@@ -256,7 +274,7 @@ class ViewFigures(msgspec.Struct, frozen=True):
     """Figures of a view."""
 
     name: str
-    lane: Literal["spark", "express"]
+    lane: Literal["spark", "express", "stream"]
     rows: int
     """Different rows of its result."""
     changed_rows: int

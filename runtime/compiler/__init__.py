@@ -25,9 +25,11 @@ from __future__ import annotations
 from runtime.compiler.catalogue import extend_program
 from runtime.compiler.compile import compile_program
 from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclaration
+from runtime.compiler.derived import StreamClauses
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, STREAM_ONLY_RELATIONS, TOUCHES, TRADES
+from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.plan import (
     Branch,

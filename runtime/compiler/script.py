@@ -162,8 +162,10 @@ class _Reader:
         """Reads the rest of CREATE STREAM … AS SELECT."""
         text = cursor.text
         if is_replacing:
-            raise text.error(start, f"expected CREATE STREAM {name} AS, was CREATE OR REPLACE: the rows that the old one "
-                                    f"has brought cannot be made again; drop it first, then create the new one")  # fmt: skip
+            reason = (
+                "the rows that the old one has brought cannot be made again; drop it first, then create the new one"
+            )
+            raise text.error(start, f"expected CREATE STREAM {name} AS, was CREATE OR REPLACE: {reason}")
         clauses = parse_clauses(cursor)
         if not (cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("(")):
             raise text.error(cursor.token.start, f"expected SELECT or WITH, was {cursor.token.text!r}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from deltabook.wire.claim import this_process
-from runtime.compiler import MARKET_RELATIONS, NamedSelect
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter
 from runtime.epochs import DirectoryClaim, Disk, Footer
@@ -15,6 +15,7 @@ from runtime.plan import Lane, decode_program, lane_program
 from runtime.service.catalogue import begin_catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
+from runtime.service.eventtime import MARKET_INPUTS
 from runtime.service.expresslane import ExpressLane
 from runtime.service.feeds import begin_feed
 from runtime.service.inputs import check_inputs
@@ -31,6 +32,7 @@ class BegunDirectory:
         self,
         config: LiveConfig,
         selects: Sequence[NamedSelect],
+        streams: Sequence[StreamSelect] = (),
         *,
         disk: Disk,
         now_ns: Callable[[], int],
@@ -67,6 +69,8 @@ class BegunDirectory:
                 most_views=config.most_views,
                 where=str(directory),
                 first=self.express.first,
+                streams=streams,
+                inputs=MARKET_INPUTS,
             )
             """The views that it was begun with."""
             self.runs_spark = self._is_spark_wanted()

@@ -11,15 +11,27 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
+import msgspec
 from twisted.internet.defer import Deferred, DeferredLock
 
-from runtime.compiler import NamedSelect, compile_program, extend_program
+from runtime.compiler import NamedSelect, StreamSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
-from runtime.plan import Lane, Program, Relation, decode_program, encode_program, without_view
+from runtime.engine.streams import with_streams
+from runtime.plan import (
+    DerivedInput,
+    Lane,
+    Program,
+    Relation,
+    decode_program,
+    encode_program,
+    readers_of_stream,
+    without_stream,
+    without_view,
+)
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 from runtime.service.viewed import with_readers
 
-__all__ = ["Catalogue", "begin_catalogue"]
+__all__ = ["Catalogue", "begin_catalogue", "begun_program"]
 
 InThread = Callable[[Callable[[], Program]], "Deferred[Program]"]
 T = TypeVar("T")
@@ -38,8 +50,12 @@ def begin_catalogue(
     most_views: int,
     where: str,
     first: Callable[[Program], Sections] | None = None,
+    streams: Sequence[StreamSelect] = (),
+    inputs: Sequence[DerivedInput] = (),
 ) -> Program:
-    """The program that a run directory was begun with, which on a new one is what these SELECTs say.
+    """The program that a run directory was begun with, which on a new one is what these SELECTs and streams say.
+
+    ``inputs``: the relations that the streams may read.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
     what those of the express lane say to begin with. Without any the runtime keeps no views until some are added: it
@@ -47,13 +63,17 @@ def begin_catalogue(
     with, or nothing.
     """
     if writer.epoch < 0:
-        if len(selects) > most_views:
-            raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
-        writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
+        if (count := len(selects) + len(streams)) > most_views:
+            raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
+        program = begun_program(selects, relations, streams, inputs, mode)
+        writer.seal({}, control=encode_program(program))
     held = _begun_with(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in held.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
-    if selects and (given != begun_with or held.mode != mode):
+    given_streams = [(each.name, each.select.sql, *_clauses(each)) for each in streams]
+    begun_streams = [(s.name, s.sql, s.retain_rows, s.retain_ns, s.lateness_ns) for s in held.streams]
+    is_other = given != begun_with or given_streams != begun_streams or held.mode != mode
+    if (selects or streams) and is_other:
         raise ServiceError(
             f"expected the views that {where} was begun with, was another catalogue; choose a new --dir, or leave "
             "--views and --express out and change the catalogue with `query add` and `query drop`"
@@ -63,6 +83,25 @@ def begin_catalogue(
             writer.add_sections(first(held))
         writer.seal({})
     return held
+
+
+def begun_program(
+    selects: Sequence[NamedSelect],
+    relations: Sequence[Relation],
+    streams: Sequence[StreamSelect],
+    inputs: Sequence[DerivedInput],
+    mode: Literal["sql", "dbtoaster"],
+) -> Program:
+    """The program of these streams, and of these views, which may read them; raises `SqlError`."""
+    names = [relation.name for relation in relations]
+    derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names).streams
+    known = (*relations, *(stream.relation for stream in derived))
+    return msgspec.structs.replace(compile_program(selects, known, mode=mode), streams=derived)
+
+
+def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
+    clauses = stream.clauses
+    return clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
 
 
 def _begun_with(writer: EpochWriter, where: str) -> Program:
@@ -102,6 +141,8 @@ class Catalogue:
         self._reactor = reactor
         self.relations = tuple(relations)
         """What views may use; changed within `exclusively`."""
+        self.inputs: tuple[DerivedInput, ...] = ()
+        """What derived streams may read beside each other; changed likewise."""
         self.relations_of: Mapping[str, frozenset[str]] = {}
         """Reader → the relations that it fills; changed likewise."""
         self._seal = seal
@@ -110,22 +151,30 @@ class Catalogue:
         self._lanes = tuple(lanes)
         self._prepare = prepare
         self._lock = DeferredLock()
-        self._versions: dict[Lane, int] = dict.fromkeys(self._lanes, 0)
+        self._versions: dict[Lane, int] = dict.fromkeys((*self._lanes, "stream"), 0)
         self._waiting: list[tuple[int, Lane, Deferred[bool]]] = []
         self.program = program
         """The newest that is sealed; perhaps not published yet."""
 
-    def add(self, selects: Sequence[NamedSelect]) -> Deferred[int]:
-        """Fires with the epoch from which on these views are kept; fails with `SqlError` or `CatalogueError`.
+    def add(self, selects: Sequence[NamedSelect], streams: Sequence[StreamSelect] = ()) -> Deferred[int]:
+        """Fires with the epoch from which on these views and streams are kept.
+
+        Fails with `SqlError` or `CatalogueError`.
 
         A view that does not say its lane is kept by one that runs. SQL that is wrong is told before a lane that is.
         """
 
         def extended(program: Program) -> Program:
-            if (count := len(program.views) + len(selects)) > self._most_views:
-                raise CatalogueError(f"expected at most {self._most_views} views (--most-views), was {count}")
+            count = len(program.views) + len(program.streams) + len(selects) + len(streams)
+            if count > self._most_views:
+                raise CatalogueError(
+                    f"expected at most {self._most_views} views and streams (--most-views), was {count}"
+                )
             placed = [self._placed(select) for select in selects]
-            longer = with_readers(extend_program(program, placed, self.relations), placed, self.relations_of)
+            taken = [relation.name for relation in self.relations]
+            base = with_streams(program, streams, self.inputs, taken=taken)
+            known = (*self.relations, *(stream.relation for stream in base.streams))
+            longer = with_readers(extend_program(base, placed, known), placed, self.relations_of)
             for select in placed:
                 if select.lane not in self._lanes:
                     raise CatalogueError(
@@ -134,17 +183,30 @@ class Catalogue:
                     )
             return longer
 
-        for select in selects:
+        for select in (*selects, *(stream.select for stream in streams)):
             if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
-                raise CatalogueError(f"expected the name of a view in lower case without blanks, was {select.name!r}")
+                raise CatalogueError(
+                    f"expected the name of a view or stream in lower case without blanks, was {select.name!r}"
+                )
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:
-        """Fires with the epoch from which on there is no such view; fails with `UnknownViewError`."""
+        """Fires with the epoch from which on there is no such view or derived stream.
+
+        Fails with `UnknownViewError`, or with `CatalogueError` for a stream that others read.
+        """
 
         def shortened(program: Program) -> Program:
+            if any(stream.name == name for stream in program.streams):
+                if readers := readers_of_stream(program, name):
+                    raise CatalogueError(
+                        f"expected a stream that nothing reads, was {name}, which {', '.join(readers)} "
+                        f"read{'s' * (len(readers) == 1)}: drop {'it' if len(readers) == 1 else 'them'} first"
+                    )
+                return without_stream(program, name)
             if all(view.name != name for view in program.views):
-                known = ", ".join(view.name for view in program.views) or "no view"
+                names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
+                known = ", ".join(names) or "no view"
                 raise UnknownViewError(f"expected one of the views {known}, was {name!r}")
             return without_view(program, name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.logger import Logger
 
 from deltabook.wire.catalogue import AddViews, Changed, ChangedView
-from runtime.compiler import NamedSelect
-from runtime.plan import View
+from runtime.compiler import NamedSelect, StreamClauses, StreamSelect
+from runtime.plan import Program, View, stream_views
 from runtime.service.catalogue import Catalogue
 from runtime.service.errors import CatalogueError
 from runtime.service.hub import Hub
@@ -28,8 +28,17 @@ class Control:
         self._hub, self._catalogue = hub, catalogue
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
-        """Add views together."""
-        names = [one.name for one in wanted.views]
+        """Add views and derived streams together."""
+        if not (wanted.views or wanted.streams):
+            raise CatalogueError("expected a view or a stream to be added, was none")
+        names = [*[one.name for one in wanted.streams], *[one.name for one in wanted.views]]
+        streams = [
+            StreamSelect(
+                NamedSelect(one.name, one.sql, one.line, one.column, one.file),
+                StreamClauses(one.retain_rows, one.retain_ns, one.lateness_ns),
+            )
+            for one in wanted.streams
+        ]
         selects = [
             NamedSelect(
                 one.name,
@@ -43,9 +52,9 @@ class Control:
             )
             for one in wanted.views
         ]
-        epoch = await self._catalogue.add(selects)
-        self._log.info("views {names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
-        views = [view for view in self._catalogue.program.views if view.name in names]
+        epoch = await self._catalogue.add(selects, streams)
+        self._log.info("{names} are kept from epoch {epoch} on", names=", ".join(names), epoch=epoch)
+        views = [view for view in _all_views(self._catalogue.program) if view.name in names]
         in_time = await self._is_published(epoch, wanted.timeout_s, views)
         failed = {name: self._hub.failed[name] for name in names if name in self._hub.failed}
         if failed:
@@ -58,10 +67,10 @@ class Control:
         return self._changed(epoch, views, in_time=in_time)
 
     async def drop(self, name: str, timeout_s: float) -> tuple[int, Changed]:
-        """Drop a view."""
-        views = [view for view in self._catalogue.program.views if view.name == name]
+        """Drop a view or a derived stream."""
+        views = [view for view in _all_views(self._catalogue.program) if view.name == name]
         epoch = await self._catalogue.drop(name)
-        self._log.info("view {name} is dropped from epoch {epoch} on", name=name, epoch=epoch)
+        self._log.info("{name} is dropped from epoch {epoch} on", name=name, epoch=epoch)
         return self._changed(epoch, views, in_time=await self._is_published(epoch, timeout_s, views))
 
     async def _is_published(self, epoch: int, timeout_s: float, views: list[View]) -> bool:
@@ -73,3 +82,8 @@ class Control:
         told = tuple(ChangedView(view.name, view.view_class, view.reason, view.lane) for view in views)
         version = min((self._hub.epoch(view.lane) for view in views), default=0)
         return _DONE if in_time else _LATER, Changed(epoch, version, told)
+
+
+def _all_views(program: Program) -> tuple[View, ...]:
+    """Derived streams as views, and views."""
+    return (*stream_views(program).views, *program.views)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from runtime.engine.ingest import EpochWriter, Ingest
+from runtime.engine.streams import StreamFigures
 from runtime.plan import Lane
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub
@@ -40,6 +41,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
     """The newest epoch."""
     now_s: Callable[[], float]
     """The reactor's clock."""
+    streams: Callable[[], Mapping[str, StreamFigures]] = dict
+    """Derived streams, by name."""
 
 
 class RuntimeFigures:
@@ -95,4 +98,5 @@ class RuntimeFigures:
             "origins": parts.ingest.counters(),
             "engine": parts.engine.figures(),
             "upstreams": parts.inputs.upstreams.status(),
+            "streams": parts.streams(),
         }

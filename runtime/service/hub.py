@@ -9,7 +9,7 @@ and whoever needs fresh views can tell from the silence.
 Who follows committed epochs in place of versions is served by `runtime.service.stream.CommittedViews`.
 
 Each lane has versions of its own. Those of the Spark lane are epochs; those of the express lane are steps, of which an
-epoch has many.
+epoch has many. Derived streams are shown as if they were views, of a lane of their own whose steps are ends of epochs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from runtime.views.rows import change_schema
 __all__ = ["Hub", "HubConfig"]
 
 Kind = Literal["snapshot", "changes", "heartbeat", "error"]
-_LANES: Final[tuple[Lane, ...]] = ("spark", "express")
+_LANES: Final[tuple[Lane, ...]] = ("spark", "express", "stream")
 _READ_NS: Final = 5_000_000_000
 """A reader comes again in this time, or is gone."""
 
@@ -57,6 +57,21 @@ class _Version(msgspec.Struct, frozen=True):
     """Of the express lane."""
     cuts: Mapping[str, Cut] = {}
     """Origin → the last message inside."""
+
+
+class _Begun(msgspec.Struct, frozen=True, eq=False):
+    """A lane of this process as it is at start."""
+
+    program: Program
+    """Its views."""
+    rows: Mapping[str, pa.Table]
+    """View → its rows with their weights."""
+    failed: Mapping[str, str]
+    """View → why it has ended."""
+    epoch: int
+    """The newest epoch."""
+    cuts: Mapping[str, Cut]
+    """Of that epoch."""
 
 
 class HubConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,8 +127,8 @@ class Hub:
 
     @property
     def views(self) -> tuple[View, ...]:
-        """In the order in which they came to be."""
-        return tuple(sorted(self._views.values(), key=lambda view: view.home))
+        """Derived streams, then views, each in the order in which they came to be."""
+        return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
 
     @property
     def failed(self) -> dict[str, str]:
@@ -163,6 +178,10 @@ class Hub:
             return True
         return any(self._is_of(name, lane) for subscription in self._subscriptions for name in subscription.names)
 
+    def lane_of(self, name: str) -> Lane:
+        """The lane of a view; raises `KeyError`."""
+        return self._views[name].lane
+
     def explained(self, name: str) -> Program:
         """The program that a view belongs to."""
         return self._programs[self._views[name].lane]
@@ -204,11 +223,25 @@ class Hub:
         cuts: Mapping[str, Cut],
     ) -> None:
         """Take the express lane as it is at an epoch, at start."""
-        self._adopt("express", program, epoch)
-        self._apply("express", results, failed, epoch)
-        self._move("express", epoch, cuts)
+        self._begin_lane("express", _Begun(program, results, failed, epoch, cuts))
+
+    def begin_streams(
+        self,
+        program: Program,
+        rows: Mapping[str, pa.Table],
+        failed: Mapping[str, str],
+        epoch: int,
+        cuts: Mapping[str, Cut],
+    ) -> None:
+        """Take the derived streams, see `stream_views`, as they are at an epoch, at start."""
+        self._begin_lane("stream", _Begun(program, rows, failed, epoch, cuts))
+
+    def _begin_lane(self, lane: Lane, begun: _Begun) -> None:
+        self._adopt(lane, begun.program, begun.epoch)
+        self._apply(lane, begun.rows, begun.failed, begun.epoch)
+        self._move(lane, begun.epoch, begun.cuts)
         if self.committed is not None:
-            self.committed.begin("express", epoch, cuts)
+            self.committed.begin(lane, begun.epoch, begun.cuts)
 
     def publish(
         self,
@@ -228,13 +261,20 @@ class Hub:
 
     def publish_express(self, update: Update) -> None:
         """Take a new version of the express lane and tell the subscribers."""
-        before = self.epoch("express")
-        dropped = self._adopt("express", update.program, update.epoch) if update.program is not None else ()
-        self._apply("express", update.changes, update.failed, update.epoch)
-        self._move("express", update.epoch, update.cuts, update.step)
-        self._tell("express", before, update.changes, update.failed, dropped)
+        self._publish_update("express", update)
+
+    def publish_streams(self, update: Update) -> None:
+        """Take what an epoch has changed in derived streams and tell the subscribers."""
+        self._publish_update("stream", update)
+
+    def _publish_update(self, lane: Lane, update: Update) -> None:
+        before = self.epoch(lane)
+        dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
+        self._apply(lane, update.changes, update.failed, update.epoch)
+        self._move(lane, update.epoch, update.cuts, update.step)
+        self._tell(lane, before, update.changes, update.failed, dropped)
         if self.committed is not None:
-            self.committed.updated(update)
+            self.committed.updated(update, lane)
 
     def commit(self, footer: Footer) -> None:
         """An epoch is committed, after the express lane's version at its end."""

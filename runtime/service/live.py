@@ -19,13 +19,13 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from runtime.compiler import MARKET_RELATIONS, NamedSelect
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, StreamSelect
 from runtime.engine.express import Update
 from runtime.engine.ingest import Ingest, IngestListener
 from runtime.engine.statistics import Statistics
 from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.native.cache import default_kernels
-from runtime.plan import Program, decode_program
+from runtime.plan import Lane, Program, decode_program
 from runtime.service import fullresults
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
@@ -49,6 +49,7 @@ from runtime.service.rundirectory import left_as_found
 from runtime.service.signoflife import SignOfLife
 from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History
+from runtime.service.streamlane import StreamLane
 from runtime.service.upkeep import Upkeep
 from runtime.service.watch import Watch
 from runtime.spark.beginning import passed_epoch
@@ -70,7 +71,12 @@ class LiveRuntime(IngestListener):
     """
 
     def __init__(
-        self, reactor: Any, config: LiveConfig, selects: Sequence[NamedSelect], on_failure: Callable[[str], None]
+        self,
+        reactor: Any,
+        config: LiveConfig,
+        selects: Sequence[NamedSelect],
+        on_failure: Callable[[str], None],
+        streams: Sequence[StreamSelect] = (),
     ) -> None:
         self._reactor = reactor
         self._config = config
@@ -84,6 +90,7 @@ class LiveRuntime(IngestListener):
             self._begun = BegunDirectory(
                 config,
                 selects,
+                streams,
                 disk=self._noted.disk,
                 now_ns=time.time_ns,
                 on_epoch=self._on_epoch,
@@ -100,6 +107,8 @@ class LiveRuntime(IngestListener):
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
         pipeline = self._express.begin(self.hub)
+        self._streams = StreamLane(self._writer, config.directory, self._on_streams)
+        self._streams.begin(self.hub)
         checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
             config.upkeep,
@@ -126,6 +135,7 @@ class LiveRuntime(IngestListener):
             self,
             upstreams=self._inputs.upstreams.followers,
             views={"express": pipeline},
+            streams=self._streams.pipeline,
             statistics=statistics,
         )
         engine = EngineMetrics(
@@ -146,6 +156,7 @@ class LiveRuntime(IngestListener):
                 engine=engine,
                 lanes=self._lanes,
                 term=self._begun.claim.term,
+                streams=self._streams.figures,
                 spark_restarts=lambda: self._spark.restarts,
                 sealed=lambda: self._sealed,
                 now_s=reactor.seconds,
@@ -173,7 +184,7 @@ class LiveRuntime(IngestListener):
         )
         self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._watch = Watch(
-            config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
+            config, self.hub, self._inputs, self._freshness, lanes=(*self._lanes, "stream"), sealed=lambda: self._sealed
         )
         self._sign = SignOfLife(config.directory, self._in_thread)
         self._pace = EpochPace(config.epoch_ms / 1000)
@@ -277,6 +288,9 @@ class LiveRuntime(IngestListener):
     def _on_update(self, update: Update) -> None:
         self._reactor.callFromThread(self._updated, update)
 
+    def _on_streams(self, update: Update) -> None:
+        self._reactor.callFromThread(self._streamed, update)
+
     def _on_lane_ended(self, reason: str | None) -> None:
         if reason is not None:
             self._reactor.callFromThread(self._fail, reason)
@@ -295,9 +309,11 @@ class LiveRuntime(IngestListener):
             control=control,
             metrics=self._metrics,
             readers=self.readers,
+            explain_stream=self._streams.explain,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
-        for lane in self._lanes:
+        lanes: tuple[Lane, ...] = (*self._lanes, "stream")
+        for lane in lanes:
             self.catalogue.published(self.hub.epoch(lane), lane)
         self._beats.start(_HEARTBEAT_SECONDS, now=False)
         self._barriers.start(self._config.epoch_ms / 1000, now=False)
@@ -350,6 +366,10 @@ class LiveRuntime(IngestListener):
             self._lags.stepped(offset, self._reactor.seconds(), update.applied_s, update.stepped_s)
         for view, reason in update.failed.items():
             self._log.error("view {view} failed: {reason}", view=view, reason=reason)
+
+    def _streamed(self, update: Update) -> None:
+        self.hub.publish_streams(update)
+        self.catalogue.published(update.epoch, "stream")
 
     def _fail(self, reason: str) -> None:
         if not self._stopping:

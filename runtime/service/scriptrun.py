@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from runtime.compiler import NamedSelect, StreamDeclaration, compile_program
+from runtime.compiler import NamedSelect, StreamDeclaration, StreamSelect
 from runtime.engine import EngineError
 from runtime.engine.express import ExpressPipeline
 from runtime.engine.ingest import (
@@ -22,14 +22,16 @@ from runtime.engine.ingest import (
     Origin,
     OriginCounters,
 )
+from runtime.engine.streams import DerivedStreams, StreamsPipeline
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.native.cache import default_kernels
-from runtime.plan import Column, Program, View, columns_of, encode_program, lane_program
+from runtime.plan import Column, Program, View, columns_of, encode_program, lane_program, stream_views
+from runtime.service.catalogue import begun_program
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
 from runtime.service.materialised import json_rows
 from runtime.service.rundirectory import left_as_found
-from runtime.service.scripts import script_origins
+from runtime.service.scripts import script_inputs, script_origins
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.kernels import request_kernels
 from runtime.spark.lane import Published, SparkLane
@@ -53,7 +55,7 @@ class Result(msgspec.Struct, frozen=True):
     epoch: int
     """The version."""
     view_class: str
-    """linear or reevaluated."""
+    """linear or reevaluated; ``stream`` of a derived stream, whose rows are those that it keeps."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -71,6 +73,8 @@ class Counts(msgspec.Struct, frozen=True):
     """What the adaptors saw."""
     origins: dict[str, OriginCounters]
     """What became of the tuples of each file."""
+    late: dict[str, int] = {}
+    """Derived stream → rows that came too late for it, which are dead letters."""
 
 
 class _Listener(IngestListener):
@@ -85,10 +89,13 @@ class _Listener(IngestListener):
 
 
 def columns_read(program: Program, streams: Sequence[StreamDeclaration]) -> dict[str, frozenset[str]]:
-    """The columns of each declared relation that a map of the program reads."""
+    """The columns of each declared relation that a map of the program reads, and all of one that a stream reads."""
     read: dict[str, set[str]] = {stream.name: set() for stream in streams}
     for map_ in program.maps:
-        read[map_.relation] |= columns_of(map_)
+        read.setdefault(map_.relation, set()).update(columns_of(map_))
+    for stream in program.streams:
+        for each in stream.inputs:
+            read.setdefault(each.relation.name, set()).update(column.name for column in each.relation.columns)
     return {name: frozenset(columns) for name, columns in read.items()}
 
 
@@ -104,12 +111,15 @@ class ScriptRun:
         mode: Literal["sql", "dbtoaster"],
         ingest: IngestConfig,
         spark: SparkConfig,
+        derived: Sequence[StreamSelect] = (),
     ) -> None:
         self._directory = directory
         self._streams = streams
         self._ingest_config = ingest
         self._spark_config = spark
-        self.program: Program = compile_program(selects, [s.relation() for s in streams], mode=mode)
+        self.program: Program = begun_program(
+            selects, [s.relation() for s in streams], derived, script_inputs(streams), mode
+        )
         self.counts = Counts(0, 0, 0, 0, {}, {})
         self._failures: dict[str, str] = {}
 
@@ -121,7 +131,8 @@ class ScriptRun:
         Raises `SparkLaneError`, `EngineError`, `ServiceError`; in each case the message is one line.
         """
         last = self._ingest()
-        yield from self._express_results(last, every_epoch=every_epoch)
+        yield from self._log_results(stream_views(self.program), "", last, every_epoch=every_epoch)
+        yield from self._log_results(lane_program(self.program, "express"), "view/", last, every_epoch=every_epoch)
         spark = lane_program(self.program, "spark").views
         if spark:
             yield from self._spark_results({view.name: view for view in spark}, last, every_epoch, on_starting)
@@ -137,9 +148,8 @@ class ScriptRun:
                 self._failures[name] = f"view {name} failed at epoch {epoch}: {reason}"
         return {name: view for name, view in views.items() if name not in failed}
 
-    def _express_results(self, last: int, *, every_epoch: bool) -> Iterator[Result]:
-        """The express lane's views, as the epochs have them."""
-        program = lane_program(self.program, "express")
+    def _log_results(self, program: Program, section: str, last: int, *, every_epoch: bool) -> Iterator[Result]:
+        """Derived streams, or the express lane's views, as the epochs have them in sections whose names begin so."""
         views = {view.name: MaterialisedView(view.columns, kernels=default_kernels()) for view in program.views}
         log = EpochLogReader(self._directory / "epochs")
         for epoch in range(last + 1) if views else ():
@@ -148,7 +158,7 @@ class ScriptRun:
             failed = {name: attributes[f"failed/{name}"] for name in views if f"failed/{name}" in attributes}
             views = self._without_failed(views, failed, epoch)
             for name, view in views.items():
-                view.apply(segment.rows(f"view/{name}"), epoch)
+                view.apply(segment.rows(f"{section}{name}"), epoch)
             if epoch and (every_epoch or epoch == last):
                 yield from (self._result(name, view) for name, view in views.items())
 
@@ -190,7 +200,15 @@ class ScriptRun:
             writer, origins, pipeline = self._begin(footers)
         try:
             listener = _Listener()
-            ingest = Ingest(self._ingest_config, writer, origins, listener, views={"express": pipeline})
+            derived = DerivedStreams(writer.space, writer.log, self.program) if self.program.streams else None
+            ingest = Ingest(
+                self._ingest_config,
+                writer,
+                origins,
+                listener,
+                views={"express": pipeline},
+                streams=None if derived is None else StreamsPipeline(derived, lambda update: None),
+            )
             ingest.start()
             try:
                 reason = listener.outcome.get()
@@ -210,6 +228,7 @@ class ScriptRun:
                 epochs=writer.epoch,
                 counters=counters,
                 origins=found,
+                late={name: line.late for name, line in derived.figures.items() if line.late} if derived else {},
             )
             return writer.epoch
         finally:
@@ -239,5 +258,6 @@ class ScriptRun:
         raise SparkLaneError(f"expected a version within {_PATIENCE_SECONDS:.0f} s, was none")
 
     def _result(self, name: str, view: MaterialisedView) -> Result:
-        described = next(v for v in self.program.views if v.name == name)
+        views = (*stream_views(self.program).views, *self.program.views)
+        described = next(v for v in views if v.name == name)
         return Result(name, view.columns, json_rows(view.columns, view.shown()), view.version, described.view_class)

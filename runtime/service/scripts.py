@@ -17,13 +17,15 @@ from runtime.engine.ingest import EpochWriter, Origin
 from runtime.epochs import Cut
 from runtime.formats import Pushdown
 from runtime.native.cache import default_kernels
+from runtime.plan import DerivedInput
 from runtime.relations import TRACE_SCHEMA, Adaptor, BookStream, RowAdaptor, TraceAdaptor
 from runtime.service.errors import ServiceError
+from runtime.service.eventtime import TIME_OPTION, time_of
 from runtime.service.options import Options, policies, stream_codec, stream_schema
 from runtime.sources import FileSource as FileReader
 from runtime.sources import Position
 
-__all__ = ["script_origins"]
+__all__ = ["script_inputs", "script_origins"]
 
 _OF_A_STREAM: Final = {"book", "deterministic", "validate"}
 """Options of an order book in which streams that are read together may differ."""
@@ -60,6 +62,20 @@ def script_origins(
         start = Position(str(path), cut.sequence + 1, cut.offset, cut.tuples)
         origins[origin_id] = Origin(origin_id, name, source, adaptor, start, first=first.is_table, pushdown=pushdown)
     return origins
+
+
+def script_inputs(declarations: Sequence[StreamDeclaration]) -> tuple[DerivedInput, ...]:
+    """What derived streams may read of these relations: not order books, whose rows change without a time of their own.
+
+    A table, and a stream from which rows are deleted, is looked up. Raises `ServiceError` for a time that is none.
+    """
+    found = []
+    for declaration in declarations:
+        if declaration.adaptor != "orderbook":
+            relation = declaration.relation()
+            is_looked_up = declaration.is_table or Options(declaration).flag("deletions")
+            found.append(DerivedInput(relation, "" if is_looked_up else time_of(relation, declaration.options)))
+    return tuple(found)
 
 
 def _sharing(declaration: StreamDeclaration) -> tuple[str, ...]:
@@ -104,6 +120,7 @@ def _book_adaptor(
 def _row_adaptor(declaration: StreamDeclaration, options: Options, columns: frozenset[str] | None) -> RowAdaptor:
     """The adaptor of a stream whose tuples are its rows."""
     deletions = options.flag("deletions")
+    options.text(TIME_OPTION)
     schema = stream_schema(declaration, options, deletions=deletions)
     return RowAdaptor(declaration.relation(), schema, deletions=deletions, columns=columns)
 

@@ -54,11 +54,14 @@ def with_readers(
 
 
 def needed_by(program: Program, reader: str, own: frozenset[str]) -> tuple[str, ...]:
-    """The views that name a reader, or read a relation that it alone fills."""
-    return tuple(
-        view.name
-        for view in program.views
-        if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+    """The derived streams and views that name a reader, or read a relation that it alone fills."""
+    return (
+        *(stream.name for stream in program.streams if not own.isdisjoint(stream.reads)),
+        *(
+            view.name
+            for view in program.views
+            if reader in view.readers or not own.isdisjoint(relations_read(program, view.name))
+        ),
     )
 
 

@@ -106,7 +106,6 @@ def stream_rows(directory: Path, relation: Relation | str, *, weight: int = 1) -
     found: list[tuple[Any, ...]] = []
     for epoch in range(1, reader.latest() + 1):
         table: pa.Table | None = reader.read(epoch).rows(name)
-        for row in table.to_pylist() if table is not None else []:
-            if row.pop("weight") == weight:
-                found.append(tuple(row.values()))
+        rows = table.to_pylist() if table is not None else []
+        found += [tuple(row.values()) for row in rows if row.pop("weight") == weight]
     return found

@@ -163,13 +163,13 @@ class Applying(Pipeline):
             context.emit(deltas, successor, size=deltas.messages)
 
     def _switch_touches(self) -> None:
-        """Have the adaptors of feeds give TOUCHES from here on, or not any more, if that has changed at the last cut."""
+        """Have the adaptors of feeds give TOUCHES from here on, or no more, if that has changed at the last cut."""
         if self._streams is None or self._given is (reads := self._streams.reads):
             return
         self._given = reads
         for origin in self._table.origins.values():
             switch = getattr(origin.adaptor, "switch_touches", None)
-            if switch is not None:
+            if switch is not None and any(relation.name == "trades" for relation in origin.adaptor.relations):
                 switch(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:

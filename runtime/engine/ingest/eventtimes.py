@@ -62,7 +62,7 @@ class EventTimes:
     def watermarks(
         self, origins: Iterable[Origin], upstreams: Iterable[Upstream], times: Mapping[str, str]
     ) -> dict[str, int]:
-        """Relation → the smallest of the times that those who fill it have reached; left out if one has reached none."""
+        """Relation → the smallest time that those who fill it have reached; left out if one has reached none."""
         reached: dict[str, list[int | None]] = {name: [] for name in times}
         for origin in origins:
             filled = {relation.name for relation in origin.adaptor.relations}

@@ -15,8 +15,8 @@ which everything that touches the object space rests; so a running plan never ge
 reads begins exactly behind that cut.
 """
 
-from runtime.engine.streams.declaring import compile_query, with_streams
+from runtime.engine.streams.declaring import explain_stream, with_streams
 from runtime.engine.streams.pipeline import StreamsPipeline
 from runtime.engine.streams.streams import DerivedStreams, StreamFigures
 
-__all__ = ["DerivedStreams", "StreamFigures", "StreamsPipeline", "compile_query", "with_streams"]
+__all__ = ["DerivedStreams", "StreamFigures", "StreamsPipeline", "explain_stream", "with_streams"]

@@ -1,4 +1,4 @@
-"""A program with more derived streams: each SELECT is compiled, which finds its errors, its columns and what it reads."""
+"""A program with more derived streams: each SELECT is compiled, which finds errors, columns and what it reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import msgspec
 import pyarrow as pa
 
 from runtime.compiler import NamedSelect, SqlError, StreamSelect
+from runtime.compiler.derived import UNLIMITED_NS
 from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
 from runtime.plan import Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
 from runtime.state import ARROW_TYPES
 
-__all__ = ["compile_query", "query_inputs", "with_streams"]
+__all__ = ["explain_stream", "query_inputs", "with_streams"]
 
 _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow in ARROW_TYPES.items()}  # type: ignore[misc]
 _MOST_DROPPED: Final = 1_000
@@ -29,6 +30,8 @@ def with_streams(
 ) -> Program:
     """The program with these streams besides its own; raises `SqlError` for the first that cannot be added.
 
+    One that is there already, with the same SELECT and the same clauses, is the same stream.
+
     ``inputs``: the relations that streams may read beside other streams. ``taken``: names that no stream may have.
     """
     known = {each.relation.name: each for each in inputs}
@@ -36,7 +39,12 @@ def with_streams(
     views = {view.name for view in program.views}
     streams = list(program.streams)
     dropped = {relation.name: relation for relation in program.dropped_streams}
+    standing = {stream.name: _said(stream) for stream in streams}
     for each in declared:
+        clauses = each.clauses
+        said = each.select.sql, clauses.retain_rows, clauses.retain_ns, clauses.lateness_ns
+        if standing.get(each.name) == said:
+            continue
         if each.name in known or each.name in views or each.name in taken:
             raise _error(each.select, f"expected a new name for the stream, was {each.name!r}, which is taken")
         home = max((stream.home for stream in streams), default=-1) + 1
@@ -50,6 +58,7 @@ def with_streams(
                 "was others; give it another name",
             )
         streams.append(stream)
+        standing[each.name] = said
         known[each.name] = DerivedInput(stream.relation, stream.time)
     if len(streams) + len(dropped) > _MOST_DROPPED:
         raise _error(
@@ -58,23 +67,41 @@ def with_streams(
     return msgspec.structs.replace(program, streams=tuple(streams), dropped_streams=tuple(dropped.values()))
 
 
-def compile_query(stream: DerivedStream) -> DerivedQuery:
-    """A stream's query that keeps nothing, for `DerivedQuery.explain`."""
-    return DerivedQuery(
+def explain_stream(stream: DerivedStream) -> str:
+    """A derived stream in words: what it reads and keeps, and the operators of its query."""
+    query = DerivedQuery(
         NamedSelect(stream.name, stream.sql), query_inputs(stream.inputs), None, stream.name, stream.lateness_ns
+    )
+    columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
+    inputs = ", ".join(
+        f"table {each.relation.name}" if each.is_table else f"{each.relation.name} by {each.time}"
+        for each in stream.inputs
+    )
+    limits = f"the newest {stream.retain_rows} rows"
+    if stream.retain_ns < UNLIMITED_NS:
+        limits += f" that are at most {stream.retain_ns} ns older than the newest"
+    return "\n".join(
+        [
+            f"{stream.name}: derived stream ({columns})",
+            f"  time: {stream.time}, lateness {stream.lateness_ns} ns",
+            f"  reads: {inputs}",
+            f"  keeps: {limits}",
+            *(f"  {line}" for line in query.explain().splitlines()),
+        ]
     )
 
 
 def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
     """What `DerivedQuery` is told of relations: columns with digits behind the point are left out."""
-    return {
-        each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table)
-        for each in inputs
-    }  # fmt: skip
+    return {each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table) for each in inputs}
 
 
 def _schema(relation: Relation) -> pa.Schema:
     return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in relation.columns if not column.scale])
+
+
+def _said(stream: DerivedStream) -> tuple[str, int, int, int]:
+    return stream.sql, stream.retain_rows, stream.retain_ns, stream.lateness_ns
 
 
 def _declared(declared: StreamSelect, known: Mapping[str, DerivedInput], home: int) -> DerivedStream:

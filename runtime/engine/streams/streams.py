@@ -323,7 +323,7 @@ class DerivedStreams:
         for name in [name for name in self._space if name.startswith(prefix)]:
             self._space.delete(name)
 
-    def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:  # noqa: B006 (never changed)
+    def _figures(self, marks: Mapping[str, int] = {}) -> dict[str, StreamFigures]:
         return {
             name: StreamFigures(
                 rows=len(running.retained),

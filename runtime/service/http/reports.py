@@ -111,7 +111,7 @@ class ReportRoutes:
             epoch=hub.epoch(lane),
             step=hub.step_of(name),
             behind_epochs=max(0, sealed - hub.epoch(lane)),
-            lag_ms=status[_LAGS[lane]],
+            lag_ms=status[_LAGS[lane]] if lane in _LAGS else None,
             failed=hub.failed.get(name),
         )
 

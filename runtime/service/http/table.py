@@ -46,6 +46,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a monitor is told."""
     readers: ReaderControl | None = None
     """What else is read; without it nothing can be."""
+    explain_stream: Callable[[str], str] | None = None
+    """A derived stream in words, by its name; without it there is none."""
 
 
 def results_site(
@@ -73,7 +75,7 @@ def results_site(
     routes = Routes(
         [
             *reports.routes(),
-            *ViewRoutes(parts.hub, parts.control, limits).routes(),
+            *ViewRoutes(parts.hub, parts.control, limits, parts.explain_stream).routes(),
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
             *StreamRoutes(parts.hub, reactor, now_ns).routes(),

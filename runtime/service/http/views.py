@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
@@ -57,24 +58,33 @@ def columns_of(hub: Hub, name: str) -> tuple[ColumnLine, ...]:
 class ViewRoutes:
     """``/v1/views`` and what is below it, cursors left out."""
 
-    def __init__(self, hub: Hub, control: Control | None, limits: SiteLimits) -> None:
-        """Without ``control`` the views stay as they are."""
+    def __init__(
+        self,
+        hub: Hub,
+        control: Control | None,
+        limits: SiteLimits,
+        explain_stream: Callable[[str], str] | None = None,
+    ) -> None:
+        """Without ``control`` the views stay as they are; ``explain_stream`` gives a derived stream in words."""
         self._hub, self._control, self._limits = hub, control, limits
+        self._explain_stream = explain_stream
 
     def routes(self) -> list[Route]:
         """All of them."""
         missing = Answer(404, "there is no such view, or no such path")
         failed = Answer(409, "the view has failed: why")
         shown = [
-            Route("GET", "/v1/views", "list_views", "The views that are kept.",
-                  (Answer(200, "in the order in which they came to be", tuple[ViewLine, ...], (JSON,)),), self._list),
-            Route("GET", "/v1/views/{view}", "show_view", "A view's full result at its newest version.",
+            Route("GET", "/v1/views", "list_views", "The derived streams and views that are kept.",
+                  (Answer(200, "streams, then views, in the order in which they came to be", tuple[ViewLine, ...],
+                          (JSON,)),), self._list),
+            Route("GET", "/v1/views/{view}", "show_view",
+                  "A view's full result at its newest version, or the rows that a derived stream keeps.",
                   (Answer(200, "all rows; sorted in JSON, not in Arrow", Result, (JSON, ARROW)), missing, failed,
                    Answer(413, "too many rows for one answer: open a cursor")),
                   self._show, parameters=(INTEGERS,), values=(VIEW,)),
-            Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view is kept, in words.",
-                  (Answer(200, "its class, why it is in it, and its maps"), missing), self._explain,
-                  parameters=(CODE,), values=(VIEW,)),
+            Route("GET", "/v1/views/{view}/explain", "explain_view", "How a view or a stream is kept, in words.",
+                  (Answer(200, "its class, why it is in it, and its maps; of a stream its operators"), missing),
+                  self._explain, parameters=(CODE,), values=(VIEW,)),
         ]  # fmt: skip
         return shown if self._control is None else [*shown, *self._changing(self._control)]
 
@@ -92,11 +102,12 @@ class ViewRoutes:
         refused = Answer(409, "the change does not fit what there is, or a view failed at once: why")
         wait = Parameter("timeout_s", TimeoutSeconds, "how long to wait until the change is published", TIMEOUT_SECONDS)
         return [
-            Route("POST", "/v1/views", "add_views", "Add views together, at one epoch; all of them or none.",
+            Route("POST", "/v1/views", "add_views",
+                  "Add derived streams and views together, at one epoch; all of them or none.",
                   (done, later, refused, Answer(422, "SQL that cannot be kept: where and why")), add,
                   body=AddViews, example=_EXAMPLE,
                   leads_to=dict.fromkeys(_OF_A_VIEW, ("view", "/views/0/name"))),
-            Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view.",
+            Route("DELETE", "/v1/views/{view}", "drop_view", "Drop a view, or a derived stream that nothing reads.",
                   (done, later, Answer(404, "there is no such view, or no such path"), refused),
                   drop, parameters=(wait,), values=(VIEW,)),
         ]  # fmt: skip
@@ -145,6 +156,8 @@ class ViewRoutes:
         name = call.path["view"]
         if all(view.name != name for view in self._hub.views):
             raise no_view(self._hub, name)
+        if self._explain_stream is not None and self._hub.lane_of(name) == "stream":
+            return Reply(200, self._explain_stream(name).encode() + b"\n", TEXT)
         program = self._hub.explained(name)
         text = explain(program, name)
         if call.query["code"]:

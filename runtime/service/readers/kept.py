@@ -9,7 +9,8 @@ import msgspec
 
 from deltabook.wire.readers import NewReader
 from runtime.compiler import MARKET_RELATIONS
-from runtime.plan import Column, Relation
+from runtime.plan import Column, DerivedInput, Relation
+from runtime.service.eventtime import MARKET_INPUTS, time_of
 from runtime.service.feed import FEED
 from runtime.state import ObjectSpace, PersistedValue, Schema
 
@@ -85,6 +86,18 @@ class KeptReaders(msgspec.Struct, frozen=True):
         stayed = [left.relation for left in self.left if left.stays]
         found = {relation.name: relation for relation in (*MARKET_RELATIONS, *stayed, *own) if relation is not None}
         return tuple(found.values())
+
+    def inputs(self) -> tuple[DerivedInput, ...]:
+        """What derived streams may read: trades and touches, and what readers that are not leaving fill."""
+        found = list(MARKET_INPUTS)
+        for reader in self.readers:
+            own = own_relation(reader.wanted)
+            if own is not None and not reader.is_leaving:
+                wanted = reader.wanted
+                deletes = "deletions" in wanted.options
+                kept = wanted.keep.time_column if wanted.keep is not None else None
+                found.append(DerivedInput(own, "" if deletes else time_of(own, wanted.options, kept)))
+        return tuple(found)
 
     def relations_of(self, inputs: Collection[str] = (FEED,)) -> dict[str, frozenset[str]]:
         """Reader → the relations that it fills; ``inputs``, which the runtime was started with, are among them."""

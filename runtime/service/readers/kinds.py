@@ -20,6 +20,7 @@ from runtime.formats.codecs import Codec
 from runtime.plan import Relation
 from runtime.relations import Adaptor, RecentRows, Retention, RowAdaptor
 from runtime.service.errors import CatalogueError, ServiceError
+from runtime.service.eventtime import TIME_OPTION, time_of
 from runtime.service.feeds import FeedProtocol, make_adaptor, make_source
 from runtime.service.options import Options, stream_codec, stream_schema
 from runtime.service.readers.foreign import AdaptorRequest, ForeignAdaptor, foreign_adaptor
@@ -174,6 +175,10 @@ def _rows(
             if name in wanted.options:
                 raise ServiceError(f"expected {name} of a file only, was reader {wanted.name} of a socket")
     deletions = options.flag("deletions")
+    options.text(TIME_OPTION)
+    if deletions and wanted.options.get(TIME_OPTION):
+        raise CatalogueError(f"expected rows of reader {wanted.name} to be deleted or to have a time, was both")
+    time_of(relation, wanted.options)
     schema = stream_schema(declaration, options, deletions=deletions)
     keep = wanted.keep
     if keep is None:

@@ -255,6 +255,7 @@ class ReaderService:
         self.kept = kept
         _, catalogue = self._parts()
         catalogue.relations, catalogue.relations_of = kept.relations(), kept.relations_of(self._inputs.names)
+        catalogue.inputs = kept.inputs()
 
     # What is refused
 
@@ -271,7 +272,9 @@ class ReaderService:
         taken = {own.name for each in kept.readers if (own := own_relation(each.wanted)) is not None}
         left = {each.relation.name: each.relation for each in kept.left}
         known = left.get(relation.name)
-        if relation.name in taken or relation.name in {"bids", "asks", "trades"}:
+        streams = self._parts()[1].program
+        taken |= {each.name for each in (*(s.relation for s in streams.streams), *streams.dropped_streams)}
+        if relation.name in taken or relation.name in {"bids", "asks", "trades", "touches"}:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
         if known is not None and known != relation:
             columns = ", ".join(f"{column.name} {column.type}" for column in known.columns)

@@ -8,7 +8,7 @@ lane are durable before anybody hears of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +21,7 @@ from runtime.engine.express import ANEW, Update
 from runtime.epochs import Cut, EpochLogError, Footer, Segment
 from runtime.plan import Lane, View
 from runtime.service.stream.epochsubscription import EpochSubscription
-from runtime.service.stream.history import History, Past
+from runtime.service.stream.history import History, Past, section_of
 from runtime.service.stream.message import Message
 from runtime.service.stream.subscription import Listener, Subscription
 from runtime.service.stream.viewstream import QueueConfigured, ViewStream
@@ -30,6 +30,8 @@ from runtime.views.rows import change_schema
 __all__ = ["CommittedViews", "Epochs", "Start"]
 
 Kind = Literal["snapshot", "changes", "progress", "error"]
+_IN_LOG: Final[tuple[Lane, ...]] = ("express", "stream")
+"""Lanes whose changes stand in the segments of the epoch log."""
 
 
 class Epochs(msgspec.Struct, frozen=True):
@@ -97,8 +99,8 @@ class CommittedViews:
         self._failure = failure
         self._now_ns = now_ns
         self._views: dict[str, _View] = {}
-        self._at: dict[Lane, tuple[int, Mapping[str, Cut]]] = {"spark": (0, {}), "express": (0, {})}
-        self._closed_cuts: Mapping[str, Cut] = {}
+        self._at: dict[Lane, tuple[int, Mapping[str, Cut]]] = {"spark": (0, {}), "express": (0, {}), "stream": (0, {})}
+        self._closed_cuts: dict[Lane, Mapping[str, Cut]] = {}
         self._ending: list[tuple[int, _View, str]] = []
         self._subscriptions: dict[EpochSubscription, None] = {}
         self._touched: dict[EpochSubscription, None] = {}
@@ -127,16 +129,16 @@ class CommittedViews:
     def drop(self, name: str, epoch: int, reason: str) -> None:
         """A view is no more from an epoch on; who follows it is told when that is committed."""
         one = self._views.pop(name)
-        if one.view.lane == "express" and epoch > self._at["express"][0]:
+        if one.view.lane != "spark" and epoch > self._at[one.view.lane][0]:
             self._ending.append((epoch, one, reason))
         else:
             self._end(one, reason)
 
-    def updated(self, update: Update) -> None:
-        """The express lane has a version, which may be the end of an epoch."""
+    def updated(self, update: Update, lane: Lane = "express") -> None:
+        """A lane of this process has a version, which may be the end of an epoch."""
         if update.closes:
-            self._closed_cuts = update.cuts
-        for one in self._of("express"):
+            self._closed_cuts[lane] = update.cuts
+        for one in self._of(lane):
             if update.closes:
                 one.closed, one.is_open = update.epoch, False
                 if one.view.name in update.changes:
@@ -148,10 +150,9 @@ class CommittedViews:
     def committed(self, footer: Footer) -> None:
         """An epoch is committed, and with it what the express lane's views changed in it."""
         epoch = footer.to_epoch
-        self._at["express"] = (epoch, footer.cuts)
-        if "express" in self._failed_lanes:
-            return
-        followed = [one for one in self._of("express") if one.followers]
+        self._at["express"] = self._at["stream"] = (epoch, footer.cuts)
+        lanes: list[Lane] = [lane for lane in _IN_LOG if lane not in self._failed_lanes]
+        followed = [one for lane in lanes for one in self._of(lane) if one.followers]
         followed += [one for begun, one, _ in self._ending if begun > epoch and one.followers]
         if followed:
             self._tell_epoch(followed, footer)
@@ -242,7 +243,7 @@ class CommittedViews:
         """A view's full result at the newest epoch; None if it is not at the end of an epoch: see `want`."""
         one = self._find(name)
         epoch, cuts = self._at[one.view.lane]
-        if one.view.lane == "express" and (one.is_open or one.closed > epoch):
+        if one.view.lane != "spark" and (one.is_open or one.closed > epoch):
             return None
         return self._snapshot(one, epoch, cuts)
 
@@ -285,10 +286,9 @@ class CommittedViews:
         return [one for one in self._views.values() if one.view.lane == lane]
 
     def _tell_epoch(self, followed: Sequence[_View], footer: Footer) -> None:
-        names = {one.view.name for one in followed}
         try:
             segment = self._epochs.segment(footer.to_epoch)
-            changes = {name: segment.rows(f"view/{name}") for name in names}
+            changes = {one.view.name: segment.rows(section_of(one.view)) for one in followed}
         except (EpochLogError, OSError) as error:
             self._log.error("epoch {epoch} cannot be read: {reason}", epoch=footer.to_epoch, reason=str(error))
             for one in followed:
@@ -352,7 +352,7 @@ class CommittedViews:
     def _pin(self, one: _View) -> None:
         """Take the snapshot that subscribers want, as the view is at the end of an epoch now."""
         if one.wanting and (one.pinned is None or one.pinned.header.to_epoch < one.closed):
-            one.pinned = self._snapshot(one, one.closed, self._closed_cuts)
+            one.pinned = self._snapshot(one, one.closed, self._closed_cuts.get(one.view.lane, {}))
 
     def _snapshot(self, one: _View, epoch: int, cuts: Mapping[str, Cut]) -> Message:
         name = one.view.name

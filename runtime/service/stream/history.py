@@ -13,10 +13,10 @@ import pyarrow as pa
 from runtime.engine.express import ANEW
 from runtime.epochs import Cut, EpochLogError, EpochLogReader, ResultLog, Segment
 from runtime.epochs.consolidating import consolidate
-from runtime.plan import Program, View, decode_program
+from runtime.plan import Program, View, decode_program, stream_views
 from runtime.views.rows import change_schema
 
-__all__ = ["History", "Past"]
+__all__ = ["History", "Past", "section_of"]
 
 _MOST_SEGMENTS: Final = 128
 _MOST_BYTES: Final = 8 * 1024 * 1024
@@ -40,7 +40,7 @@ class _Gone(Exception):
 
 
 class History:
-    """Reads the epoch log, where the changes of the express lane stand, and the result log of the Spark lane.
+    """Reads the epoch log, with the changes of the express lane and of streams, and the result log of the Spark lane.
 
     From any thread, one at a time.
     """
@@ -55,8 +55,8 @@ class History:
 
         ``since`` is the first epoch of a view of the Spark lane.
         """
-        segments = self._epochs(view, begin, end) if view.lane == "express" else self._versions(view, since, begin, end)
-        name = f"view/{view.name}" if view.lane == "express" else view.name
+        segments = self._versions(view, since, begin, end) if view.lane == "spark" else self._epochs(view, begin, end)
+        name = section_of(view)
         with self._lock:
             try:
                 return _sum(view, name, segments, begin, end)
@@ -114,7 +114,13 @@ def _sum(view: View, name: str, segments: Iterator[Segment], begin: int, end: in
     return Past(reached, rows if rows is not None and rows.num_rows else None, cuts)
 
 
+def section_of(view: View) -> str:
+    """The section that has the changes of a view: in the epoch log, or of the Spark lane in the result log."""
+    return f"view/{view.name}" if view.lane == "express" else view.name
+
+
 def _home(program: Program, name: str) -> tuple[int, str] | None:
-    """What tells a view from another one of its name."""
-    found = next((view for view in program.views if view.name == name), None)
+    """What tells a view, or a derived stream, from another one of its name."""
+    views = (*program.views, *stream_views(program).views)
+    found = next((view for view in views if view.name == name), None)
     return (found.home, found.lane) if found else None

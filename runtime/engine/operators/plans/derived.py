@@ -1,4 +1,4 @@
-"""One SELECT kept over event time: rows of streams in, rows of a derived stream out once the watermark has passed them."""
+"""One SELECT kept over event time: rows of streams in, rows of a derived stream out behind the watermark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StreamInput(msgspec.Struct, frozen=True):
 class DerivedQuery:
     """A projection and filter of one stream. Belongs to one thread at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 (called with four or five of them)
         self,
         select: NamedSelect,
         inputs: Mapping[str, StreamInput],

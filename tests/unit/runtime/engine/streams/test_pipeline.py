@@ -70,9 +70,7 @@ def test_streams_are_the_same_whatever_the_cuts(
     """Rows of a stream depend on the feed alone, and a stream of a stream has them all."""
     directory = tmp_path_factory.mktemp("streams")
     source = feed_source(cuts=tuple(cuts))
-    lab = StreamsLab(
-        directory, {"feed": (source, feed_adaptor)}, BOTH, epoch_messages=epoch_messages, workers=workers
-    )
+    lab = StreamsLab(directory, {"feed": (source, feed_adaptor)}, BOTH, epoch_messages=epoch_messages, workers=workers)
     assert lab.run() == "finished"
     assert stream_rows(directory, "large") == expected_large()
     assert stream_rows(directory, "again") == [(t, value) for t, _, value in expected_large()]

@@ -1,0 +1,37 @@
+"""Which column says when the rows of a relation are of, so that derived streams may read it as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from runtime.compiler import MARKET_TIMES, TOUCHES, TRADES
+from runtime.plan import DerivedInput, Relation
+from runtime.service.errors import ServiceError
+
+__all__ = ["MARKET_INPUTS", "TIME_OPTION", "time_of"]
+
+TIME_OPTION: Final = "time"
+"""The option of CREATE STREAM, and of a reader, that names the column; empty for a table."""
+MARKET_INPUTS: Final = tuple(DerivedInput(each, MARKET_TIMES[each.name]) for each in (TRADES, TOUCHES))
+"""What derived streams may read of a market."""
+_TYPES: Final = ("int64", "timestamp", "date")
+
+
+def time_of(relation: Relation, options: Mapping[str, str], kept: str | None = None) -> str:
+    """The time column of a relation whose rows are only added; empty if it has none, and is a table.
+
+    It is the option ``time``, or else the column that its retention counts by, or else an int64 column ``t``; ``kept``
+    is the column of a retention, empty for one that counts rows, and None where rows stay. Raises `ServiceError`.
+    """
+    columns = {column.name: column for column in relation.columns}
+    if TIME_OPTION in options:
+        name = options[TIME_OPTION].lower()
+        if name and (name not in columns or columns[name].type not in _TYPES or columns[name].scale):
+            raise ServiceError(
+                f"expected a column of type {', '.join(_TYPES)} as the time of {relation.name}, was {name!r}"
+            )
+        return name
+    if kept is not None:
+        return kept
+    return "t" if "t" in columns and columns["t"].type == "int64" and not columns["t"].scale else ""
