@@ -124,7 +124,7 @@ def run(
     lane: Lane | None,
     directory: Path | None,
 ) -> None:
-    """Run the streams that the scripts declare to their end; print what derived streams keep, and each SELECT's result."""
+    """Run the streams that the scripts declare to their end; print the rows of derived streams and SELECTs."""
     from runtime.engine.ingest import IngestConfig
     from runtime.service.scriptrun import ScriptRun
 
