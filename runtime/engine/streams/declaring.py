@@ -14,9 +14,11 @@ from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
 from runtime.plan import Column, ColumnType, DerivedInput, DerivedStream, Program, Relation
 from runtime.state import ARROW_TYPES
 
-__all__ = ["explain_stream", "query_inputs", "with_streams"]
+__all__ = ["explain_stream", "lateness_ticks", "query_inputs", "unit_ns", "with_streams"]
 
 _TYPES: Final[Mapping[pa.DataType, ColumnType]] = {arrow: name for name, arrow in ARROW_TYPES.items()}  # type: ignore[misc]
+_UNITS_NS: Final[Mapping[ColumnType, int]] = {"int64": 1, "timestamp": 1_000, "date": 86_400_000_000_000}
+"""Types that a time column may have."""
 _MOST_DROPPED: Final = 1_000
 """Names of streams that were dropped, and must keep their columns."""
 
@@ -70,7 +72,11 @@ def with_streams(
 def explain_stream(stream: DerivedStream) -> str:
     """A derived stream in words: what it reads and keeps, and the operators of its query."""
     query = DerivedQuery(
-        NamedSelect(stream.name, stream.sql), query_inputs(stream.inputs), None, stream.name, stream.lateness_ns
+        NamedSelect(stream.name, stream.sql),
+        query_inputs(stream.inputs),
+        None,
+        stream.name,
+        lateness_ticks(stream.inputs, stream.lateness_ns),
     )
     columns = ", ".join(f"{column.name} {column.type}" for column in stream.columns)
     inputs = ", ".join(
@@ -91,6 +97,18 @@ def explain_stream(stream: DerivedStream) -> str:
     )
 
 
+def unit_ns(given: DerivedInput) -> int:
+    """The unit of a relation's time column in nanoseconds."""
+    kinds = {column.name: column.type for column in given.relation.columns}
+    return _UNITS_NS[kinds[given.time]]
+
+
+def lateness_ticks(inputs: Iterable[DerivedInput], lateness_ns: int) -> int:
+    """A lateness in the unit of the times of these inputs, the finest of them, rounded up."""
+    unit = min((unit_ns(each) for each in inputs if each.time), default=1)
+    return -(-lateness_ns // unit)
+
+
 def query_inputs(inputs: Iterable[DerivedInput]) -> dict[str, StreamInput]:
     """What `DerivedQuery` is told of relations: columns with digits behind the point are left out."""
     return {each.relation.name: StreamInput(_schema(each.relation), each.time, each.is_table) for each in inputs}
@@ -106,13 +124,15 @@ def _said(stream: DerivedStream) -> tuple[str, int, int, int]:
 
 def _declared(declared: StreamSelect, known: Mapping[str, DerivedInput], home: int) -> DerivedStream:
     select, clauses = declared.select, declared.clauses
-    query = DerivedQuery(select, query_inputs(known.values()), None, select.name, clauses.lateness_ns)
+    query = DerivedQuery(select, query_inputs(known.values()), None, select.name)
     columns = tuple(_column(select, field) for field in query.schema)
+    if {column.name: column.type for column in columns}[query.time.lower()] not in _UNITS_NS:
+        raise _error(select, f"expected a time of type {', '.join(_UNITS_NS)} in {query.time}, was another")
     return DerivedStream(
         name=select.name,
         sql=select.sql,
         columns=columns,
-        time=query.time,
+        time=query.time.lower(),
         inputs=tuple(known[name] for name in query.reads),
         retain_rows=clauses.retain_rows,
         retain_ns=clauses.retain_ns,

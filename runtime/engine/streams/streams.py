@@ -12,11 +12,12 @@ from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect
 from runtime.engine.operators.plans.derived import DerivedQuery
-from runtime.engine.streams.declaring import query_inputs
+from runtime.engine.ingest.eventtimes import OVER
+from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of
 from runtime.formats import DeadLetter
-from runtime.plan import DerivedStream, Program, stream_views
+from runtime.plan import DerivedInput, DerivedStream, Program, stream_views
 from runtime.relations import Retained, Retention
 from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, Schema
 
@@ -85,13 +86,21 @@ class _Running:
                 query_inputs(stream.inputs),
                 space,
                 f"{_space_of(stream.name)}/query",
-                stream.lateness_ns,
+                lateness_ticks(stream.inputs, stream.lateness_ns),
             )
         self.columns = {
             each.relation.name: [column.name for column in each.relation.columns if not column.scale]
             for each in stream.inputs
         }
+        self.units = {each.relation.name: unit_ns(each) for each in stream.inputs if each.time}
         self.tables = frozenset(each.relation.name for each in stream.inputs if each.is_table)
+
+    def watermark(self) -> int | None:
+        """The time in nanoseconds before which no further row comes; None before anything is known."""
+        if self.query is None or (ticks := self.query.watermark()) <= _LOWEST:
+            return None
+        unit = unit_ns(DerivedInput(self.stream.relation, self.stream.time))
+        return OVER if ticks >= OVER // unit else ticks * unit
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
         """Take rows of an input with their weights: of a stream those that were inserted."""
@@ -109,7 +118,7 @@ class _Running:
     def close(self, watermarks: Mapping[str, int]) -> pa.RecordBatch | None:
         """The rows that are complete, with their weights, and those whose time is over."""
         assert self.query is not None
-        reads = {name: watermarks[name] for name in self.stream.reads if name in watermarks}
+        reads = {name: _ticks(watermarks[name], self.units[name]) for name in self.units if name in watermarks}
         batches = [batch for batch in self.query.close(reads) if batch.num_rows]
         for place, batch in enumerate(batches):
             if not batch.schema.equals(self.schema):
@@ -221,8 +230,7 @@ class DerivedStreams:
             rows: list[pa.RecordBatch | None] = []
             self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
             if running.query is not None:
-                mark = running.query.watermark()
-                if mark > _LOWEST:
+                if (mark := running.watermark()) is not None:
                     marks[name] = mark
                 if running.query.late:
                     late[name] = late.get(name, 0) + running.query.late
@@ -339,6 +347,11 @@ class DerivedStreams:
 def _space_of(name: str) -> str:
     """What the names of a stream's objects in the space begin with."""
     return f"stream/{name}"
+
+
+def _ticks(watermark_ns: int, unit: int) -> int:
+    """A watermark in the unit of a time column; what is over stays over."""
+    return watermark_ns if watermark_ns == OVER else watermark_ns // unit
 
 
 def _with_weights(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch | None:

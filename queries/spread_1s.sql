@@ -1,0 +1,13 @@
+-- The spread of each symbol and second, weighted by time: weighted / lasted is its mean in ticks. A spread counts for as
+-- long as it lasted, in the second in which it ends; while a side is empty there is none.
+INCLUDE 'quotes.sql';
+CREATE STREAM spread_1s RETAIN INTERVAL '1' DAY AS
+SELECT symbol, window_start AS t, SUM(spread * lasted) AS weighted, SUM(lasted) AS lasted, COUNT(*) AS quotes
+FROM (
+    SELECT t, symbol,
+           LAG(ask_price - bid_price) OVER (PARTITION BY symbol ORDER BY t) AS spread,
+           t - LAG(t) OVER (PARTITION BY symbol ORDER BY t) AS lasted
+    FROM quotes
+)
+WHERE spread IS NOT NULL
+GROUP BY symbol, TUMBLE(t, INTERVAL '1' SECOND);
