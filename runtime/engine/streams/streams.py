@@ -11,8 +11,8 @@ import pyarrow as pa
 from twisted.logger import Logger
 
 from runtime.compiler import NamedSelect
-from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.ingest.eventtimes import OVER
+from runtime.engine.operators.plans.derived import DerivedQuery
 from runtime.engine.streams.declaring import lateness_ticks, query_inputs, unit_ns
 from runtime.engine.streams.late import late_letters
 from runtime.epochs import EpochLogReader, SnapshotDirectory, add_up, has_snapshot_of

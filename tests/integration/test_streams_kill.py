@@ -1,0 +1,125 @@
+"""Derived streams of a runtime that is killed at random moments: every stream is that of the whole feed.
+
+``DELTABOOK_KILLS`` says how often in the long test, ``DELTABOOK_TEST_SEED`` which moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from queries import query_path
+from runtime.epochs import EpochLogReader
+from tests.integration._oracle import Replayed
+from tests.integration._processes import Results, Running, exchange, feed, feed_position, runtime
+
+pytestmark = [pytest.mark.process]
+
+SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
+KILLS = int(os.environ.get("DELTABOOK_KILLS", "20"))
+TRACE = query_path("book_depth").with_name("trace-5000.csv")
+SCRIPT = """
+CREATE STREAM large RETAIN 50 ROWS AS
+SELECT t, match_id, symbol, price * volume AS value, volume FROM trades WHERE volume >= 200;
+CREATE STREAM priced RETAIN 1000000 ROWS AS SELECT t, match_id, value FROM large;
+CREATE VIEW totals TBLPROPERTIES ('lane' = 'express') AS
+SELECT symbol, SUM(value) AS value, COUNT(*) AS n FROM large GROUP BY symbol;
+"""
+ORACLES = {
+    "large": "SELECT t, match_id, symbol, price * volume, volume FROM trades WHERE volume >= 200 ORDER BY t, match_id",
+    "priced": "SELECT t, match_id, price * volume FROM trades WHERE volume >= 200 ORDER BY t, match_id",
+}
+"""Stream → the same rows from all trades of the feed, in the order of the stream."""
+OPTIONS = ["--no-spark", "--epoch-messages", "2", "--retain-epochs", "1000000", "--retain-megabytes", "1000"]
+
+
+def answers(port: int, until: int) -> dict[str, list[tuple[Any, ...]]]:
+    """What each stream must have brought, by DuckDB over the trades of an obvious replay of the whole feed."""
+    trades = Replayed().feed(feed(port, until)).trades
+    with duckdb.connect() as database:
+        database.execute(
+            "CREATE TABLE trades (t BIGINT, match_id BIGINT, symbol VARCHAR, price BIGINT, volume BIGINT, "
+            "side VARCHAR, resting_id BIGINT, aggressor_id BIGINT, broker_id BIGINT)"
+        )
+        database.executemany("INSERT INTO trades VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", trades)
+        return {name: database.execute(sql).fetchall() for name, sql in ORACLES.items()}
+
+
+def sealed(directory: Path, name: str, weight: int = 1) -> list[tuple[Any, ...]]:
+    """The rows that a stream has brought, or lost, in the order of the log."""
+    log = EpochLogReader(directory / "epochs")
+    found: list[tuple[Any, ...]] = []
+    for epoch in range(log.latest() + 1):
+        table = log.read(epoch).rows(name)
+        rows = table.to_pylist() if table is not None else []
+        found += [tuple(row.values()) for row in rows if row.pop("weight") == weight]
+    return found
+
+
+def torment(directory: Path, kills: int, chance: random.Random, options: Sequence[str]) -> None:
+    """Kill the runtime so often while an exchange replays, let it finish, and compare every stream."""
+    script = directory / "streams.sql"
+    script.write_text(SCRIPT)
+    held = directory / "runtime"
+
+    def start(port: int) -> Running:
+        return runtime(held, port, [script], *options)
+
+    replay = ["--replay", str(TRACE), "--replay-mode", "as-recorded", "--symbol", "TRACE"]
+    with exchange(directory / "exchange", *replay, "--speed", "max", "--start-on", "1") as market:
+        port = market.ready().ports["text"]
+        for number in range(kills):
+            with start(port) as engine:
+                if chance.random() < 0.3:
+                    after = chance.uniform(0.5, 3.0)
+                else:
+                    engine.ready()
+                    after = chance.uniform(0, 1.0)
+                engine.runs_for(after)
+                engine.kill()
+            sys.stderr.write(f"kill {number} after {after:.2f} s\n")
+        with start(port) as engine:
+            results = Results(engine)
+            market.figures(lambda _: "ended at line" in market.errors(), "the end of the replay")
+            newest = feed_position(port)
+            engine.wait_for("messages", newest)
+            line = {view["name"]: view for view in results.get("views")}
+            shown = results.get("views/large")["rows"]
+            totals = results.get("views/totals")["rows"]
+            figures = results.get("status")["streams"]
+            engine.stop()
+        expected = answers(port, newest)
+    last = expected["large"][-1][0]
+    assert len(expected["large"]) > 100
+    for name, rows in expected.items():
+        # What is of the feed's last moment may wait for the time to go on.
+        assert sealed(held, name) in ([row for row in rows if row[0] < last], rows), name
+    kept = sealed(held, "large")[-50:]
+    assert sorted(map(tuple, shown)) == sorted(kept)
+    gone = Counter(sealed(held, "large", -1))
+    assert gone == Counter(sealed(held, "large")[:-50])
+    assert totals == [["TRACE", sum(row[3] for row in kept), 50]]
+    assert (line["large"]["class"], line["large"]["lane"], line["large"]["failed"]) == ("stream", "stream", None)
+    assert figures["large"]["rows"] == 50
+    assert figures["large"]["late"] == 0
+
+
+@pytest.mark.timeout(900)
+def test_streams_survive_a_few_kills(tmp_path: Path) -> None:
+    sys.stderr.write(f"DELTABOOK_TEST_SEED={SEED}\n")
+    torment(tmp_path, 2, random.Random(SEED), OPTIONS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_streams_survive_many_kills(tmp_path: Path) -> None:
+    sys.stderr.write(f"DELTABOOK_TEST_SEED={SEED} DELTABOOK_KILLS={KILLS}\n")
+    torment(tmp_path, KILLS, random.Random(SEED), OPTIONS)
