@@ -8,6 +8,6 @@ FROM (
            LAG(ask_price - bid_price) OVER (PARTITION BY symbol ORDER BY t) AS spread,
            t - LAG(t) OVER (PARTITION BY symbol ORDER BY t) AS lasted
     FROM quotes
-)
+) AS quote
 WHERE spread IS NOT NULL
 GROUP BY symbol, TUMBLE(t, INTERVAL '1' SECOND);
