@@ -183,11 +183,10 @@ class Catalogue:
                     )
             return longer
 
-        for select in (*selects, *(stream.select for stream in streams)):
+        named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]
+        for what, select in named:
             if not _NAME.fullmatch(select.name) or select.name != select.name.lower():
-                raise CatalogueError(
-                    f"expected the name of a view or stream in lower case without blanks, was {select.name!r}"
-                )
+                raise CatalogueError(f"expected the name of a {what} in lower case without blanks, was {select.name!r}")
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:

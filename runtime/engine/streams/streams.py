@@ -230,8 +230,8 @@ class DerivedStreams:
             rows: list[pa.RecordBatch | None] = []
             self._guarded(running, lambda: rows.append(running.close(marks)))  # noqa: B023
             if running.query is not None:
-                if (mark := running.watermark()) is not None:
-                    marks[name] = mark
+                if (reached := running.watermark()) is not None:
+                    marks[name] = reached
                 if running.query.late:
                     late[name] = late.get(name, 0) + running.query.late
                     count += running.query.late

@@ -68,7 +68,7 @@ def test_an_upstream_that_is_none_is_one_line(tmp_path: Path, given: str) -> Non
 
 def test_there_may_be_only_so_many_views(tmp_path: Path) -> None:
     (tmp_path / "v.sql").write_text("SELECT price FROM bids; SELECT price FROM asks;")
-    assert "expected at most 1 views (--most-views), was 2" in run(tmp_path, "--most-views", "1")
+    assert "expected at most 1 views and streams (--most-views), was 2" in run(tmp_path, "--most-views", "1")
 
 
 @pytest.mark.parametrize("tick", ["0.00005", "0", "-1", "abc", "nan", "inf"])

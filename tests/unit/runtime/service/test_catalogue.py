@@ -93,7 +93,7 @@ def test_what_is_refused_leaves_everything_as_it_was() -> None:
     assert isinstance(failure(lab.catalogue.add([view("v", "SELECT z FROM r")])), SqlError)
     assert isinstance(failure(lab.catalogue.drop("other")), UnknownViewError)
     error = failure(lab.catalogue.add([view("second"), view("third")]))
-    assert str(error) == "expected at most 2 views (--most-views), was 3"
+    assert str(error) == "expected at most 2 views and streams (--most-views), was 3"
     assert lab.records == []
     added = outcome(lab.catalogue.add([view("second")]))
     lab.seal(2)
