@@ -1,0 +1,150 @@
+"""What derived streams keep: tables of new streams, failures, state of the space, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from runtime.compiler import SqlError
+from runtime.engine.ingest import EpochWriter
+from runtime.engine.operators.plans.derived import DerivedQuery
+from runtime.engine.streams import DerivedStreams, explain_stream
+from runtime.plan import (
+    Column,
+    DerivedInput,
+    Program,
+    Relation,
+    decode_program,
+    encode_program,
+    lane_program,
+    readers_of_stream,
+    without_stream,
+)
+from tests.generators.streams_lab import MARKET_INPUTS, program_of
+
+NAMES = Relation("names", (Column("id", "int64"), Column("name", "string")))
+PRICED = Relation("priced", (Column("t", "int64"), Column("amount", "int64", scale=2)))
+TRADES = program_of("CREATE STREAM s AS SELECT t, match_id FROM trades")
+NOTHING = Program((), (), ())
+
+
+def names(*rows: tuple[int, str, int]) -> pa.RecordBatch:
+    ids, texts, weights = zip(*rows, strict=True)
+    return pa.record_batch({"id": list(ids), "name": list(texts), "weight": pa.array(weights, pa.int64())})
+
+
+def trades(*rows: tuple[int, int]) -> pa.RecordBatch:
+    columns = {column.name: [None] * len(rows) for column in MARKET_INPUTS[0].relation.columns}
+    arrays: dict[str, Any] = {n: pa.array(v, pa.string() if n in ("symbol", "side") else pa.int64())
+                              for n, v in columns.items()}  # fmt: skip
+    arrays |= {"t": [row[0] for row in rows], "match_id": [row[1] for row in rows]}
+    return pa.record_batch({**arrays, "weight": pa.array([1] * len(rows), pa.int64())})
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Any:
+    made = EpochWriter(tmp_path, lambda: 0, lambda footer: None)
+    yield made
+    made.close()
+
+
+def test_a_new_stream_has_the_rows_of_its_tables(writer: EpochWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the log and those of the epoch that is open, with their weights; from then on it is given changes."""
+    taken: list[tuple[str, list[Any]]] = []
+    monkeypatch.setattr(DerivedQuery, "add", lambda self, name, rows: taken.append((name, rows.to_pylist())))
+    writer.seal({}, control=encode_program(NOTHING))
+    for row in ((1, "a", 1), (2, "b", 1), (1, "a", -1)):
+        writer.add({"names": names(row)}, 1)
+        writer.seal({})
+    streams = DerivedStreams(writer.space, writer.log, NOTHING)
+    streams.take({"names": names((3, "c", 1))})
+    stream = msgspec.structs.replace(TRADES.streams[0], inputs=(MARKET_INPUTS[0], DerivedInput(NAMES)))
+    streams.change_over(msgspec.structs.replace(TRADES, streams=(stream,)), writer.epoch + 1)
+    streams.end_epoch()
+    assert [(name, row["id"], row["weight"]) for name, rows in taken for row in rows] == [
+        ("names", 2, 1),
+        ("names", 3, 1),
+    ]
+    assert (streams.reads, streams.times) == ({"trades", "names"}, {"trades": "t"})
+    streams.take({"names": names((2, "b", -1))})
+    assert taken[-1] == ("names", [{"id": 2, "name": "b", "weight": -1}])
+
+
+def test_a_watermark_never_goes_back(writer: EpochWriter) -> None:
+    """What a restart knows of it is what was committed, however slow the origins are after it."""
+    writer.seal({}, control=encode_program(TRADES))
+    streams = DerivedStreams(writer.space, writer.log, TRADES)
+    streams.take({"trades": trades((5, 1), (20, 2))})
+    assert streams.close({"trades": 10}).relations["s"].num_rows == 1
+    writer.seal({})
+    assert streams.figures["s"].watermark == 10
+    streams.take({"trades": trades((7, 3))})
+    closed = streams.close({"trades": 3})
+    assert (closed.late, [letter.reason for letter in closed.letters]) == (1, ["late for stream s"])
+    assert streams.figures["s"].watermark == 10
+
+
+def test_rows_that_are_deleted_are_no_input(writer: EpochWriter) -> None:
+    """That trades leave the relation is no event."""
+    writer.seal({}, control=encode_program(TRADES))
+    streams = DerivedStreams(writer.space, writer.log, TRADES)
+    left = trades((1, 1), (2, 2))
+    gone = left.set_column(left.schema.get_field_index("weight"), "weight", pa.array([-1, 1], pa.int64()))
+    streams.take({"trades": gone})
+    (rows,) = streams.close({"trades": 100}).relations.values()
+    assert rows.column("match_id").to_pylist() == [2]
+
+
+def test_a_stream_that_cannot_be_is_refused_with_its_place() -> None:
+    inputs = [*MARKET_INPUTS, DerivedInput(PRICED, "t")]
+    for text, expected in (
+        ("CREATE STREAM trades AS SELECT t FROM touches", "script.sql:1:25: expected a new name for the stream"),
+        ("CREATE STREAM x AS SELECT t FROM bids", "script.sql:1:"),
+        ("CREATE STREAM x AS SELECT price FROM trades", "script.sql:1:"),
+        ("CREATE STREAM x AS SELECT t, amount FROM priced", "script.sql:1:"),
+        (
+            "CREATE STREAM x AS SELECT t, 1 AS weight FROM trades",
+            "script.sql:1:20: expected columns of the types int64",
+        ),
+    ):
+        with pytest.raises(SqlError) as error:
+            program_of(text, inputs)
+        assert str(error.value).startswith(expected)
+
+
+def test_a_dropped_stream_leaves_its_columns_behind() -> None:
+    """The log has rows of it, so a stream of its name has its columns; a name and a place of its own it may have."""
+    gone = without_stream(TRADES, "s")
+    assert gone.dropped_streams == (TRADES.streams[0].relation,)
+    with pytest.raises(
+        SqlError, match=r"with the columns that it had before it was dropped \(t int64, match_id int64\)"
+    ):
+        program_of("CREATE STREAM s AS SELECT t FROM trades", before=gone)
+    again = program_of("CREATE STREAM s RETAIN 5 ROWS AS SELECT t, match_id FROM trades", before=gone)
+    assert (again.dropped_streams, again.streams[0].retain_rows) == ((), 5)
+
+
+def test_programs_have_their_streams() -> None:
+    """A record of before there were streams has none, a lane has none, and who reads a stream is known."""
+    both = program_of("CREATE STREAM more AS SELECT t FROM s", before=TRADES)
+    assert decode_program(encode_program(both)) == both
+    assert readers_of_stream(both, "s") == ("more",)
+    assert lane_program(both, "express") == NOTHING
+    fields = msgspec.msgpack.decode(encode_program(NOTHING))
+    del fields["streams"], fields["dropped_streams"]
+    assert decode_program(msgspec.msgpack.encode(fields)) == NOTHING
+
+
+def test_a_stream_is_explained_in_words() -> None:
+    program = program_of("CREATE STREAM kept RETAIN 5 ROWS LATENESS INTERVAL 2 SECONDS AS SELECT t, price FROM trades")
+    lines = explain_stream(program.streams[0]).splitlines()
+    assert lines[:4] == [
+        "kept: derived stream (t int64, price int64)",
+        "  time: t, lateness 2000000000 ns",
+        "  reads: trades by t",
+        "  keeps: the newest 5 rows",
+    ]
