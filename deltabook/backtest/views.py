@@ -34,9 +34,14 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
             known = ", ".join(sorted({*given, *files}))
             raise ConfigurationError(f"expected one of the views {known}, was {name}")
         try:
-            selects = [select for select in read_script(path).selects if select.name == name]
+            script = read_script(path)
         except SqlError as error:
             raise ConfigurationError(f"{path}: {error}") from error
+        if any(stream.name == name for stream in script.derived):
+            raise ConfigurationError(
+                f"expected a view in {path}, was the derived stream {name}, which no backtest keeps"
+            )
+        selects = [select for select in script.selects if select.name == name]
         if len(selects) != 1:
             raise ConfigurationError(f"expected one SELECT named {name} in {path}, was {len(selects)}")
         found += selects

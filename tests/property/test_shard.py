@@ -206,7 +206,8 @@ def test_the_finance_queries_equal_nested_loops(mode: Literal["sql", "dbtoaster"
 
 @cache
 def live_program() -> Program:
-    assert {path.stem for path in QUERIES_DIR.glob("*.sql")} - {"finance_schema", *FINANCE} == set(LIVE)
+    views = {path.stem for path in QUERIES_DIR.glob("*.sql") if read_script(path).selects}
+    assert views - set(FINANCE) == set(LIVE)
     return compile_program([s for name in LIVE for s in read_script(query_path(name)).selects], MARKET_RELATIONS)
 
 

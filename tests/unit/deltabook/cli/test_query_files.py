@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from deltabook.cli import main
 from queries import QUERIES_DIR
+from runtime.compiler import read_script
 
 
 def test_views_that_fail_leave_the_results_of_the_others(tmp_path: Path) -> None:
@@ -36,8 +37,46 @@ def test_each_file_is_explained_over_its_own_relations(tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("own.sql", "market.sql", "empty.sql")]
     done = CliRunner().invoke(main, ["query", "explain", *files])
     assert (done.exit_code, done.stdout.count("view v: linear"), done.stderr) == (0, 2, "")
-    shipped = [str(path) for path in QUERIES_DIR.glob("*.sql")]
+    shipped = [str(path) for path in QUERIES_DIR.glob("*.sql") if not read_script(path).derived]
     assert CliRunner().invoke(main, ["query", "explain", *shipped]).exit_code == 0
+
+
+def test_a_derived_stream_is_explained_before_the_views(tmp_path: Path) -> None:
+    """Of a script without streams of its own it reads the market."""
+    (tmp_path / "s.sql").write_text(
+        "CREATE STREAM s RETAIN 5 ROWS AS SELECT t, price FROM trades; CREATE VIEW v AS SELECT SUM(price) FROM s;"
+    )
+    done = CliRunner().invoke(main, ["query", "explain", str(tmp_path / "s.sql")])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("s: derived stream (t int64, price int64)\n")
+    assert "view v: linear" in done.stdout
+    lines = CliRunner().invoke(main, ["query", "explain", "--json", str(tmp_path / "s.sql")]).stdout.splitlines()
+    assert [(line["query"], line["class"], line["lane"]) for line in map(json.loads, lines)] == [
+        ("s", "stream", "stream"),
+        ("v", "linear", "spark"),
+    ]
+
+
+def test_a_script_of_streams_is_run(tmp_path: Path) -> None:
+    """Late rows are told apart from malformed ones, and rows of the stream are those that it keeps."""
+    (tmp_path / "r.csv").write_text("10,1\n20,2\nx\n5,3\n30,4\n")
+    (tmp_path / "s.sql").write_text(
+        "CREATE STREAM r (moment INT, n INT) FROM FILE 'r.csv' LINE DELIMITED csv (time := 'moment', malformed := 'skip');"
+        "CREATE STREAM s RETAIN 2 ROWS AS SELECT moment, n * 2 AS twice FROM r;"
+    )
+    done = CliRunner().invoke(main, ["query", "run", "--json", "--epoch-messages", "1", str(tmp_path / "s.sql")])
+    assert json.loads(done.stdout)["rows"] == [[20, 4], [30, 8]]
+    assert "1 malformed\n1 rows came too late for s\n" in done.stderr
+
+
+def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("1\n")
+    (tmp_path / "s.sql").write_text(
+        "CREATE STREAM r (n VARCHAR) FROM FILE 'r.csv' LINE DELIMITED csv (time := 'n');"
+        "CREATE STREAM s AS SELECT n FROM r;"
+    )
+    done = CliRunner().invoke(main, ["query", "run", str(tmp_path / "s.sql")])
+    assert "expected a column of type int64, timestamp, date as the time of r, was 'n'" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_stream_and_a_view_of_it_are_added_together(
     """Rows come with the time, expire, and the view follows; what came before the stream is not in it."""
     lab = ReaderLab(tmp_path / "run", monkeypatch, files)
     lab.feed.say(trade(1, 9), trade(2, 1))
-    lab.until(lambda: lab.feed is not None and lab.runtime.figures()["feed_sequence"] == 1)
+    lab.until(lambda: lab.runtime.figures()["feed_sequence"] == 1)
     status, changed = add(lab, LARGE, LOTS)
     assert (status, [(each.name, each.view_class, each.lane) for each in changed.views]) == (
         200, [("large", "stream", "stream"), ("lots", "linear", "express")],

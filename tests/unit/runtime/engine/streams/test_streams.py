@@ -69,7 +69,8 @@ def test_a_new_stream_has_the_rows_of_its_tables(writer: EpochWriter, monkeypatc
         ("names", 2, 1),
         ("names", 3, 1),
     ]
-    assert (streams.reads, streams.times) == ({"trades", "names"}, {"trades": "t"})
+    assert set(streams.reads) == {"trades", "names"}
+    assert dict(streams.times) == {"trades": "t"}
     streams.take({"names": names((2, "b", -1))})
     assert taken[-1] == ("names", [{"id": 2, "name": "b", "weight": -1}])
 
