@@ -50,8 +50,9 @@ def test_a_derived_stream_is_explained_before_the_views(tmp_path: Path) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("s: derived stream (t int64, price int64)\n")
     assert "view v: linear" in done.stdout
-    lines = CliRunner().invoke(main, ["query", "explain", "--json", str(tmp_path / "s.sql")]).stdout.splitlines()
-    assert [(line["query"], line["class"], line["lane"]) for line in map(json.loads, lines)] == [
+    done = CliRunner().invoke(main, ["query", "explain", "--json", str(tmp_path / "s.sql")])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["query"], line["class"], line["lane"]) for line in lines] == [
         ("s", "stream", "stream"),
         ("v", "linear", "spark"),
     ]
@@ -61,7 +62,8 @@ def test_a_script_of_streams_is_run(tmp_path: Path) -> None:
     """Late rows are told apart from malformed ones, and rows of the stream are those that it keeps."""
     (tmp_path / "r.csv").write_text("10,1\n20,2\nx\n5,3\n30,4\n")
     (tmp_path / "s.sql").write_text(
-        "CREATE STREAM r (moment INT, n INT) FROM FILE 'r.csv' LINE DELIMITED csv (time := 'moment', malformed := 'skip');"
+        "CREATE STREAM r (moment INT, n INT) FROM FILE 'r.csv' LINE DELIMITED csv"
+        " (time := 'moment', malformed := 'skip');"
         "CREATE STREAM s RETAIN 2 ROWS AS SELECT moment, n * 2 AS twice FROM r;"
     )
     done = CliRunner().invoke(main, ["query", "run", "--json", "--epoch-messages", "1", str(tmp_path / "s.sql")])
