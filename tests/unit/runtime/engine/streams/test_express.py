@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from runtime.compiler import compile_program, parse_script
 from runtime.engine.express import Update
@@ -54,8 +56,8 @@ def test_a_view_of_a_stream_is_right_at_every_epoch(tmp_path: Path) -> None:
     finally:
         ingest.stop()
         writer.close()
-    held: dict[tuple[int, int], int] = {}
-    shown: dict[tuple[int | None, int], int] = {}
+    held: Counter[tuple[Any, ...]] = Counter()
+    shown: Counter[tuple[Any, ...]] = Counter()
     log = EpochLogReader(tmp_path / "epochs")
     for epoch in range(log.latest() + 1):
         segment = log.read(epoch)
@@ -63,7 +65,7 @@ def test_a_view_of_a_stream_is_right_at_every_epoch(tmp_path: Path) -> None:
             rows = segment.rows(name)
             for row in rows.to_pylist() if rows is not None else []:
                 key = tuple(None if row[column] is None else int(row[column]) for column in columns)
-                into[key] = into.get(key, 0) + row["weight"]  # type: ignore[index]
+                into[key] += row["weight"]
         volumes = [volume for (_, volume), count in held.items() if count]
         expected = {(sum(volumes) if volumes else None, len(volumes)): 1}
         assert {row: count for row, count in shown.items() if count} == expected, epoch
