@@ -113,14 +113,15 @@ class ExpressViews:
                 self._epoch = max(self._epoch, each.closes)
         for name, batches in tables.items():
             self._open.setdefault(name, []).extend(batches)
+        applied_s = max(each.applied_s for each in deltas)  # those of derived streams have none
         closes = not is_open and any(each.closes >= 0 for each in deltas)
         if not self._state.program.views:
             if closes:
-                publish(self._stepped(Step({}, {}), deltas[-1].applied_s, closes=True))
+                publish(self._stepped(Step({}, {}), applied_s, closes=True))
             return
         step = self._state.shard.step_tables(tables) if tables else Step({}, {})
         self._state.stepped()
-        publish(self._stepped(step, deltas[-1].applied_s, closes=closes))
+        publish(self._stepped(step, applied_s, closes=closes))
 
     def end(self, epoch: int, publish: Callable[[Update], None]) -> None:
         """The views are at the end of an epoch."""
