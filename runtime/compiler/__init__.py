@@ -30,7 +30,6 @@ from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, STREAM_ONLY_RELATIONS, TOUCHES, TRADES
 from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
-from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.plan import (
     Branch,
     Call,

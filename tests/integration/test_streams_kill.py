@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from deltabook.wire.text import FeedMessage
 from queries import query_path
 from runtime.epochs import EpochLogReader
 from tests.integration._oracle import Replayed
@@ -26,9 +27,10 @@ pytestmark = [pytest.mark.process]
 SEED = int(os.environ.get("DELTABOOK_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 KILLS = int(os.environ.get("DELTABOOK_KILLS", "20"))
 TRACE = query_path("book_depth").with_name("trace-5000.csv")
-SCRIPT = """
+SCRIPT = f"""
 CREATE STREAM large RETAIN 50 ROWS AS
 SELECT t, match_id, symbol, price * volume AS value, volume FROM trades WHERE volume >= 200;
+INCLUDE '{query_path("quotes")}';
 CREATE STREAM priced RETAIN 1000000 ROWS AS SELECT t, match_id, value FROM large;
 CREATE VIEW totals TBLPROPERTIES ('lane' = 'express') AS
 SELECT symbol, SUM(value) AS value, COUNT(*) AS n FROM large GROUP BY symbol;
@@ -41,16 +43,44 @@ ORACLES = {
 OPTIONS = ["--no-spark", "--epoch-messages", "2", "--retain-epochs", "1000000", "--retain-megabytes", "1000"]
 
 
+def quotes(messages: Sequence[FeedMessage]) -> list[tuple[Any, ...]]:
+    """Every change of the touch, by an obvious book of levels, message by message."""
+    orders: dict[int, list[Any]] = {}
+    levels: dict[str, Counter[int]] = {"B": Counter(), "S": Counter()}
+    rows: list[tuple[Any, ...]] = []
+    last: tuple[Any, ...] = (None, None, None, None)
+    for m in messages:
+        if m.action in "BS":
+            orders[m.order_id] = [m.action, m.price, m.volume]
+            levels[m.action][m.price] += m.volume
+        elif m.order_id in orders and m.action in "EXFD":
+            side, price, volume = order = orders[m.order_id]
+            gone = volume if m.action in "FD" else min(volume, m.volume)
+            order[2] -= gone
+            levels[side][price] -= gone
+            if not order[2]:
+                del orders[m.order_id]
+        bids, asks = (+levels[side] for side in "BS")
+        bid, ask = max(bids, default=None), min(asks, default=None)
+        touch = (bid, None if bid is None else bids[bid], ask, None if ask is None else asks[ask])
+        if touch != last:
+            rows.append((m.time_ns, m.symbol, *touch))
+            last = touch
+    return rows
+
+
 def answers(port: int, until: int) -> dict[str, list[tuple[Any, ...]]]:
-    """What each stream must have brought, by DuckDB over the trades of an obvious replay of the whole feed."""
-    trades = Replayed().feed(feed(port, until)).trades
+    """What each stream must have brought: quotes, and by DuckDB those over the trades of a replay of the whole feed."""
+    messages = feed(port, until)
+    trades = Replayed().feed(messages).trades
     with duckdb.connect() as database:
         database.execute(
             "CREATE TABLE trades (t BIGINT, match_id BIGINT, symbol VARCHAR, price BIGINT, volume BIGINT, "
             "side VARCHAR, resting_id BIGINT, aggressor_id BIGINT, broker_id BIGINT)"
         )
         database.executemany("INSERT INTO trades VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", trades)
-        return {name: database.execute(sql).fetchall() for name, sql in ORACLES.items()}
+        found = {name: database.execute(sql).fetchall() for name, sql in ORACLES.items()}
+    return {**found, "quotes": quotes(messages)}
 
 
 def sealed(directory: Path, name: str, weight: int = 1) -> list[tuple[Any, ...]]:

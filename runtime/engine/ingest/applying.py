@@ -168,9 +168,10 @@ class Applying(Pipeline):
             return
         self._given = reads
         for origin in self._table.origins.values():
-            switch = getattr(origin.adaptor, "switch_touches", None)
-            if switch is not None and any(relation.name == "trades" for relation in origin.adaptor.relations):
-                switch(_TOUCHES in reads)
+            adaptor = origin.adaptor
+            is_market = any(relation.name == "trades" for relation in adaptor.relations)
+            if is_market and adaptor.gives_touches != (_TOUCHES in reads):
+                adaptor.switch_touches(_TOUCHES in reads)
 
     def _cut(self, context: Context, barrier: Barrier) -> None:
         """The epoch ends here, and with it what the barrier brings: one that was requested may be begun unasked."""
