@@ -69,9 +69,8 @@ def quotes(messages: Sequence[FeedMessage]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def answers(port: int, until: int) -> dict[str, list[tuple[Any, ...]]]:
+def answers(messages: Sequence[FeedMessage]) -> dict[str, list[tuple[Any, ...]]]:
     """What each stream must have brought: quotes, and by DuckDB those over the trades of a replay of the whole feed."""
-    messages = feed(port, until)
     trades = Replayed().feed(messages).trades
     with duckdb.connect() as database:
         database.execute(
@@ -126,8 +125,9 @@ def torment(directory: Path, kills: int, chance: random.Random, options: Sequenc
             totals = results.get("views/totals")["rows"]
             figures = results.get("status")["streams"]
             engine.stop()
-        expected = answers(port, newest)
-    last = expected["large"][-1][0]
+        messages = feed(port, newest)
+    expected = answers(messages)
+    last = messages[-1].time_ns
     assert len(expected["large"]) > 100
     for name, rows in expected.items():
         # What is of the feed's last moment may wait for the time to go on.
