@@ -135,6 +135,7 @@ def test_the_status_says_what_became_of_tuples(tmp_path: Path, monkeypatch: pyte
     assert status.pop("origins") == {"feed": msgspec.to_builtins(OriginCounters())}
     assert status.pop("engine") == msgspec.to_builtins(EngineFigures())
     assert status.pop("upstreams") == {}
+    assert status.pop("streams") == {}
     assert status.keys() == figures.keys()
 
 
