@@ -343,7 +343,23 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
             names = ", ".join(column["name"] for column in view["columns"])
             rows = f"{view['rows']} row{'s' * (view['rows'] != 1)}"
             state = f"failed: {view['failed']}" if view["failed"] else f"{rows} at epoch {view['epoch']}"
-            click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}")
+            lines = [f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}"]
+            click.echo("; ".join([*lines, *_record_words(view.get("record"))]))
+
+
+def _record_words(record: dict[str, Any] | None) -> list[str]:
+    """How a view that is published early stands on Spark."""
+    if record is None:
+        return []
+    if record["failed"]:
+        return [f"on Spark failed: {record['failed']}"]
+    at = f"on Spark epoch {record['epoch']}, {record['behind_epochs']} behind"
+    compared = {
+        "none": "not compared yet",
+        "equal": f"equal at epoch {record['compared_epoch']}",
+        "differs": f"DIFFERENT since epoch {record['differs_since']}",
+    }
+    return [f"{at}, {compared[record['comparison']]}"]
 
 
 @command.command("show")

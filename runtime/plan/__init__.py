@@ -54,7 +54,9 @@ from runtime.plan.parts import (
     map_identity,
     new_views,
     only_view,
+    shown_program,
     view_of,
+    with_record,
     without_view,
 )
 from runtime.plan.program import (
@@ -125,7 +127,9 @@ __all__ = [
     "new_views",
     "only_view",
     "renamed",
+    "shown_program",
     "sum_of_terms",
     "view_of",
+    "with_record",
     "without_view",
 ]

@@ -20,7 +20,9 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "shown_program",
     "view_of",
+    "with_record",
     "without_view",
 ]
 
@@ -41,10 +43,29 @@ def only_view(program: Program, name: str) -> tuple[Program, tuple[int, ...]]:
 def lane_program(program: Program, lane: Lane) -> Program:
     """What one lane keeps of a program; the program itself where that is all of it.
 
-    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move.
+    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move. To the
+    express lane it is the same view whether Spark keeps it too or not.
     """
+    if lane == "spark":
+        views = [view for view in program.views if view.lane == "spark" or view.on_spark]
+    else:
+        views = [view for view in with_record(program, on_spark=False).views if view.lane == "express"]
+    return program if views == list(program.views) else _only(program, views)[0]
+
+
+def shown_program(program: Program, lane: Lane) -> Program:
+    """What subscribers read from one lane: without the express views that Spark keeps for the record."""
     views = [view for view in program.views if view.lane == lane]
     return program if len(views) == len(program.views) else _only(program, views)[0]
+
+
+def with_record(program: Program, *, on_spark: bool) -> Program:
+    """The program with every view of the express lane kept on Spark as well, or none."""
+    views = tuple(
+        view if view.lane == "spark" or view.on_spark is on_spark else _replace(view, on_spark=on_spark)
+        for view in program.views
+    )
+    return _replace(program, views=views)
 
 
 def new_views(old: Program, new: Program) -> tuple[str, ...]:

@@ -23,12 +23,14 @@ from runtime.plan.selected import Selected
 
 __all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass", "decode_program", "encode_program"]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+_OLDEST_FORMAT: Final = 2
+"""Programs of that format have no `View.on_spark`: their express views are kept by the express lane alone."""
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated"]
 Lane = Literal["spark", "express"]
-"""What keeps a view: Spark, version by version, or the in-process engine, message by message."""
+"""Spark, version by version, or the in-process engine, message by message."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -51,7 +53,9 @@ class View(msgspec.Struct, frozen=True):
     home: int = 0
     """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
     lane: Lane = "spark"
-    """What keeps it; it never changes in a view's life."""
+    """The lane whose versions subscribers and cursors read; it never changes in a view's life."""
+    on_spark: bool = False
+    """Of a view of the express lane: Spark keeps it as well, and its version is the one of record."""
     readers: tuple[str, ...] = ()
     """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
 
@@ -81,8 +85,10 @@ def encode_program(program: Program) -> bytes:
 
 
 def decode_program(data: bytes) -> Program:
-    """The program of these bytes; raises `ValueError` for another format version or anything else."""
+    """The program of these bytes; raises `ValueError` for a format that this release cannot read or anything else."""
     program = _decoder.decode(data)
-    if program.format_version != FORMAT_VERSION:
-        raise ValueError(f"expected a view program of format {FORMAT_VERSION}, was {program.format_version}")
-    return program
+    if not _OLDEST_FORMAT <= program.format_version <= FORMAT_VERSION:
+        raise ValueError(
+            f"expected a view program of format {_OLDEST_FORMAT} to {FORMAT_VERSION}, was {program.format_version}"
+        )
+    return msgspec.structs.replace(program, format_version=FORMAT_VERSION)

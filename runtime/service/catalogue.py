@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 
 from runtime.compiler import NamedSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
-from runtime.plan import Lane, Program, Relation, decode_program, encode_program, without_view
+from runtime.plan import Lane, Program, Relation, decode_program, encode_program, with_record, without_view
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 from runtime.service.viewed import with_readers
 
@@ -38,18 +38,19 @@ def begin_catalogue(
     most_views: int,
     where: str,
     first: Callable[[Program], Sections] | None = None,
+    placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
     """The program that a run directory was begun with, which on a new one is what these SELECTs say.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
-    what those of the express lane say to begin with. Without any the runtime keeps no views until some are added: it
+    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime keeps no views until some are added: it
     may be read as an upstream. On an old one the log has the catalogue, and what is given must be what it was begun
     with, or nothing.
     """
     if writer.epoch < 0:
         if len(selects) > most_views:
             raise ServiceError(f"expected at most {most_views} views (--most-views), was {len(selects)}")
-        writer.seal({}, control=encode_program(compile_program(selects, relations, mode=mode)))
+        writer.seal({}, control=encode_program(placed(compile_program(selects, relations, mode=mode))))
     held = _begun_with(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in held.views]
     given = [(select.name, select.sql, select.lane) for select in selects]
@@ -132,7 +133,7 @@ class Catalogue:
                         f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
                         f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
                     )
-            return longer
+            return with_record(longer, on_spark="spark" in self._lanes)
 
         for select in selects:
             if not _NAME.fullmatch(select.name) or select.name != select.name.lower():

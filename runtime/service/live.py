@@ -27,6 +27,7 @@ from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Program, decode_program
 from runtime.service import fullresults
+from runtime.service.agreement import LaneAgreement
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
@@ -99,7 +100,9 @@ class LiveRuntime(IngestListener):
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
-        pipeline = self._express.begin(self.hub)
+        pipeline = self._express.begin(self.hub, is_compared=self._runs_spark)
+        self.agreement = LaneAgreement(self._results, log)
+        """What comparing the two lanes has found."""
         checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
             config.upkeep,
@@ -145,6 +148,7 @@ class LiveRuntime(IngestListener):
                 freshness=self._freshness,
                 engine=engine,
                 lanes=self._lanes,
+                agreement=self.agreement,
                 term=self._begun.claim.term,
                 spark_restarts=lambda: self._spark.restarts,
                 sealed=lambda: self._sealed,
@@ -156,7 +160,7 @@ class LiveRuntime(IngestListener):
         for told in (
             self._noted.metrics,
             self._told_of_origins,
-            lambda: view_metrics(self.hub, self._lanes),
+            lambda: view_metrics(self.hub, self._lanes, self.agreement.differing()),
             lambda: upstream_metrics(self._inputs.upstreams.status()),
             lambda: consumer_metrics(self._consumers.list()),
         ):
@@ -191,12 +195,16 @@ class LiveRuntime(IngestListener):
         if self._runs_spark:
             self._log.info("starting Spark on {master}, which takes some 10 s", master=self._config.spark.master)
             self._spark.prepare(self.catalogue.program)
-            self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
+            self._starting = self._in_thread(self._start_spark)
         else:
             self._starting = succeed(None)
         started: Deferred[int] = Deferred()
         self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
         return started
+
+    def _start_spark(self) -> None:
+        self.agreement.begin()
+        self._spark.start(self._writer.epoch)
 
     def _prepare(self, old: Program, new: Program) -> None:
         self._express.prepare(old, new)
@@ -271,6 +279,7 @@ class LiveRuntime(IngestListener):
             self._reactor.callFromThread(self.hub.commit, footer)
 
     def _on_published(self, published: Published) -> None:
+        self.agreement.published(published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self._reactor.callFromThread(self._published, published)
 
@@ -295,6 +304,7 @@ class LiveRuntime(IngestListener):
             control=control,
             metrics=self._metrics,
             readers=self.readers,
+            agreement=self.agreement,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:

@@ -70,6 +70,12 @@ class SparkHost:
         """Whether Spark has ever published there: its checkpoint may be lost, and is begun anew then."""
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
 
+    @staticmethod
+    def published(directory: Path) -> int:
+        """The newest version that Spark has published in a run directory, 0 for none."""
+        results = directory / "results"
+        return ResultLog.newest_in(results) if results.is_dir() else 0
+
     def prepare(self, program: Program) -> None:
         """Have the kernels of a program compiled in the background, which is about to be the newest of the log."""
         from runtime.spark.kernels import request_kernels

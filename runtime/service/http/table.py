@@ -13,6 +13,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire.access import Access
 from deltabook.wire.service import SiteLine
+from runtime.service.agreement import LaneAgreement
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
 from runtime.service.http.changes import ChangeRoutes
@@ -46,6 +47,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a monitor is told."""
     readers: ReaderControl | None = None
     """What else is read; without it nothing can be."""
+    agreement: LaneAgreement | None = None
+    """What comparing the two lanes of views has found."""
 
 
 def results_site(
@@ -73,7 +76,7 @@ def results_site(
     routes = Routes(
         [
             *reports.routes(),
-            *ViewRoutes(parts.hub, parts.control, limits).routes(),
+            *ViewRoutes(parts.hub, parts.control, limits, parts.agreement).routes(),
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
             *StreamRoutes(parts.hub, reactor, now_ns).routes(),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
-from deltabook.wire.service import ColumnLine, Result, ViewLine
+from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
 from runtime.compiler import explain
+from runtime.service.agreement import LaneAgreement
 from runtime.service.control import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.routes import (
@@ -57,9 +58,11 @@ def columns_of(hub: Hub, name: str) -> tuple[ColumnLine, ...]:
 class ViewRoutes:
     """``/v1/views`` and what is below it, cursors left out."""
 
-    def __init__(self, hub: Hub, control: Control | None, limits: SiteLimits) -> None:
-        """Without ``control`` the views stay as they are."""
-        self._hub, self._control, self._limits = hub, control, limits
+    def __init__(
+        self, hub: Hub, control: Control | None, limits: SiteLimits, agreement: LaneAgreement | None = None
+    ) -> None:
+        """Without ``control`` the views stay as they are; without ``agreement`` lanes are not compared."""
+        self._hub, self._control, self._limits, self._agreement = hub, control, limits, agreement
 
     def routes(self) -> list[Route]:
         """All of them."""
@@ -118,9 +121,24 @@ class ViewRoutes:
                     since=hub.since[view.name],
                     failed=hub.failed.get(view.name),
                     sql=view.sql,
+                    record=self._record(view.name),
                 )
                 for view in hub.views
             ]
+        )
+
+    def _record(self, name: str) -> RecordLine | None:
+        hub = self._hub
+        if self._agreement is None or not hub.is_on_spark(name):
+            return None
+        agreement = self._agreement.of(name)
+        return RecordLine(
+            epoch=hub.version,
+            behind_epochs=max(0, hub.epoch("express") - hub.version),
+            comparison=agreement.comparison,
+            compared_epoch=agreement.epoch,
+            differs_since=agreement.since,
+            failed=agreement.reason or None,
         )
 
     def _show(self, call: Call) -> Reply:
