@@ -1,7 +1,7 @@
 """Checksums of views in the footer of an epoch: what the express lane's views were at its end.
 
-They stand in one attribute, as JSON. A view that has failed, or a lane that has, is not in it; so who finds a view there
-knows that its rows were whole at that epoch.
+They stand in one attribute, as JSON. A view that has failed is not in it, nor is any view if the lane has failed; so a
+view that is in it was whole at that epoch.
 """
 
 from __future__ import annotations

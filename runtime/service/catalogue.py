@@ -43,9 +43,9 @@ def begin_catalogue(
     """The program that a run directory was begun with, which on a new one is what these SELECTs say.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
-    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime keeps no views until some are added: it
-    may be read as an upstream. On an old one the log has the catalogue, and what is given must be what it was begun
-    with, or nothing.
+    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime
+    keeps no views until some are added: it may be read as an upstream. On an old one the log has the catalogue, and
+    what is given must be what it was begun with, or nothing.
     """
     if writer.epoch < 0:
         if len(selects) > most_views:

@@ -60,7 +60,10 @@ _TOLD: Final = (
         is_count=True,
     ),
     _Told(
-        "lane_differences", "lane_differences", "Those of them that found different rows, since the start.", is_count=True
+        "lane_differences",
+        "lane_differences",
+        "Those of them that found different rows, since the start.",
+        is_count=True,
     ),
     _Told("term", "claim_term", "Term of the claim on the run directory: how often it was started on."),
 )
