@@ -140,7 +140,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--express",
     default="",
     metavar="A.sql,B.sql",
-    help="The same, but the express lane keeps them: message by message, without Spark.",
+    help="The same, but published message by message by the express lane; alone they need no Spark and no Java.",
 )
 @click.option(
     "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
@@ -196,6 +196,12 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 )
 @click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
+@click.option(
+    "--stop-seconds",
+    type=click.FloatRange(0, 3600),
+    default=10.0,
+    help="How long a stop may wait until everything accepted is sealed, and published by Spark; 0: it does not.",
+)
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
@@ -236,6 +242,7 @@ def command(
     disk_limit_megabytes: int,
     workers: int | None,
     mode: Literal["sql", "dbtoaster"],
+    stop_seconds: float,
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
@@ -283,6 +290,7 @@ def command(
         ),
         most_views=most_views,
         runs_spark=runs_spark,
+        stop_s=stop_seconds,
         run_id=given_run_id(),
     )
     selects = _selects(views, "--views") + _selects(express, "--express", "express")
@@ -317,7 +325,7 @@ class _Process:
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
         # Signals first: an interrupt in the midst of a start would end that alone, and the process would go on.
-        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
+        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run(installSignalHandlers=False)
         return self._failure
@@ -341,6 +349,12 @@ class _Process:
             self._failure = reason
             self._stop("failure")
 
+    def _stop_on_signal(self, reason: str) -> None:
+        """The first signal stops cleanly, the next one at once."""
+        if self._stopping:
+            self._runtime.hurry()
+        self._stop(reason)
+
     def _stop(self, reason: str) -> None:
         if self._stopping:
             return
@@ -351,4 +365,4 @@ class _Process:
                 self._reporter.stopped(reason)
             self._reactor.stop()
 
-        self._runtime.stop().addBoth(ended)
+        self._runtime.stop(is_clean=self._failure is None).addBoth(ended)

@@ -57,6 +57,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The Spark lane."""
     runs_spark: bool | None = None
     """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
+    stop_s: float = 10.0
+    """How long a clean stop may wait until everything accepted is sealed, published and committed."""
     upkeep: UpkeepConfig = UpkeepConfig()
     """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100

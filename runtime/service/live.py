@@ -30,6 +30,7 @@ from runtime.service import fullresults
 from runtime.service.agreement import LaneAgreement
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
+from runtime.service.cleanstop import CleanStop, StopParts
 from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
@@ -188,6 +189,7 @@ class LiveRuntime(IngestListener):
         self._sealed = self._writer.epoch
         self._stopping = False
         self._ingesting = False
+        self._clean_stop: CleanStop | None = None
         self._starting: Deferred[Any] | None = None
 
     def start(self) -> Deferred[int]:
@@ -211,12 +213,29 @@ class LiveRuntime(IngestListener):
         if self._runs_spark:
             self._spark.prepare(new)
 
-    def stop(self) -> Deferred[None]:
-        """Fires once everything has ended; what no epoch holds comes again after a restart."""
+    def stop(self, *, is_clean: bool = True) -> Deferred[None]:
+        """Fires once everything has ended.
+
+        If it ``is_clean``, everything accepted is sealed first and Spark publishes it, see `CleanStop`; `hurry` ends
+        that. Else what no epoch holds comes again after a restart.
+        """
         self._stopping = True
-        for loop in (self._barriers, self._beats):
-            if loop.running:
-                loop.stop()
+        if self._barriers.running:
+            self._barriers.stop()
+        if not (is_clean and self._ingesting and self._config.stop_s):
+            return self._end()
+        self._clean_stop = CleanStop(self._reactor, _Draining(self), self._config.stop_s, self._in_thread)
+        ended: Deferred[None] = self._clean_stop.run()
+        return ended.addCallback(lambda _: self._end())
+
+    def hurry(self) -> None:
+        """Wait for nothing more that `stop` waits for."""
+        if self._clean_stop is not None:
+            self._clean_stop.hurry()
+
+    def _end(self) -> Deferred[None]:
+        if self._beats.running:
+            self._beats.stop()
         self._port.close()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
@@ -365,6 +384,9 @@ class LiveRuntime(IngestListener):
         if not self._stopping:
             self._stopping = True
             self._on_failure(reason)
+        elif self._clean_stop is not None:
+            self._log.error("a clean stop ends early: {reason}", reason=reason)
+            self._clean_stop.hurry()
 
     # On a thread of the pool
 
@@ -379,3 +401,36 @@ class LiveRuntime(IngestListener):
             parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
+
+
+class _Draining(StopParts):
+    """What a clean stop does with a runtime."""
+
+    def __init__(self, runtime: LiveRuntime) -> None:
+        self._runtime = runtime
+
+    def shut_replayed(self) -> None:
+        self._runtime._inputs.pause(True)
+        self._runtime.readers.pause_replayed()
+
+    def shut_all(self) -> None:
+        self._runtime.readers.pause(True)
+
+    def taken_bytes(self) -> int:
+        return sum([gate.taken_bytes for gate in self._runtime.readers.unrepeatable()])
+
+    def is_waiting(self) -> bool:
+        return any(gate.is_waiting for gate in self._runtime.readers.unrepeatable())
+
+    def is_applied(self) -> bool:
+        return not self._runtime._ingest.backlog and not self._runtime._ingest.waiting_bytes
+
+    def seal(self, on_sealed: Callable[[], None]) -> None:
+        self._runtime._ingest.flush(on_sealed)
+
+    def settle(self) -> int:
+        return self._runtime._writer.settle()
+
+    def finish_spark(self, epoch: int, timeout_s: float) -> None:
+        if self._runtime._runs_spark:
+            self._runtime._spark.finish(epoch, timeout_s)

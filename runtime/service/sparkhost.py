@@ -197,6 +197,13 @@ class SparkHost:
         if self._pace is not None and self._is_up:
             self._pace.listened_to(is_listened_to)
 
+    def finish(self, epoch: int, timeout_s: float) -> None:
+        """Return once an epoch is published and committed; raises `SparkLaneError` where that does not come about."""
+        with self._changing:
+            lane = self._lane
+        if lane is not None:
+            lane.finish(epoch, timeout_s)
+
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""
         self._stopping = True

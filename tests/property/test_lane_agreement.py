@@ -17,11 +17,11 @@ pytest.importorskip("pyspark")
 
 from runtime.compiler import NamedSelect, Relation
 from runtime.epochs import EpochLogReader, Footer, ResultLog
+from runtime.native.tiers import plain_kernel
 from runtime.plan import lane_program, with_record
 from runtime.service.agreement import LaneAgreement
 from runtime.spark.lane import Published
 from runtime.views import deliveries
-from runtime.views.nodes import node
 from tests.generators.deltas import Shards
 from tests.generators.express_lab import ExpressLab, random_changes
 from tests.property.test_compiler import RELATIONS
@@ -111,15 +111,15 @@ SUMS = NamedSelect("sums", "SELECT broker_id, SUM(volume) AS lots FROM bids GROU
 
 def test_a_broken_express_kernel_raises_the_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sums of removed rows are wrong: the kernel adds what it should take away."""
-    plain, broken = node.plain_kernel, []
+    broken: list[int] = []
 
     def break_kernel(source: str) -> Any:
         changed, count = re.subn(r"(= load_wide\(\w+, \w+ \+ 1\)) \+ (\w+)", r"\1 + abs(\2)", source)
         broken.append(count)
-        return plain(changed)
+        return plain_kernel(changed)
 
     with monkeypatch.context() as patched:
-        patched.setattr(node, "plain_kernel", break_kernel)
+        patched.setattr("runtime.views.nodes.node.plain_kernel", break_kernel)
         lab = ExpressLab(tmp_path, BOOK, [SUMS])
     assert sum(broken) > 0
     monkeypatch.setattr(lab, "check", lambda: None)  # which would find it first

@@ -108,6 +108,16 @@ class ReaderService:
         for _, gate in self._origins.values():
             gate.shut() if is_paused else gate.let_in()
 
+    def pause_replayed(self) -> None:
+        """Let nothing more in of the readers whose places can be read again."""
+        for origin, gate in self._origins.values():
+            if origin.source.replays:
+                gate.shut()
+
+    def unrepeatable(self) -> list[Gate]:
+        """What stands before the readers whose places cannot be read again."""
+        return [gate for origin, gate in self._origins.values() if not origin.source.replays]
+
     def lost(self, number: int, reason: str) -> None:
         """The connection of an origin broke, the feed's or a reader's; it is made again."""
         names = {FEED_ID: FEED, **{origin.origin_id: name for name, (origin, _) in self._origins.items()}}
