@@ -110,6 +110,8 @@ class CleanStop:
         is_whole = await self._read_rest()
         parts.shut_all()
         is_whole = await self._until(parts.is_applied) and is_whole
+        if self._is_hurried:
+            return
         sealed: Deferred[None] = Deferred()
         parts.seal(lambda: self._reactor.callFromThread(sealed.callback, None))
         if not await self._until(lambda: sealed.called):

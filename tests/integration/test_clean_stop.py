@@ -33,12 +33,12 @@ def paths(names: tuple[str, ...]) -> str:
     return ",".join(str(query_path(name)) for name in names)
 
 
-def inspected(directory: Path) -> dict[str, str]:
-    """What `deltabook inspect` says of a run directory, by name."""
-    command = [sys.executable, "-m", "deltabook", "inspect", str(directory)]
+def inspected(directory: Path) -> list[dict[str, Any]]:
+    """What `deltabook inspect` says of a run directory."""
+    command = [sys.executable, "-m", "deltabook", "inspect", "--json", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    return {line[0].rstrip(":"): line[1] for line in lines if len(line) > 1}
+    parts: list[dict[str, Any]] = json.loads(done.stdout)
+    return parts
 
 
 @pytest.mark.spark
@@ -62,12 +62,17 @@ def test_log_and_spark_end_at_one_epoch_and_agree(tmp_path: Path) -> None:
             assert "everything accepted is sealed and published at epoch" in engine.errors()
     last = EpochLogReader(held / "epochs").latest()
     assert (ResultLog(held / "results").latest(), newest_commit(held / "checkpoint")) == (last, last)
+    (part,) = inspected(held)
+    facts = part["facts"]
+    assert facts["views"] == "book_depth (spark), best_quote (express and spark), vwap_book (express and spark)"
+    assert (facts["epochs"].split()[-1], facts["version"]) == (str(last), last)
+    assert facts["spark checkpoint"].startswith(f"version {last},")
 
 
 def add_reader(engine: Running, port: int) -> None:
     body: dict[str, Any] = {
         "name": "ticks",
-        "connection": {"kind": "socket", "host": "127.0.0.1", "port": port, "at_most_once": True},
+        "connection": {"kind": "socket", "host": "127.0.0.1", "port": port, "delivery": "at-most-once"},
         "columns": [{"name": "n", "type": "int64"}],
     }
     url = f"http://127.0.0.1:{engine.ready().ports['http']}/v1/readers"
@@ -85,9 +90,10 @@ def sealed_rows(directory: Path, relation: str) -> int:
 def test_a_reader_that_cannot_be_read_again_loses_nothing(tmp_path: Path) -> None:
     """Everything that its sender has sent is sealed, though no epoch would have been closed for an hour."""
     held = tmp_path / "run"
-    with exchange(tmp_path / "exchange", "--start-on", "1", "--agents", "none") as market, socket.create_server(
-        ("127.0.0.1", 0)
-    ) as server:
+    with (
+        exchange(tmp_path / "exchange", "--start-on", "1", "--agents", "none") as market,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
         options = ["--express", paths(FAST), "--epoch-ms", "60000"]
         with started(held, market.ready().ports["text"], *options) as engine:
             add_reader(engine, server.getsockname()[1])
