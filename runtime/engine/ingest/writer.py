@@ -269,10 +269,11 @@ class EpochWriter:
 
     def _commit(self, closed: _Closed) -> None:
         self._expect_claim()
-        batches, before = closed.batches(), self.recovered
-        footer = closed.finished_footer()
+        footer, before = closed.footer, self.recovered
         epoch = footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
+        batches = closed.batches()
+        footer = closed.finished_footer()
         prepared = self.log.prepare(footer, batches)
         closed.let_go()
         total = (before.messages if before else 0) + footer.messages
