@@ -54,6 +54,7 @@ from runtime.plan.parts import (
     map_identity,
     new_views,
     only_view,
+    readers_of,
     view_of,
     without_view,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of",
     "renamed",
     "sum_of_terms",
     "view_of",
