@@ -1,4 +1,4 @@
-"""``deltabook query``: run scripts, look at views, add and drop them."""
+"""``deltabook query``: run scripts, look at views, add and drop them, ask questions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
+from deltabook.cli._asking import ask_question
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
@@ -365,6 +366,23 @@ def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> No
     """Print the rows of a view of a running runtime once, as they are at its newest version."""
     most = rows if rows is not None else 0 if as_json else TABLE_ROWS
     show_view(results(), name, as_json, most)
+
+
+@command.command("ask")
+@click.argument("sql", metavar="SELECT")
+@results_options()
+@click.option("--epoch", type=click.IntRange(0), help="The epoch of which is asked; else the newest that is published.")
+@_json
+@click.option("--arrow", "as_arrow", is_flag=True, help="Write the rows as an Arrow stream.")
+@click.option("--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Of the table.")
+def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arrow: bool, rows: int) -> None:
+    """Answer any SELECT over the relations and views of a running runtime, all as they were at one epoch.
+
+    The SQL is DuckDB's; AS OF EPOCH n at its end is the same as --epoch n.
+    """
+    if as_json and as_arrow:
+        raise ConfigurationError("expected either --json or --arrow, was both")
+    ask_question(results(), sql, epoch, "arrow" if as_arrow else "json" if as_json else "table", rows)
 
 
 @command.command("watch")
