@@ -82,7 +82,11 @@ class _Compiler:
         by_name = {view.name: view for view in standing}
         selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
         for select in in_order(selects):
-            self._define(parse_select(select, self.relations.values(), self.views), by_name[select.name].columns)
+            query, columns = parse_select(select, self.relations.values(), self.views), by_name[select.name].columns
+            if (count := len(query.tree.selects)) != len(columns):
+                raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
+                               f"was {count}")  # fmt: skip
+            self._define(query, columns)
 
     def _define(self, query: Query, columns: Sequence[Column]) -> None:
         name = query.select.name

@@ -72,7 +72,9 @@ class Definitions:
             inner = _placed(known, table)
             if local.isdisjoint(self._relations_of(known)) and _merge(inner, table, known.columns):
                 continue
-            table.set("this", exp.to_identifier(_table_name(known.name), quoted=True))
+            name, start = exp.to_identifier(_table_name(known.name), quoted=True), _offset(table)
+            name.meta["start"] = start
+            table.set("this", name)
         return tree
 
     def closed(self, tree: exp.Query) -> exp.Query:
@@ -231,15 +233,15 @@ def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) ->
     return all(column.name.lower() in outputs for column in _columns_of(outer, alias))
 
 
-def _clauses(select: exp.Select) -> set[str]:
-    return {name for name, value in select.args.items() if value}
+def _clauses(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
 
 
 def _is_rowwise(inner: exp.Select) -> bool:
     start = inner.args.get("from_")
     if not _clauses(inner) <= _ROWWISE or start is None or not isinstance(start.this, exp.Table):
         return False
-    if start.this.name.startswith(_table_name("")):
+    if start.this.name.startswith(_table_name("")) or not _clauses(start.this) <= {"this", "alias"}:
         return False
     where = inner.args.get("where")
     parts = [part.unalias() for part in inner.selects]

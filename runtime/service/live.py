@@ -308,7 +308,7 @@ class LiveRuntime(IngestListener):
             control=control,
             metrics=self._metrics,
             readers=self.readers,
-            asker=self._asker,
+            asker=self._asker if config.asking.at_once else None,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:

@@ -11,7 +11,7 @@ class AskLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Bounds of each question, and of all of them together."""
 
     at_once: int = 2
-    """Questions that are answered at a time; 0: none is."""
+    """Questions that are answered at a time; 0: the service has no such route."""
     seconds: float = 10.0
     """From its arrival to its answer; what takes longer is interrupted."""
     memory_bytes: int = 512 * 1024 * 1024

@@ -108,7 +108,7 @@ class ViewsAtEpochs:
         tables, at = [found.rows], epoch
         while at < found.epoch:
             cancel.check()
-            past = self._history.read(view, min(found.since, epoch + 1), at, found.epoch)
+            past = self._history.read(view, found.since, at, found.epoch)
             if past.gone:
                 raise GoneError(f"view {view.name} cannot be had at epoch {epoch}: {past.gone}")
             if past.rows is not None:
