@@ -330,7 +330,7 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],
-                    "columns": [c["name"] for c in view["columns"]], "reads": view["reads"],
+                    "columns": [c["name"] for c in view["columns"]], "reads": view.get("reads", []),
                     "explain": text + "\n"}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
@@ -353,7 +353,7 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
             names = ", ".join(column["name"] for column in view["columns"])
             rows = f"{view['rows']} row{'s' * (view['rows'] != 1)}"
             state = f"failed: {view['failed']}" if view["failed"] else f"{rows} at epoch {view['epoch']}"
-            reads = f", reads {', '.join(view['reads'])}" if view["reads"] else ""
+            reads = f", reads {', '.join(view['reads'])}" if view.get("reads") else ""
             click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}{reads}, {state}")
 
 
