@@ -1,8 +1,9 @@
 """Adds views to a runtime over HTTP, follows them, and drops those that it has added.
 
 A view may read others that were asked for before it: it is added once the runtime has answered for those, and dropped
-before them. A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's. What was
-added is written down in a file, so that a process that was killed drops it the next time, or puts another in its place.
+before them. A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's.
+What was added is written down in a file, so that a process that was killed drops it the next time, or puts another in
+its place.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
-    """The SELECTs of these views, and of those that they read: of ``given`` (name → SQL), else of the file of that name.
+    """The SELECTs of these views and of those that they read: of ``given`` (name → SQL), else of the file of that name.
 
     Raises `ConfigurationError`.
     """
@@ -30,8 +30,9 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
     relations = {relation.name for relation in MARKET_RELATIONS}
     while wanted:
         found += _find(wanted, given, folder)
-        read = {name for select in found for name in _read(select)}
-        wanted = sorted(read - relations - {select.name for select in found})
+        read = {name for select in found for name in _read(select)} - relations - {select.name for select in found}
+        # The compiler says where a name stands that is no view's.
+        wanted = sorted(name for name in read if name in given or (folder / f"{name}.sql").is_file())
     return found
 
 

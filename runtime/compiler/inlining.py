@@ -18,7 +18,7 @@ from sqlglot import exp
 from runtime.compiler.maps import unique
 from runtime.plan import Column, Relation
 
-__all__ = ["Definition", "Definitions", "VIEW_META", "read_names"]
+__all__ = ["VIEW_META", "Definition", "Definitions", "read_names"]
 
 VIEW_META = "view"
 """Key of a node's metadata: the view whose query the node was written in."""

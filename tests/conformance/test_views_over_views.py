@@ -35,10 +35,12 @@ def over(rng: random.Random, name: str, columns: tuple[Column, ...]) -> str:
         f"SELECT a.{one} AS x, COUNT(*) AS n FROM {name} a JOIN {name} b ON a.{one} = b.{one} GROUP BY a.{one}",
         f"SELECT DISTINCT {one} AS x, {other} AS y FROM {name} WHERE {condition}",
         f"SELECT COUNT(*) AS n FROM {name} a WHERE EXISTS (SELECT 1 FROM {name} b WHERE b.{other} = a.{other})",
-        f"SELECT a.{one} AS x, b.{other} AS y FROM {name} a LEFT JOIN {name} b ON a.{one} = b.{one} AND b.{other} = a.{one}"
-        if one == other
-        else f"SELECT a.{one} AS x, b.{other} AS y FROM {name} a LEFT JOIN {name} b ON a.{one} = b.{one}",
-        f"WITH {name} AS (SELECT {one} AS x FROM {name} WHERE {condition}) SELECT x, COUNT(*) AS n FROM {name} GROUP BY x",
+        f"SELECT a.{one} AS x, b.{other} AS y FROM {name} a LEFT JOIN {name} b ON a.{one} = b.{one}"
+        + (f" AND b.{other} = a.{one}" if one == other else ""),
+        (
+            f"WITH {name} AS (SELECT {one} AS x FROM {name} WHERE {condition}) "
+            f"SELECT x, COUNT(*) AS n FROM {name} GROUP BY x"
+        ),
         f"SELECT {one} AS x FROM {name} WHERE {condition} UNION ALL SELECT {one} FROM {name}",
     ]  # fmt: skip
     if numbers:

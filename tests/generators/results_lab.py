@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -91,7 +91,7 @@ class ResultsLab:
         asker: Any = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self.clock: Any = MemoryReactorClock()
+        self.clock = cast(Any, MemoryReactorClock())
         self.clock.getThreadPool = _Pool
         self.clock.callFromThread = lambda call, *given: call(*given)
         self.hub = hub or filled_hub()

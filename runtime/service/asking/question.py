@@ -1,7 +1,7 @@
 """What a question may say: one SELECT that names relations and views and nothing else.
 
 DuckDB's own parser says what the text is, so that there is no second reading of it that could differ. What it names is
-checked in its tree; the sandbox refuses once more, when it runs, whatever reaches for a file, an extension or a setting.
+checked in its tree; the sandbox refuses once more, when it runs, what reaches for a file, an extension or a setting.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ _ATTEMPTS: Final = 2
 class RelationsAtEpochs:
     """The relations of one log; from any thread, one at a time.
 
-    A relation is kept as it was at the newest epoch that was asked for, so that the next question costs what has changed
-    since. An older epoch is added up from a snapshot, and not kept.
+    A relation is kept as it was at the newest epoch that was asked for: the next question costs what has changed since.
+    An older epoch is added up from a snapshot, and not kept.
     """
 
     def __init__(self, epochs: Path, snapshots: Path, most_bytes: int) -> None:

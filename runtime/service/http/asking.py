@@ -34,7 +34,7 @@ class AskRoutes:
     def routes(self) -> list[Route]:
         """All of them."""
         return [
-            Route("POST", ASK_PATH, "ask", "Ask a question: a SELECT over relations and views, as they are at one epoch.",
+            Route("POST", ASK_PATH, "ask", "Answer a SELECT over relations and views, as they are at one epoch.",
                   (Answer(200, "the rows, and the epoch that they are of", Answered, (JSON, ARROW)),
                    Answer(409, "no such epoch yet, or a view that has failed"),
                    Answer(410, "the epoch cannot be had any more"),

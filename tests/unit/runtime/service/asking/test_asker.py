@@ -81,7 +81,9 @@ def test_a_restart_goes_on_with_views_over_views_and_their_past(
     assert ask(again, "SELECT n FROM over")[1] == [(1,)]
     for name in ("over", "deep", "depth"):
         again.wait(again.control.drop(name, 10.0))
-    with pytest.raises(SqlError, match="unknown relation or view 'deep'; the relations are: asks, bids, trades; the views"):
+    with pytest.raises(
+        SqlError, match="unknown relation or view 'deep'; the relations are: asks, bids, trades; the views"
+    ):
         ask(again, "SELECT * FROM deep")
     again.stop()
 

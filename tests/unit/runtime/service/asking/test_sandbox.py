@@ -15,7 +15,12 @@ from runtime.service.asking.errors import CostlyError
 from runtime.service.asking.limits import AskLimits
 from runtime.service.asking.sandbox import Cancel, Rows, Sandbox, Tables
 
-COLUMNS = (Column("a", "int64"), Column("wide", "int128"), Column("price", "int64", scale=2), Column('odd "name', "string"))
+COLUMNS = (
+    Column("a", "int64"),
+    Column("wide", "int128"),
+    Column("price", "int64", scale=2),
+    Column('odd "name', "string"),
+)
 TABLE = pa.table(
     {
         "a": pa.array([1, 2], pa.int64()),
@@ -72,7 +77,7 @@ def test_nothing_of_the_machine_is_reached_though_nothing_was_checked(sql: str, 
     """The second line of defence alone: the text goes to DuckDB as it is."""
     file = tmp_path / "secret.csv"
     file.write_text("a,b\n1,2\n")
-    COLUMNS_OF_PYTHON = TABLE  # noqa: F841, N806 - what a replacement scan would find
+    COLUMNS_OF_PYTHON = TABLE  # noqa: F841 - what a replacement scan would find
     with pytest.raises(SqlError):
         answered(sql.format(file=file, folder=tmp_path))
     assert list(tmp_path.iterdir()) == [file]
@@ -120,7 +125,10 @@ def test_what_runs_is_interrupted() -> None:
     thread.start()
     try:
         with pytest.raises(CostlyError, match="it takes too long"):
-            answered("SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5", cancel=cancel)
+            answered(
+                "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5",
+                cancel=cancel,
+            )
     finally:
         ended.set()
         thread.join()

@@ -44,7 +44,9 @@ class FakeAsker:
         return 17, Rows(columns, TABLE)
 
 
-def post(lab: ResultsLab, body: bytes = b'{"sql": "SELECT 1", "epoch": 3}', path: str = "/v1/ask", accept: str = "") -> Reply:
+def post(
+    lab: ResultsLab, body: bytes = b'{"sql": "SELECT 1", "epoch": 3}', path: str = "/v1/ask", accept: str = ""
+) -> Reply:
     return lab.ask(path, "POST", body, f"Accept: {accept}\r\n" if accept else "")
 
 
@@ -58,7 +60,9 @@ def test_json_is_exact_and_names_its_epoch() -> None:
     answer = post(lab)
     assert asker.asked == [("SELECT 1", 3)]
     assert answer.headers["deltabook-epoch"] == "17"
-    assert b'"rows":[[1237940039285380274899124224,1.50,1,"2026-01-02",null,[1]],[null,2.00,2,null,0.5,[]]]' in answer.body
+    assert (
+        b'"rows":[[1237940039285380274899124224,1.50,1,"2026-01-02",null,[1]],[null,2.00,2,null,0.5,[]]]' in answer.body
+    )
     assert answer.json(Answered).columns[0] == AnsweredColumn("wide", "X")
     text = post(lab, path="/v1/ask?integers=string").json()
     assert text["rows"][0][:3] == ["1237940039285380274899124224", "1.50", "1"]
