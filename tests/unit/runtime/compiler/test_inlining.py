@@ -155,3 +155,10 @@ def test_a_standing_view_whose_sql_gives_other_columns_now_is_refused() -> None:
     other = msgspec.structs.replace(program(BIG).views[0], sql="SELECT symbol FROM bids")
     with pytest.raises(SqlError, match="expected view big to have 3 columns, as when it was added, was 1"):
         compile_program([NamedSelect("v", "SELECT symbol FROM big")], MARKET_RELATIONS, standing=[other])
+
+
+def test_a_view_on_the_optional_side_of_a_join_is_a_subquery() -> None:
+    """Its condition decides what matches, not which rows come out."""
+    join = "SELECT a.symbol, b.twice FROM asks a LEFT JOIN {} b ON a.price = b.price"
+    found = program(BIG, join.format("big"), join.format(f"({BIG.sql})"))
+    assert body_of(found, "v1") == body_of(found, "v2")
