@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import DialectType
 from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
@@ -34,8 +35,10 @@ _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupCo
 class Query:
     """A parsed SELECT with the way back to its text."""
 
-    def __init__(self, select: NamedSelect) -> None:
+    def __init__(self, select: NamedSelect, *, dialect: DialectType = "duckdb") -> None:
+        """``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
+        self._dialect = dialect
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
         self.plain = self.tree.copy()
@@ -63,7 +66,7 @@ class Query:
 
     def _parse(self) -> exp.Query:
         try:
-            tree = sqlglot.parse_one(self.select.sql, read="duckdb")
+            tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
