@@ -144,7 +144,9 @@ class Sequencer:
 
     def save(self) -> Run:
         """The rows that arrived since the last save and wait."""
-        return self._run(self._held.slice(self._held.num_rows - self._fresh), self._times[len(self._times) - self._fresh :])
+        return self._run(
+            self._held.slice(self._held.num_rows - self._fresh), self._times[len(self._times) - self._fresh :]
+        )
 
     def save_all(self) -> Run:
         """All rows that wait."""

@@ -136,8 +136,7 @@ class AsofJoin(Operator):
         """The last of the first ``reached`` right rows that has the key of each left row."""
         count, others = left.num_rows, right.num_rows
         columns = [
-            stacked(left.column(one), right.column(other))
-            for one, other in zip(self._by[0], self._by[1], strict=True)
+            stacked(left.column(one), right.column(other)) for one, other in zip(self._by[0], self._by[1], strict=True)
         ]
         codes, _ = group_codes(columns, count + others)
         mine, theirs = codes[:count], codes[count:]

@@ -175,9 +175,7 @@ def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
                 is_ordered=True, state="rows until both inputs have passed them")  # fmt: skip
 
 
-def asof_joined(
-    left: Step, right: Step, on: tuple[str, str], by: On, *, outer: bool, tolerance: int | None
-) -> Step:
+def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: bool, tolerance: int | None) -> Step:
     """As-of join."""
     _check_on(left, right, [on, *by])
     ports = (Port(on[0], _checked_time(left, on[0])), Port(on[1], _checked_time(right, on[1])))

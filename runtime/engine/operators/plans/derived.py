@@ -359,15 +359,20 @@ def _read(scan: Step, used: frozenset[str]) -> Step:
 
 
 def _names_in(query: Query) -> frozenset[str]:
-    """All names in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
-    return frozenset(_names(query.tree))
+    """The names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
+    tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
+    aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
+    return frozenset(tables).union(_names(query.tree, tables | aliases))
 
 
-def _names(tree: exp.Expr) -> Iterator[str]:
+def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
     for node in tree.walk():
-        if isinstance(node, exp.Identifier):
-            yield node.name.lower()
-        elif isinstance(node, exp.Literal) and node.is_string:
+        if isinstance(node, exp.Column):
+            parts = [part.name.lower() for part in node.parts]
+            yield from parts[1:] if len(parts) > 1 and parts[0] in tables else parts
+        elif isinstance(node, exp.Join):
+            yield from (part.name.lower() for part in node.args.get("using") or [])
+        elif isinstance(node, exp.Literal) and node.is_string:  # the field of a struct
             yield node.name.lower()
         elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             yield "*"

@@ -85,7 +85,9 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
     known[exp.column(WINDOW_START).sql()] = start
     end = _free(WINDOW_END, {name for name, _ in inner})
     known[exp.column(WINDOW_END).sql()] = end
-    called = {node.unnest().sql(): name for name, node in reversed(grouping.outputs) if name not in (*names, start, end)}
+    called = {
+        node.unnest().sql(): name for name, node in reversed(grouping.outputs) if name not in (*names, start, end)
+    }
     aggregates: list[Aggregate] = []
     for part in {part.sql(): part for part in aggregates_of(nodes)}.values():
         kind, argument = _argument(part, leaf, grouping.time)

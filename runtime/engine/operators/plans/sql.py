@@ -124,7 +124,9 @@ class _Planner:
             if clause and name not in _CLAUSES:
                 raise self._query.error(f"{name.rstrip('_').upper()} is not supported in a stream",
                                         clause if isinstance(clause, exp.Expr) else node)  # fmt: skip
-        for part in node.expressions + [node.args[name] for name in ("where", "having", "qualify") if node.args.get(name)]:
+        for part in node.expressions + [
+            node.args[name] for name in ("where", "having", "qualify") if node.args.get(name)
+        ]:
             inner = part.find(exp.Query)
             if inner is not None:
                 raise self._query.error("expected no subquery here: a row of a stream is joined with rows of its own "
@@ -378,7 +380,9 @@ class _Selection:
             condition_ = parts.pop()
         made = tuple((name, part) for (name, _), part in zip(outputs, parts, strict=True))
         by = ", ".join(part.sql("duckdb") for part in ([] if group is None else group.expressions))
-        asked = ", ".join(f"{part.sql('duckdb')} AS {name}" for name, part in outputs if not isinstance(part, exp.Column))
+        asked = ", ".join(
+            f"{part.sql('duckdb')} AS {name}" for name, part in outputs if not isinstance(part, exp.Column)
+        )
         grouping = Grouping(
             time=exp.column(time, table=HIDDEN, quoted=True), start=hidden, size=spans[-1],
             slide=0 if call.kind == "session" else spans[0], keys=tuple(keys), outputs=made, having=condition_,

@@ -232,9 +232,7 @@ class Sources:
             raise self._query.error(f"expected values that can be compared, were {one.sql()} and {other.sql()}",
                                     join) from None  # fmt: skip
         taken = [*self.scope.step.schema.names, *right.step.schema.names]
-        return self.scope.with_value(mine, taken), right.with_value(
-            theirs, [*taken, *self.scope.step.schema.names]
-        )
+        return self.scope.with_value(mine, taken), right.with_value(theirs, [*taken, *self.scope.step.schema.names])
 
     # --- unnest
 
