@@ -372,7 +372,7 @@ def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
             yield from parts[1:] if len(parts) > 1 and parts[0] in tables else parts
         elif isinstance(node, exp.Join):
             yield from (part.name.lower() for part in node.args.get("using") or [])
-        elif isinstance(node, exp.Literal) and node.is_string:  # the field of a struct
+        elif isinstance(node, exp.Dot) or (isinstance(node, exp.Literal) and node.is_string):  # the field of a struct
             yield node.name.lower()
         elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
             yield "*"

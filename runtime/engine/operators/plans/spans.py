@@ -57,20 +57,23 @@ def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
     return WindowCall(kind, time, tuple(spans))
 
 
-def span_of(node: exp.Expr, kind: pa.DataType, query: Query) -> int:
-    """A length of time, more than 0, in the unit of a time column: nanoseconds for int64; raises `SqlError`."""
+def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -> int:
+    """A length of time, more than 0, in the unit of a time column: nanoseconds for int64.
+
+    Raises `SqlError` about the part of the query ``around`` it, as a constant has no place of its own.
+    """
     unit = 1 if pa.types.is_int64(kind) else _NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
     if isinstance(node, exp.Literal) and node.is_int and pa.types.is_int64(kind):
         length = Fraction(int(node.name))
     else:
-        length = Fraction(_nanoseconds(node, query), unit)
+        length = Fraction(_nanoseconds(node, query, around), unit)
     if length <= 0 or length.denominator != 1:
         raise query.error(f"expected a length of time of whole units of {kind}, more than 0, was "
-                          f"{node.sql('duckdb')}", node)  # fmt: skip
+                          f"{node.sql('duckdb')}", around)  # fmt: skip
     return int(length)
 
 
-def _nanoseconds(node: exp.Expr, query: Query) -> int:
+def _nanoseconds(node: exp.Expr, query: Query, around: exp.Expr) -> int:
     if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal):
         unit = node.text("unit").lower()
         unit = _SHORT.get(unit, unit.removesuffix("s"))
@@ -82,4 +85,4 @@ def _nanoseconds(node: exp.Expr, query: Query) -> int:
             if length.denominator == 1:
                 return int(length)
     raise query.error(f"expected an interval such as INTERVAL '1' SECOND, in units from nanosecond to week, was "
-                      f"{node.sql('duckdb')}", node)  # fmt: skip
+                      f"{node.sql('duckdb')}", around)  # fmt: skip

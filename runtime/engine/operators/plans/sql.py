@@ -319,7 +319,7 @@ class _Selection:
         if call.kind != "tumble":
             raise self._query.error(f"expected TUMBLE in PARTITION BY, was {call.kind.upper()}", node)
         time = self._column(call.time)
-        size = span_of(call.spans[0], self._scope.step.schema.field(time).type, self._query)
+        size = span_of(call.spans[0], self._scope.step.schema.field(time).type, self._query, node)
         start = self._hidden_name("window")
         self._scope.step = building.in_windows(self._scope.step, time, start, size, size)
         self._hidden(start)
@@ -356,7 +356,7 @@ class _Selection:
         if time not in dict(self._scope.step.times):
             raise self._query.error(f"expected an event time in a window, was {call.time.sql('duckdb')}", clause)
         kind = self._scope.step.schema.field(time).type
-        spans = [span_of(span, kind, self._query) for span in call.spans]
+        spans = [span_of(span, kind, self._query, clause) for span in call.spans]
         names = [self._column(part) for _, part in keys]
         wholes = [part for _, part in outputs] + ([] if condition_ is None else [condition_])
         roots = [exp.Paren(this=part) for part in wholes]

@@ -54,7 +54,7 @@ class SqlScope:
             return None
         found = self.find(node)
         if not found:
-            shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items())
+            shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items() if alias != HIDDEN)
             raise self._query.error(f"unknown column {node.sql()!r}; the columns in scope are: {shown}", node)
         if len(found) > 1:
             raise self._query.error(f"expected one column called {node.sql()}, was one of {len(found)} tables", node)
@@ -111,11 +111,13 @@ class SqlScope:
 
 
 def _struct_path(node: exp.Expr) -> exp.Column | None:
-    """The column of ``s['field']`` and ``struct_extract(s, 'field')``."""
+    """The column of ``s['field']``, ``s['field'].field`` and ``struct_extract(s, 'field')``."""
     if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
         inner, field = node.this, node.expressions[0]
     elif isinstance(node, exp.StructExtract):
         inner, field = node.this, node.expression
+    elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        inner, field = node.this, exp.Literal.string(node.expression.name)
     else:
         return None
     inner = _struct_path(inner) or inner

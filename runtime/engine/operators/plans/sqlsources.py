@@ -205,7 +205,7 @@ class Sources:
                 found = self.scope.find(later) if isinstance(later, exp.Column) else []
                 if len(found) != 1:
                     raise self._query.error("expected a column as the time of an ASOF JOIN with a tolerance", node)
-                return span_of(length, self.scope.step.schema.field(found[0]).type, self._query)
+                return span_of(length, self.scope.step.schema.field(found[0]).type, self._query, node)
         return None
 
     def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
@@ -259,7 +259,11 @@ class Sources:
         step = self.scope.step
         free = _free(numbered, step.schema.names) if numbered else ""
         self.scope.step = building.unnested(step, list(called.values()), outer=is_outer, ordinality=free)
-        columns = {name.lower(): called[name] for name in names} | ({numbered.lower(): free} if numbered else {})
+        columns = {numbered.lower(): free} if numbered else {}
+        for name in names:  # of a struct, its fields
+            for column in self.scope.step.schema.names:
+                if column == called[name] or column.startswith(f"{called[name]}."):
+                    columns[name.lower() + column.removeprefix(called[name])] = column
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
