@@ -179,8 +179,8 @@ def test_time_weighted_average(random: Random, disorder: int, window: tuple[int,
             found.append((start, group[0][1], weighted(group, before, start, start + size)))
         return found
 
-    check(f"SELECT window_start AS t, k, TIME_WEIGHTED_AVG(bid, t) AS s FROM quotes GROUP BY k, HOP(t, {slide}, {size})",
-          oracle, random, disorder)  # fmt: skip
+    sql = f"SELECT window_start AS t, k, TIME_WEIGHTED_AVG(bid, t) AS s FROM quotes GROUP BY k, HOP(t, {slide}, {size})"
+    check(sql, oracle, random, disorder)
 
 
 @EXAMPLES

@@ -1,9 +1,9 @@
 """Columns as operators have them: which Arrow types there are, what they mean in SQL, and exact integers of any size.
 
 A plan's columns have few types, so that every operator can rely on them: bool, int64, float64, string, date32,
-timestamps without a zone, lists, structs, and decimal128(38, scale) for integers that may pass 64 bits or have decimals. Inside
-operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule, and
-decimal128(38, 0), read as Python integers, where not.
+timestamps without a zone, lists, structs, and decimal128(38, scale) for integers that may pass 64 bits or have
+decimals. Inside operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule,
+and decimal128(38, 0), read as Python integers, where not.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ def batch(relation: str, *given: tuple[Any, ...]) -> pa.RecordBatch:
     )
 
 
-def epoch(stream: DerivedQuery, marks: Mapping[str, int] | int, **given: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def epoch(
+    stream: DerivedQuery, marks: Mapping[str, int] | int, **given: list[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
     """What comes of an epoch; one watermark counts for all streams."""
     for relation, rows in given.items():
         stream.add(relation, batch(relation, *rows))
@@ -112,7 +114,10 @@ def test_row_33_lookups_are_finished_at_the_barrier_with_the_table_as_of_it() ->
     """Rows that came before a table's row in the same epoch see it; later changes do not touch them."""
     found = query("SELECT t, name FROM rows JOIN names USING (k)")
     assert epoch(found, 1, rows=[(1, 1, 0)], names=[(1, "one", 1), (2, "two", 1)]) == [(1, "one")]
-    assert epoch(found, 2, rows=[(2, 1, 0), (2, 2, 0)], names=[(1, "one", -1), (1, "uno", 1)]) == [(2, "uno"), (2, "two")]
+    assert epoch(found, 2, rows=[(2, 1, 0), (2, 2, 0)], names=[(1, "one", -1), (1, "uno", 1)]) == [
+        (2, "uno"),
+        (2, "two"),
+    ]
     assert found.held_rows() == 2
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.columns import take
+from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 from runtime.state import ObjectSpace

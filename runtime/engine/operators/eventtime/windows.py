@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.columns import take, ticks_of, time_array
+from runtime.engine.operators.keyedrows import KeyedRows
 from runtime.engine.operators.keys import group_codes
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 from runtime.state import ObjectSpace

@@ -124,10 +124,7 @@ class AsofJoin(Operator):
             return np.full(count, -1)
         mine, theirs = ticks_of(left.column(self._on[0])), ticks_of(right.column(self._on[1]))
         reached = np.searchsorted(np.maximum.accumulate(theirs), mine, side="right")  # right rows not later
-        if self._by[0]:
-            matches = self._by_key(left, right, reached)
-        else:
-            matches = reached - 1
+        matches = self._by_key(left, right, reached) if self._by[0] else reached - 1
         if self._tolerance is not None:
             matches = np.where(mine - theirs[np.maximum(matches, 0)] > self._tolerance, -1, matches)
         return matches

@@ -113,7 +113,8 @@ def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int
     return Step("ordered", f"sessions{by} over {time}, ended by a gap of {gap}",
                 schema.append(pa.field(start, schema.field(time).type, nullable=False)), (step,),
                 lambda place: Sessions(schema, time, start, keys, gap, name=place.name, space=place.space),
-                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True, state=Sessions.keeps)  # fmt: skip
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Sessions.keeps)  # fmt: skip
 
 
 def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
@@ -124,7 +125,8 @@ def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> St
     by = f" of {', '.join(keys)}" if keys else ""
     return Step("ordered", f"row before{by}: {', '.join(old for old, _ in columns)}", pa.schema([*schema, *made]),
                 (step,), lambda place: Previous(schema, keys, columns, name=place.name, space=place.space),
-                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True, state=Previous.keeps)  # fmt: skip
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Previous.keeps)  # fmt: skip
 
 
 def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: int) -> Step:
@@ -138,7 +140,7 @@ def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: i
 
 
 def aggregated(
-    step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, label: str
+    step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, *, label: str
 ) -> Step:
     """The groups of each window."""
     lag = _checked_time(step, time)
@@ -268,7 +270,8 @@ def limited(step: Step, count: int, offset: int) -> Step:
     label = f"limit {count}" + (f" offset {offset}" if offset else "")
     return Step("ordered", label, schema, (step,),
                 lambda place: Limit(schema, count, offset, name=place.name, space=place.space),
-                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True, state=Limit.keeps)  # fmt: skip
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Limit.keeps)  # fmt: skip
 
 
 def numbered(step: Step, name: str) -> Step:

@@ -62,7 +62,7 @@ class DerivedQuery:
     after `close`. A query that is made over a restored space goes on where that commit was.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
         self,
         select: NamedSelect,
         inputs: Mapping[str, StreamInput],
@@ -83,8 +83,8 @@ class DerivedQuery:
         others = {relation: Step("stream", relation, pa.schema([])) for relation in inputs if relation not in used}
         step = plan_query(query, {**others, **{relation: _read(scan, used) for relation, scan in scans.items()}})
         if step.time is None or step.time[0] not in step.schema.names:
-            raise query.error("expected the time of the rows in SELECT, as it is in an input or as window_end: a stream "
-                              "needs one; add it as t")  # fmt: skip
+            raise query.error("expected the time of the rows in SELECT, as it is in an input or as window_end: a "
+                              "stream needs one; add it as t")  # fmt: skip
         self.schema = step.schema
         """The columns of the output."""
         self.time, self._lag = step.time
@@ -320,8 +320,12 @@ def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
     for number, step in enumerate(steps):
         at = Place(f"{place.name}/{number}", place.space)
         operator = None if step.make is None else step.make(at)
-        sequencers = [Sequencer(source.schema, port.time, f"{at.name}/{place_}", place.space, keys=port.keys)
-                      for place_, (port, source) in enumerate(zip(step.ports, step.inputs, strict=True))] if step.ports else []  # fmt: skip
+        sequencers = [
+            Sequencer(
+                step.inputs[port_number].schema, port.time, f"{at.name}/{port_number}", place.space, keys=port.keys
+            )
+            for port_number, port in enumerate(step.ports)
+        ]
         node = made[id(step)] = _Node(step, [made[id(each)] for each in step.inputs], operator, sequencers)
         for port_number, source in enumerate(node.inputs):
             source.consumers.append((node, port_number))

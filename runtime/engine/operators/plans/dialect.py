@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 __all__ = ["StreamDialect"]

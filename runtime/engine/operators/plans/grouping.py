@@ -99,7 +99,7 @@ def grouped(step: Step, grouping: Grouping, leaf: Leaf) -> Step:
     if not all(value.expr == Col(name) for name, value in inner):
         before = building.projected(step, inner, ", ".join(name for name, _ in inner))
     span = WindowSpan(start, end, grouping.size, grouping.slide, "" if grouping.slide else time)
-    made = building.aggregated(before, time, names, aggregates, span, grouping.label)
+    made = building.aggregated(before, time, names, aggregates, span, label=grouping.label)
 
     def outer(node: exp.Expr) -> Lowered | None:
         name = known.get(node.unnest().sql())

@@ -15,7 +15,7 @@ from runtime.compiler.parse import Query
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.expressions import column_of, condition, lowered
+from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
 from runtime.engine.operators.plans.grouping import WINDOW_END, WINDOW_START, Grouping, aggregates_of, grouped
 from runtime.engine.operators.plans.spans import WindowCall, span_of, window_call
 from runtime.engine.operators.plans.sqlscope import HIDDEN
@@ -134,15 +134,10 @@ class _Planner:
         sources = Sources(self._query, self.query, self._tables)
         sources.read(node)
         for part in sources.where:
-            expr = self._at(part, lambda part=part: condition(part, sources.scope.leaf)).expr
+            with about(self._query, part):
+                expr = condition(part, sources.scope.leaf).expr
             sources.scope.step = building.filtered(sources.scope.step, expr, part.sql("duckdb"))
         return _Selection(self._query, sources).planned(node)
-
-    def _at(self, node: exp.Expr, make: object) -> Lowered:
-        try:
-            return make()  # type: ignore[operator,no-any-return]
-        except PlanError as error:
-            raise self._query.error(str(error), node) from None
 
 
 class _Selection:
@@ -164,8 +159,9 @@ class _Selection:
             if self._deduplicated(part):
                 qualify.remove(part)
         for part in qualify:
-            self._scope.step = self._named(part, lambda part=part: building.filtered(
-                self._scope.step, condition(part, self._scope.leaf).expr, part.sql("duckdb")))  # fmt: skip
+            with about(self._query, part):
+                expr = condition(part, self._scope.leaf).expr
+            self._scope.step = building.filtered(self._scope.step, expr, part.sql("duckdb"))
         outputs = self._outputs(node)
         having, group = node.args.get("having"), node.args.get("group")
         nodes = [part for _, part in outputs] + ([] if having is None else [having.this])
@@ -180,18 +176,12 @@ class _Selection:
             True for node in nodes for _ in aggregates_of([part for part in [node] if not part.find(exp.Window)])
         )
 
-    def _named(self, node: exp.Expr, make: object) -> Step:
-        """A step whose errors are about this part of the query."""
-        try:
-            return make()  # type: ignore[operator,no-any-return]
-        except PlanError as error:
-            raise self._query.error(str(error), node) from None
-
     def _projected(self, node: exp.Select, outputs: list[tuple[str, exp.Expr]]) -> Step:
         for place, (name, part) in enumerate(outputs):
             if _is_row_number(part):
                 hidden = self._hidden_name("row number")
-                self._scope.step = self._named(part, lambda hidden=hidden: building.numbered(self._scope.step, hidden))
+                with about(self._query, part):
+                    self._scope.step = building.numbered(self._scope.step, hidden)
                 outputs[place] = (name, self._hidden(hidden))
         values = []
         for name, part in outputs:
@@ -199,10 +189,8 @@ class _Selection:
             if window is not None:
                 raise self._query.error(f"expected LAG(x) OVER (PARTITION BY … ORDER BY time) or ROW_NUMBER() OVER (), "
                                         f"was {window.sql('duckdb')}", window)  # fmt: skip
-            try:
+            with about(self._query, part):
                 values.append((name, lowered(part, self._scope.leaf)))
-            except PlanError as error:
-                raise self._query.error(str(error), part) from None
         text = ", ".join(part.sql("duckdb") for part in node.expressions)
         return building.projected(self._scope.step, values, text)
 
@@ -240,10 +228,8 @@ class _Selection:
 
     def _column(self, node: exp.Expr) -> str:
         """The name of the column with this value."""
-        try:
+        with about(self._query, node):
             return self._scope.with_value(lowered(node, self._scope.leaf))
-        except PlanError as error:
-            raise self._query.error(str(error), node) from None
 
     def _time_of(self, node: exp.Window) -> str:
         """The time by which OVER orders."""
@@ -283,7 +269,8 @@ class _Selection:
             taken = {*self._scope.step.schema.names, *(new for _, new in named)}
             new = next(name for name in (f"previous {number}" for number in range(len(taken) + 1)) if name not in taken)
             named.append((column, new))
-        self._scope.step = self._named(node, lambda: building.with_previous(self._scope.step, time, keys, named))
+        with about(self._query, node):
+            self._scope.step = building.with_previous(self._scope.step, time, keys, named)
         return [self._hidden(new) for _, new in named]
 
     def _deduplicated(self, node: exp.Expr) -> bool:
@@ -310,9 +297,10 @@ class _Selection:
             bound = next((key for key in keys if key in lags), "")
             span = 1
         if not bound:
-            raise self._query.error("expected a bound by time, so that keys need not be kept for ever: add the time, or "
-                                    "TUMBLE(time, INTERVAL '1' HOUR), to PARTITION BY", window)  # fmt: skip
-        self._scope.step = self._named(node, lambda: building.deduplicated(self._scope.step, time, keys, bound, span))
+            raise self._query.error("expected a bound by time, so that keys need not be kept for ever: add the time, "
+                                    "or TUMBLE(time, INTERVAL '1' HOUR), to PARTITION BY", window)  # fmt: skip
+        with about(self._query, node):
+            self._scope.step = building.deduplicated(self._scope.step, time, keys, bound, span)
         return True
 
     def _deduplication_window(self, call: WindowCall, node: exp.Expr) -> tuple[str, int]:
@@ -364,8 +352,8 @@ class _Selection:
             self._time_weighted(root, time, names)
         start = self._hidden_name("window")
         if call.kind == "session":
-            self._scope.step = self._named(clause, lambda: building.in_sessions(
-                self._scope.step, time, start, names, spans[0]))  # fmt: skip
+            with about(self._query, clause):
+                self._scope.step = building.in_sessions(self._scope.step, time, start, names, spans[0])
         else:
             slide, size = spans[0], spans[-1]
             if slide > size:
@@ -389,7 +377,8 @@ class _Selection:
             label=f" by {by}" + (f": {asked}" if asked else ""),
         )  # fmt: skip
         self._scope.tables[HIDDEN][time] = time
-        return self._named(node, lambda: grouped(self._scope.step, grouping, self._scope.leaf))
+        with about(self._query, node):
+            return grouped(self._scope.step, grouping, self._scope.leaf)
 
     def _keys(
         self, clauses: Sequence[exp.Expr], outputs: Sequence[tuple[str, exp.Expr]]

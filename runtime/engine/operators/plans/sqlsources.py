@@ -10,12 +10,11 @@ from sqlglot import exp
 from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import NotIncremental, aligned
 from runtime.compiler.parse import Query
-from runtime.engine.operators.errors import PlanError
 from runtime.engine.operators.joins.lookup import LOOKUP_KINDS, LookupKind
 from runtime.engine.operators.joins.merge import JoinKind
 from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
 from runtime.engine.operators.plans.spans import span_of
-from runtime.engine.operators.plans.expressions import column_of, condition, lowered
 from runtime.engine.operators.plans.sqlscope import HIDDEN, SqlScope
 from runtime.engine.operators.plans.steps import Step
 
@@ -103,13 +102,13 @@ class Sources:
         is_table = right.step.kind == "table"
         if is_table and (method or named not in LOOKUP_KINDS):
             raise self._query.error(f"expected JOIN, LEFT JOIN, SEMI JOIN or ANTI JOIN with the table "
-                                    f"{source.name}, was {' '.join(filter(None, (method, named.upper())))} JOIN", join)  # fmt: skip
+                                    f"{source.name}, was {f'{method} {named.upper()}'.strip()} JOIN", join)  # fmt: skip
         equal, rest = self._conditions(join, right, named, is_asof=bool(method))
         times = self._time(rest, right, join) if method else None
         tolerance = self._tolerance(rest, times, right) if times is not None else None
         self._apply_alone(rest, right, named, join)
         on = [self._columns(one, other, right, join) for one, other in equal]
-        try:
+        with about(self._query, join):
             if times is not None:
                 when = self._columns(*times, right, join)
                 self.scope.step = building.asof_joined(
@@ -123,8 +122,6 @@ class Sources:
                 self.scope.step = building.looked_up(self.scope.step, right.step, on, cast(LookupKind, named))
             else:
                 self.scope.step = building.joined(self.scope.step, right.step, on, cast(JoinKind, named))
-        except PlanError as error:
-            raise self._query.error(str(error), join) from None
         if named not in ("semi", "anti"):
             self.scope.tables |= right.tables
             self.scope.shared |= {column.name.lower() for column in join.args.get("using") or []}

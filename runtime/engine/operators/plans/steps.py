@@ -14,9 +14,8 @@ from runtime.state import ObjectSpace
 __all__ = ["Place", "Port", "Step", "StepKind", "earlier", "in_order"]
 
 StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
-"""How rows come: from outside, as a stream or a table; to an operator that takes them as they ``arrive``, or together at
-the ``barrier``; in ``order`` of time as far as their watermark; in order, and ``complete`` on all ports up to the same
-time."""
+"""How rows come: from outside, as a stream or a table; to an operator that takes them at their arrival, or together at
+the barrier; ordered by time as far as the watermark; or ordered, and complete on all ports up to the same time."""
 
 
 @dataclass(frozen=True, slots=True)

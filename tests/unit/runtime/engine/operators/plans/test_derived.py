@@ -62,7 +62,7 @@ REFUSED = {
     "SELECT DISTINCT ON (symbol) t FROM trades": (1, 21, "DISTINCT ON is not supported"),
     "SELECT t FROM trades LIMIT price": (1, 28, "expected a whole number in LIMIT"),
     "SELECT t, price FROM trades UNION ALL SELECT t, symbol FROM quotes": (1, 8, "expected one type"),
-    "SELECT trades.t FROM trades ASOF JOIN bars ON trades.t >= bars.at": (1, 39, "expected values that can be compared"),
+    "SELECT trades.t FROM trades ASOF JOIN bars ON trades.t >= bars.at": (1, 39, "expected values that can be"),
 }  # fmt: skip
 
 
