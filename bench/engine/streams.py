@@ -130,7 +130,7 @@ def _duckdb(sql: str, tables: Mapping[str, pa.Table]) -> tuple[float, int]:
 
 
 def _polars(name: str, tables: Mapping[str, pa.Table]) -> tuple[float, int]:
-    frames = {each: pl.from_arrow(table) for each, table in tables.items()}
+    frames = {each: pl.DataFrame(table) for each, table in tables.items()}
     return _timed(lambda: _POLARS[name](frames).height)
 
 

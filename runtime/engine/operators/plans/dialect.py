@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenType
 
 __all__ = ["StreamDialect"]
@@ -11,7 +12,7 @@ __all__ = ["StreamDialect"]
 class StreamDialect(DuckDB):
     """DuckDB's SQL, in which SESSION(time, gap) may stand in GROUP BY."""
 
-    class Parser(DuckDB.Parser):
+    class Parser(DuckDBParser):
         """Reads SESSION( as a call."""
 
-        FUNC_TOKENS = DuckDB.Parser.FUNC_TOKENS | {TokenType.SESSION}
+        FUNC_TOKENS = DuckDBParser.FUNC_TOKENS | {TokenType.SESSION}
