@@ -35,7 +35,8 @@ class TableIndex:
         kept = pa.schema([*schema, pa.field("weight", pa.int64(), nullable=False)])
         self._rows = KeyedRows(kept, len(schema), name, space)
         self._sorted: pa.RecordBatch | None = None  # the rows by key, None when they have to be read again
-        self._coders: list[_Coder] = []
+        self._coders: list[_Coder] = []  # one for each key column
+        self._prefixes: list[Integers] = []  # for each further one the codes that the columns up to it have
         self._codes: Integers = np.zeros(0, np.int64)  # of the sorted rows
 
     def __len__(self) -> int:
@@ -88,6 +89,7 @@ class TableIndex:
             rows = rows.take(pa.array(np.argsort(order, kind="stable")))
         columns = [rows.column(key) for key in self.keys]
         self._coders = [_Coder(column) for column in columns]
+        self._prefixes = []
         codes = self._coded(columns, rows.num_rows)
         order = np.argsort(codes, kind="stable")
         self._codes = codes[order]
@@ -97,13 +99,22 @@ class TableIndex:
     def _coded(self, columns: Sequence[pa.Array], rows: int) -> Integers:
         """A number for each key that may be in the table; -1 for others and for NULL."""
         codes = np.zeros(rows, np.int64)
-        is_missing = np.zeros(rows, np.bool_)
-        for column, coder in zip(columns, self._coders, strict=True):
+        for place, (column, coder) in enumerate(zip(columns, self._coders, strict=True)):
             part = coder.codes(column)
-            is_missing |= part < 0
-            codes = codes * (len(coder) + 1) + part  # below 2^63 for up to three keys of a million values each
-        codes[is_missing] = -1
+            codes = np.where((part < 0) | (codes < 0), -1, codes * (len(coder) + 1) + part)
+            if place:  # numbered anew, so that no number of columns can pass 64 bits
+                if len(self._prefixes) < place:
+                    self._prefixes.append(np.unique(codes[codes >= 0]))
+                codes = _places(self._prefixes[place - 1], codes)
         return codes
+
+
+def _places(known: Integers, codes: Integers) -> Integers:
+    """The place of each code among known ones, -1 for others."""
+    if not len(known):
+        return np.full(len(codes), -1)
+    places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    return np.where(known[places] == codes, places, -1)
 
 
 class _Coder:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from runtime.engine.operators.plans.sqlscope import HIDDEN
 from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["drawn"]
@@ -17,7 +18,7 @@ def drawn(last: Step) -> str:
 
 
 def _lines(step: Step, indent: str, done: set[int]) -> Iterator[str]:
-    title = f"{step.kind} {step.label}" if step.kind in ("stream", "table") else step.label
+    title = f"{step.kind} {step.label}" if step.kind in ("stream", "table") else step.label.replace(f'"{HIDDEN}".', "")
     if id(step) in done and step.inputs:
         yield f"{indent}{title}, as above"
         return

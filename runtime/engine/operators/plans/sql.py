@@ -148,6 +148,8 @@ class _Selection:
         self._sources = sources
         self._scope = sources.scope
         self._scope.tables.setdefault(HIDDEN, {})
+        self._known_before: dict[tuple[str, ...], str] = {}
+        """Columns with values of the row before, by time, keys and column."""
 
     def planned(self, node: exp.Select) -> Step:
         """The rows that it gives out."""
@@ -266,12 +268,16 @@ class _Selection:
         """Columns with the values of the row before."""
         named: list[tuple[str, str]] = []
         for column in columns:
+            if (time, *keys, "", column) in self._known_before:
+                continue
             taken = {*self._scope.step.schema.names, *(new for _, new in named)}
             new = next(name for name in (f"previous {number}" for number in range(len(taken) + 1)) if name not in taken)
             named.append((column, new))
-        with about(self._query, node):
-            self._scope.step = building.with_previous(self._scope.step, time, keys, named)
-        return [self._hidden(new) for _, new in named]
+            self._known_before[(time, *keys, "", column)] = new
+        if named:
+            with about(self._query, node):
+                self._scope.step = building.with_previous(self._scope.step, time, keys, named)
+        return [self._hidden(self._known_before[(time, *keys, "", column)]) for column in columns]
 
     def _deduplicated(self, node: exp.Expr) -> bool:
         """Whether this part of QUALIFY is ROW_NUMBER() OVER (…) = 1, which is applied then."""

@@ -146,3 +146,10 @@ def test_explain_names_operators_keys_and_state() -> None:
     assert "as-of join left on t ≥ t_1 by symbol = symbol_1 within 5000000000" in text
     assert "│ keeps rows until both inputs have passed them, the last right row of each key" in text
     assert "stream quotes → t int64, symbol string, bid int64" in text
+
+
+def test_the_same_row_before_is_kept_once() -> None:
+    """Equal LAGs share their state."""
+    text = query("SELECT t, price - LAG(price) OVER (PARTITION BY symbol ORDER BY t) AS d FROM trades "
+                 "QUALIFY price <> LAG(price) OVER (PARTITION BY symbol ORDER BY t)").explain()  # fmt: skip
+    assert text.count("row before of symbol: price") == 1
