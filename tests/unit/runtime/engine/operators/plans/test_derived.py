@@ -153,3 +153,14 @@ def test_the_same_row_before_is_kept_once() -> None:
     text = query("SELECT t, price - LAG(price) OVER (PARTITION BY symbol ORDER BY t) AS d FROM trades "
                  "QUALIFY price <> LAG(price) OVER (PARTITION BY symbol ORDER BY t)").explain()  # fmt: skip
     assert text.count("row before of symbol: price") == 1
+
+
+def test_sums_of_floats_do_not_depend_on_barriers() -> None:
+    """Values are added in the order of the rows: 1e16 + 1 is 1e16, though 1e16 + (1 + 1) is more."""
+    floats = StreamInput(pa.schema([("t", pa.int64()), ("f", pa.float64())]), "t")
+    sql = "SELECT window_end AS t, SUM(f) AS s FROM rows GROUP BY TUMBLE(t, 10)"
+    made = DerivedQuery(NamedSelect("q", sql), {"rows": floats}, None, "q")
+    for rows in ([(1, 1e16)], [(2, 1.0), (3, 1.0)]):
+        made.add("rows", pa.RecordBatch.from_pylist([{"t": t, "f": f} for t, f in rows], schema=floats.schema))
+        made.close({"rows": rows[-1][0]})
+    assert made.close({"rows": 10})[0].to_pylist() == [{"t": 10, "s": 1e16}]
