@@ -107,6 +107,8 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """Its SELECT, as it was given."""
     record: RecordLine | None = None
     """Of an express view: how it stands on Spark; null where Spark does not keep it."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that the SELECT names; none for a view that an earlier version of the runtime added."""
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -58,6 +58,8 @@ class View(msgspec.Struct, frozen=True):
     """Of a view of the express lane: Spark keeps it as well, and its version is the one of record."""
     readers: tuple[str, ...] = ()
     """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
 
 class Program(msgspec.Struct, frozen=True):

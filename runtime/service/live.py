@@ -28,6 +28,7 @@ from runtime.native.cache import default_kernels
 from runtime.plan import Program, decode_program
 from runtime.service import fullresults
 from runtime.service.agreement import LaneAgreement
+from runtime.service.asking import Asker
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
 from runtime.service.cleanstop import CleanStop, StopParts
@@ -97,7 +98,8 @@ class LiveRuntime(IngestListener):
         self._results = ResultLog(config.directory / "results", fence=fence)
         self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
-        epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
+        history = History(log.directory, self._results)
+        epochs = Epochs(log.identity(), history, log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
@@ -132,6 +134,46 @@ class LiveRuntime(IngestListener):
             views={"express": pipeline},
             statistics=statistics,
         )
+        self._observe(statistics)
+        self.catalogue = Catalogue(
+            reactor,
+            decode_program(self._writer.control),
+            MARKET_RELATIONS,
+            seal=self._ingest.seal_control,
+            in_thread=self._in_thread,
+            most_views=config.most_views,
+            lanes=self._lanes,
+            prepare=self._prepare,
+        )
+        self._asker = Asker(
+            reactor,
+            self.hub,
+            config.directory,
+            history,
+            relations=lambda: self.catalogue.relations,
+            sealed=lambda: self._sealed,
+            in_thread=self._in_thread,
+            limits=config.asking,
+        )
+        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
+        self._watch = Watch(
+            config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
+        )
+        self._sign = SignOfLife(config.directory, self._in_thread)
+        self._pace = EpochPace(config.epoch_ms / 1000)
+        self._barriers = LoopingCall(self._request_barrier)
+        self._barriers.clock = reactor
+        self._beats = LoopingCall(self.beat)
+        self._beats.clock = reactor
+        self._sealed = self._writer.epoch
+        self._stopping = False
+        self._ingesting = False
+        self._clean_stop: CleanStop | None = None
+        self._starting: Deferred[Any] | None = None
+
+    def _observe(self, statistics: Statistics) -> None:
+        """Make what reports the runtime's figures and metrics."""
+        assert self._upkeep is not None
         engine = EngineMetrics(
             statistics,
             lambda: self._ingest.barrier_durations,
@@ -153,11 +195,11 @@ class LiveRuntime(IngestListener):
                 term=self._begun.claim.term,
                 spark_restarts=lambda: self._spark.restarts,
                 sealed=lambda: self._sealed,
-                now_s=reactor.seconds,
+                now_s=self._reactor.seconds,
             )
         )
         self.figures, self.status = self._figures.line, self._figures.status
-        self._metrics = RuntimeMetrics(engine, self.figures, run_id=config.run_id)
+        self._metrics = RuntimeMetrics(engine, self.figures, run_id=self._config.run_id)
         for told in (
             self._noted.metrics,
             self._told_of_origins,
@@ -166,31 +208,6 @@ class LiveRuntime(IngestListener):
             lambda: consumer_metrics(self._consumers.list()),
         ):
             self._metrics.add(told)
-        self.catalogue = Catalogue(
-            reactor,
-            decode_program(self._writer.control),
-            MARKET_RELATIONS,
-            seal=self._ingest.seal_control,
-            in_thread=self._in_thread,
-            most_views=config.most_views,
-            lanes=self._lanes,
-            prepare=self._prepare,
-        )
-        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
-        self._watch = Watch(
-            config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
-        )
-        self._sign = SignOfLife(config.directory, self._in_thread)
-        self._pace = EpochPace(config.epoch_ms / 1000)
-        self._barriers = LoopingCall(self._request_barrier)
-        self._barriers.clock = reactor
-        self._beats = LoopingCall(self.beat)
-        self._beats.clock = reactor
-        self._sealed = self._writer.epoch
-        self._stopping = False
-        self._ingesting = False
-        self._clean_stop: CleanStop | None = None
-        self._starting: Deferred[Any] | None = None
 
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
@@ -237,6 +254,7 @@ class LiveRuntime(IngestListener):
         if self._beats.running:
             self._beats.stop()
         self._port.close()
+        self._asker.stop()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
@@ -324,6 +342,7 @@ class LiveRuntime(IngestListener):
             metrics=self._metrics,
             readers=self.readers,
             agreement=self.agreement,
+            asker=self._asker if config.asking.at_once else None,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:
