@@ -44,6 +44,8 @@ from runtime.plan.flow import (
     SetNode,
     TopNode,
     UnionNode,
+    WindowFunction,
+    WindowNode,
 )
 from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
 from runtime.plan.linear import Branch, Linear
@@ -115,6 +117,8 @@ __all__ = [
     "View",
     "ViewBody",
     "ViewClass",
+    "WindowFunction",
+    "WindowNode",
     "assembled",
     "columns_of",
     "columns_read",

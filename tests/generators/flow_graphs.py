@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ from runtime.plan import (
     TopNode,
     UnionNode,
     View,
+    WindowFunction,
+    WindowNode,
 )
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
@@ -48,7 +51,7 @@ from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of
 from tests.generators.flows import NAN, Fields, Row, call, fields_of, plain
 
-__all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas"]
+__all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas", "random_window"]
 
 
 VALUES: dict[ColumnType, list[Any]] = {
@@ -61,7 +64,7 @@ VALUES: dict[ColumnType, list[Any]] = {
     "timestamp": [None, datetime.datetime(1969, 12, 31, 23), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)],  # noqa: DTZ001
 }
 TYPES = st.sampled_from(list(VALUES))
-KINDS = ("select", "join", "semi", "group", "whole", "top")
+KINDS = ("select", "join", "semi", "group", "whole", "top", "window")
 """Methods of `DrawnFlow` that add a node."""
 
 
@@ -294,6 +297,46 @@ class DrawnFlow:
         order = self.data.draw(st.lists(st.tuples(st.sampled_from(names), st.booleans(), st.booleans()), max_size=2))
         limit = self.data.draw(st.none() | st.integers(0, 5), "limit")
         self.nodes.append(TopNode(source, tuple(order), limit, self.data.draw(st.integers(0, 3), "offset")))
+
+    def window(self) -> None:
+        if sum(isinstance(node, WindowNode) for node in self.nodes) < 2:
+            source = self.pick()
+            rng = self.data.draw(st.randoms(use_true_random=False), "window")
+            self.nodes.append(random_window(rng, source, self.fields(source), self.name))
+
+
+def random_window(rng: random.Random, source: int, fields: Fields, name: Callable[[], str]) -> WindowNode:
+    """Window functions over these columns; ``name`` makes up names."""
+    names = [each for each, _ in fields]
+    partition = tuple(rng.sample(names, rng.randint(0, min(2, len(names)))))
+    order = tuple((each, rng.random() < 0.5, rng.random() < 0.5) for each in rng.sample(names, rng.randint(0, len(names))))
+    peers = rng.randint(0, len(order))
+    limit = None
+    if rng.random() < 0.4:
+        limit = (rng.choice(("row_number", "rank", "dense_rank")), rng.randint(1, 4))
+    functions = []
+    for _ in range(rng.randint(limit is None, 3)):
+        functions.append(_random_function(rng, fields, name(), is_limited=limit is not None))
+    return WindowNode(source, partition, order, peers, tuple(functions), limit)
+
+
+def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limited: bool) -> WindowFunction:
+    column, type_ = rng.choice(fields)
+    kinds = ["row_number", "rank", "dense_rank", "lag", "first_value", "count_rows", "count", "min", "max"]
+    kinds += ["sum"] * 2 * (type_ in ("int64", "int128")) + ["lead"] * (not is_limited)
+    kind: Any = rng.choice(kinds)
+    if kind in ("row_number", "rank", "dense_rank"):
+        return WindowFunction(name, kind, None, "int64")
+    if kind in ("lag", "lead", "first_value"):
+        return WindowFunction(name, kind, column, type_, 0 if kind == "first_value" else rng.randint(1, 3))
+    frame: tuple[int | None, int] | None = (None, 0)
+    if kind not in ("min", "max") and rng.random() < 0.7:
+        first, last = sorted(rng.choices(range(-3, 1 if is_limited else 4), k=2))
+        frame = (rng.choice((-first, -first, None)), last)
+    if not is_limited and rng.random() < 0.3:
+        frame = None
+    result: ColumnType = {"sum": "int128", "min": type_, "max": type_}.get(kind, "int64")  # type: ignore[assignment]  # it is a type
+    return WindowFunction(name, kind, None if kind == "count_rows" else column, result, frame=frame)
 
 
 def draw_deltas(
