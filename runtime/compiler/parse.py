@@ -17,7 +17,7 @@ from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Query", "group_keys", "is_aggregate", "parse_select"]
+__all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
@@ -156,3 +156,17 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
     if group.args.get("all"):
         return [part.unalias() for part in select.expressions if not is_aggregate(part)]
     return list(group.expressions)
+
+
+def tie_columns(select: exp.Select) -> list[exp.Column]:
+    """The columns that SELECT and QUALIFY name, each once, in the order of the text.
+
+    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
+    """
+    qualify = select.args.get("qualify")
+    found: dict[tuple[str, str], exp.Column] = {}
+    for node in [*select.expressions, *([] if qualify is None else [qualify])]:
+        for column in node.find_all(exp.Column, bfs=False):
+            if column.find_ancestor(exp.Select) is select:
+                found.setdefault((column.table, column.name.lower()), column)
+    return list(found.values())

@@ -330,7 +330,7 @@ def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limite
     if kind in ("lag", "lead", "first_value"):
         return WindowFunction(name, kind, column, type_, 0 if kind == "first_value" else rng.randint(1, 3))
     frame: tuple[int | None, int] | None = (None, 0)
-    if kind not in ("min", "max") and rng.random() < 0.7:
+    if rng.random() < 0.7:
         first, last = sorted(rng.choices(range(-3, 1 if is_limited else 4), k=2))
         frame = (rng.choice((-first, -first, None)), last)
     if not is_limited and rng.random() < 0.3:

@@ -29,7 +29,7 @@ from runtime.plan import (
 )
 from tests.generators.programs import evaluate
 
-__all__ = ["Held", "Row", "fields_of", "from_scratch", "plain"]
+__all__ = ["Held", "Row", "fields_of", "from_scratch", "plain", "windowed"]
 
 Row = tuple[Any, ...]
 Held = Mapping[int, Counter[Row]]
@@ -127,7 +127,7 @@ def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zer
         every = sorted(rows[node.input].elements(), key=_rank(node.order, fields[node.input]))
         result.update(every[node.offset :][: node.limit])
     elif isinstance(node, WindowNode):
-        result.update(_windowed(node, fields[node.input], rows[node.input], zero=zero))
+        result.update(windowed(node, fields[node.input], rows[node.input], zero=zero))
     return Counter({row: weight for row, weight in result.items() if weight})
 
 
@@ -176,7 +176,7 @@ def _aggregate(
     return (min if aggregate.kind == "min" else max)(values, key=_comparable)
 
 
-def _windowed(node: WindowNode, fields: Fields, rows: Counter[Row], *, zero: bool) -> list[Row]:
+def windowed(node: WindowNode, fields: Fields, rows: Counter[Row], *, zero: bool) -> list[Row]:
     """The rows with the results of window functions; every function looks at all rows of the partition."""
     names = [name for name, _ in fields]
     keys = [names.index(name) for name in node.partition]

@@ -26,15 +26,32 @@ Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "su
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs."""
+    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs.
+
+    A function under OVER is no aggregate of the SELECT, but what it is over may have some.
+    """
 
     def stops(part: exp.Expr) -> bool:
         return is_accumulated(part) or isinstance(part, (exp.Query, exp.Window))
 
-    parts = [part for node in nodes for part in node.walk(prune=stops)]
-    if any(isinstance(part, exp.Window) for part in parts):
-        raise NotIncremental("a window function")
-    return [part for part in parts if is_accumulated(part)]
+    found: list[exp.Expr] = []
+    for node in nodes:
+        for part in node.walk(prune=stops):
+            if isinstance(part, exp.Window):
+                found += aggregates_of(_inside(part))
+            elif is_accumulated(part):
+                found.append(part)
+    return found
+
+
+def _inside(window: exp.Window) -> list[exp.Expr]:
+    """The expressions that a window function is over: aggregates in them are those of the SELECT."""
+    found = list(window.args.get("partition_by") or [])
+    order = window.args.get("order")
+    found += [part.this for part in order.expressions] if order is not None else []
+    for part in window.this.iter_expressions():
+        found += part.iter_expressions() if is_accumulated(part) else [part]
+    return found
 
 
 def group(

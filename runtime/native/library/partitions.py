@@ -222,6 +222,15 @@ def take_value(scratch: Any, at: int, cells: Any, place: int, is_nullable: int, 
 
 
 @jit
+def same_value(cells: Any, left: int, right: int, words: int) -> bool:
+    """Return whether two values are equal in every word."""
+    for word in range(words):
+        if cells[left + word] != cells[right + word]:
+            return False
+    return True
+
+
+@jit
 def replace(w: Any, slot: int, shown: int) -> int:
     """Make the scratch state that of a row, which is shown or not; return 1 if that is a change, else 0."""
     rows, scratch = table(w, ROWS), array(w, SCRATCH)

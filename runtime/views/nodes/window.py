@@ -204,8 +204,6 @@ class _Window:
             is_number = function.column is None or self._layout.field(function).type in ("int64", "int128")
             if function.kind == "sum" and not is_number:
                 raise ViewError(f"expected integers to be added up, was {function.column}")
-            if function.kind in ("min", "max") and function.frame not in (None, (None, 0)):
-                raise ViewError(f"expected {function.kind.upper()} from the first row on, was {function.frame}")
 
     def _is_nullable(self, function: WindowFunction) -> bool:
         return function.kind in _VALUES or (function.kind == "sum" and not self._zero)
@@ -362,40 +360,67 @@ class _Window:
             other = k.assign("other", f"neighbour({window}, leaf, place, {by})")
             with k.block(f"if {other} >= 0:"):
                 k.put(self._taken(function, cells, scratch, f"{other} * {self._table.stride}"))
-        elif function.kind in ("first_value", "min", "max"):
-            self._put_chosen(k, function, cells, scratch)
+        elif function.kind == "first_value":
+            with k.block("if before < 0:"):
+                k.put(self._taken(function, cells, scratch, "own"))
+            with k.block("else:"):
+                k.put(f"copy_words({scratch}, {place}, {cells}, last + {place}, {self._layout.width(function)})")
+        elif function.kind in ("min", "max"):
+            self._put_extreme(k, function, where)
         elif function.kind not in _RANKINGS:
             self._put_total(k, function, where, place)
 
     def _taken(self, function: WindowFunction, cells: str, scratch: str, record: str) -> str:
         """Source that takes the value of a record into the new state."""
-        assert function.column is not None
-        field, place = self._layout.places[function.column]
+        field, place = self._place(function)
         at = self._layout.functions[function.name]
         return f"take_value({scratch}, {at}, {cells}, {record} + {place}, {int(field.nullable)}, {field.value_words})"
 
-    def _put_chosen(self, k: KernelSource, function: WindowFunction, cells: str, scratch: str) -> None:
-        """Write the lines that take the row's value, or the one that the row before has."""
+    def _put_extreme(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str]) -> None:
+        """Write the lines that find the least or greatest value of a frame: all of it is looked at again only if the
+        value leaves it that is the result of the row before."""
+        window, cells, scratch = where
         at, width = self._layout.functions[function.name], self._layout.width(function)
-        take = self._taken(function, cells, scratch, "own")
-        if function.kind == "first_value":
-            with k.block("if before < 0:"):
-                k.put(take)
-            with k.block("else:"):
-                k.put(f"copy_words({scratch}, {at}, {cells}, last + {at}, {width})")
-            return
-        k.put(take)
-        keeps = k.assign("b", "False")
-        with k.block("if before >= 0:"), k.block(f"if {cells}[last + {at}] == 1:"):
-            k.put(f"{keeps} = {scratch}[{at}] == 0")
-            with k.block(f"if not {keeps}:"):
-                field = self._layout.field(function)
-                mine = load_value(k, field, scratch, f"{at + 1}", None)
-                theirs = load_value(k, field, cells, f"last + {at + 1}", None)
-                test = Call("lt" if function.kind == "min" else "gt", (Col("theirs"), Col("mine")))
-                k.put(f"{keeps} = {k.emitter.truth(test, {'mine': mine, 'theirs': theirs})}")
-        with k.block(f"if {keeps}:"):
+        first, end = function.frame if function.frame is not None else (None, 0)
+        looks = k.assign("b", "before < 0")
+        if first is not None:
+            k.use("partitions", "same_value")
+            field, place = self._place(function)
+            leaving = k.assign("other", f"neighbour({window}, leaf, place, {-first - 1})")
+            with k.block(f"if before >= 0 and {leaving} >= 0:"):
+                record = f"{leaving} * {self._table.stride} + {place + field.nullable}"
+                k.put(f"{looks} = same_value({cells}, last + {at + 1}, {record}, {field.value_words})")
+        with k.block(f"if {looks}:"):
+            step = k.assign("i", str(-first if first is not None else 0))
+            with k.block(f"while {step} <= {end}:"):
+                self._put_better(k, function, f"neighbour({window}, leaf, place, {step})", cells, scratch)
+                k.put(f"{step} += 1")
+        with k.block("else:"):
             k.put(f"copy_words({scratch}, {at}, {cells}, last + {at}, {width})")
+            entering = "slot" if end == 0 else f"neighbour({window}, leaf, place, {end})"
+            self._put_better(k, function, entering, cells, scratch)
+
+    def _put_better(self, k: KernelSource, function: WindowFunction, slot: str, cells: str, scratch: str) -> None:
+        """Write the lines that take the value of a row, if there is the row, in place of a worse one or of none."""
+        at, (field, place) = self._layout.functions[function.name], self._place(function)
+        other = k.assign("other", slot)
+        with k.block(f"if {other} >= 0:"):
+            record = k.assign("r", f"{other} * {self._table.stride} + {place}")
+            with k.block(f"if {cells}[{record}] == 0:" if field.nullable else "if True:"):
+                plain = Field(field.name, field.type)
+                mine = load_value(k, plain, scratch, f"{at + 1}", None)
+                theirs = load_value(k, plain, cells, f"{record} + {int(field.nullable)}", None)
+                test = Call("lt" if function.kind == "min" else "gt", (Col("theirs"), Col("mine")))
+                is_better = k.assign("b", f"{scratch}[{at}] == 0")
+                with k.block(f"if not {is_better}:"):
+                    k.put(f"{is_better} = {k.emitter.truth(test, {'mine': mine, 'theirs': theirs})}")
+                with k.block(f"if {is_better}:"):
+                    k.put(self._taken(function, cells, scratch, f"{other} * {self._table.stride}"))
+
+    def _place(self, function: WindowFunction) -> tuple[Field, int]:
+        """The column of a function, and where it stands in a record."""
+        assert function.column is not None
+        return self._layout.places[function.column]
 
     def _put_total(self, k: KernelSource, function: WindowFunction, where: tuple[str, str, str], at: int) -> None:
         """Write the lines that add up the values of a frame, from what the row before has."""
@@ -423,7 +448,7 @@ class _Window:
             if function.column is None:
                 k.put(f"{scratch}[{at}] += {sign}")
                 return
-            field, place = self._layout.places[function.column]
+            field, place = self._place(function)
             record = k.assign("r", f"{other} * {self._table.stride} + {place}")
             with k.block(f"if {cells}[{record}] == 0:" if field.nullable else "if True:"):
                 k.put(f"{scratch}[{at}] += {sign}")
