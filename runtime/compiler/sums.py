@@ -121,7 +121,8 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     assert isinstance(node, exp.AggFunc)
     if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
-    if any(inner is not node and isinstance(inner, (exp.AggFunc, exp.Window)) for inner in node.find_all(exp.Func)):
+    inside = (part for part in node.find_all(exp.AggFunc, exp.Window) if part is not node)
+    if any(leaf(part) is None for part in inside):  # under OVER those of the SELECT are known
         raise NotIncremental("nested aggregate")
 
     def value_of(part: exp.Expr) -> Lowered:

@@ -325,7 +325,7 @@ class _Queries:
             by = f"PARTITION BY {partition[0].sql} " if partition else ""
             return Field(f"{calls[at]} OVER ({by}ORDER BY {self.rng.choice(list(named)).sql})", kinds[at])
         frames = ("UNBOUNDED PRECEDING AND CURRENT ROW", "1 PRECEDING AND CURRENT ROW", "2 PRECEDING AND 1 FOLLOWING",
-                  "3 PRECEDING AND 1 PRECEDING", "CURRENT ROW AND UNBOUNDED FOLLOWING", "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 FOLLOWING")  # fmt: skip
+                  "3 PRECEDING AND 1 PRECEDING", "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 FOLLOWING")  # fmt: skip
         frame = self.rng.choice(frames)
         return Field(self._over(calls[at], partition, f" ROWS BETWEEN {frame}"), kinds[at])
 
