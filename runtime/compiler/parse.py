@@ -12,6 +12,7 @@ from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.errors import SqlError
+from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
@@ -91,6 +92,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
     known = {relation.name: relation for relation in relations}
     _check_relations(query, known)
     _check_functions(query)
+    _inline_windows(query)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -98,6 +100,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
+    query.tree = expand_groupings(query.tree, query.error)
     return query
 
 
@@ -136,6 +139,26 @@ def _check_functions(query: Query) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _inline_windows(query: Query) -> None:
+    """Writes the definitions of WINDOW in place of their names."""
+    for select in query.tree.find_all(exp.Select):
+        known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
+        for window in list(select.find_all(exp.Window)):
+            name = window.args.get("alias")
+            if name is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            definition = known.get(name.name.lower())
+            is_whole = definition is not None and definition.args.get("alias") is None
+            if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
+                raise query.error(f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window)
+            assert definition is not None
+            for part in ("partition_by", "order", "spec"):
+                held = definition.args.get(part)
+                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
+            window.set("alias", None)
+        select.set("windows", None)
 
 
 def is_aggregate(node: exp.Expr) -> bool:

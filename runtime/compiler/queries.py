@@ -188,8 +188,8 @@ class QueryRewriter:
 
     def _group(self, node: exp.Select) -> list[exp.Expr]:
         group = node.args.get("group")
-        if group is not None and any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
-            raise self._query.error("ROLLUP, CUBE and GROUPING SETS are not supported", group)
+        if group is not None and group.args.get("totals"):
+            raise self._query.error("WITH TOTALS is not supported: GROUP BY ROLLUP (…) is", group)
         return group_keys(node)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:

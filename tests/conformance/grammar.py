@@ -351,7 +351,10 @@ class _Queries:
     def _grouped(self, rest: str, fields: Sequence[Field], *, shown: bool = True) -> _Select:
         keys = [self.make.scalar(fields, 1) for _ in range(self.rng.choices((0, 1, 2), (3, 6, 2))[0])]
         values = [self.make.aggregate(fields, shown=shown) for _ in range(self.rng.randint(1, 3))]
-        group = f" GROUP BY {', '.join(key.sql for key in keys)}" if keys else ""
+        listed = ", ".join(key.sql for key in keys)
+        if keys and self.rng.random() < 0.08:
+            listed = f"{self.rng.choice(('ROLLUP', 'CUBE'))} ({listed})"
+        group = f" GROUP BY {listed}" if keys else ""
         having = ""
         if self.rng.random() < 0.15:
             having = f" HAVING {self.rng.choice(('COUNT(*) > 1', 'COUNT(*) < 3', 'COUNT(*) <> 2'))}"

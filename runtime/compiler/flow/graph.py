@@ -109,7 +109,9 @@ class Graph:
     def select(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
         """Filter and project; the order of the columns that come out is not fixed (see `arranged`)."""
         outputs = list(outputs) or [("one", Lowered(Lit(1), INT))]
-        same = len(outputs) == len(rows.columns) and all(value.expr == Col(name) for name, value in outputs)
+        same = len(outputs) == len(rows.columns) and all(
+            value.expr == Col(name) and value.type.kind == rows.columns[name].kind for name, value in outputs
+        )
         if where is None and same:
             return rows
         node = self._nodes[rows.node]

@@ -36,6 +36,8 @@ _RANKINGS: dict[type[exp.Expr], Literal["row_number", "rank", "dense_rank"]] = {
     exp.Rank: "rank",
     exp.DenseRank: "dense_rank",
 }
+_NO_AGGREGATES = (exp.CumeDist, exp.IgnoreNulls, exp.NthValue, exp.Ntile, exp.PercentRank, exp.RespectNulls)
+"""Window functions that the parser counts among the aggregates."""
 _Frame = tuple[int | None, int | None]
 """From how many rows before the row to how many behind it; None: the first, the last of the partition."""
 _WHOLE: _Frame = (None, None)
@@ -200,7 +202,7 @@ class _Windows:
             return self._neighbour(function)
         if isinstance(function, (exp.FirstValue, exp.LastValue)):
             return self._end(window, function)
-        if isinstance(function, exp.AggFunc) and not isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
+        if isinstance(function, exp.AggFunc) and not isinstance(function, _NO_AGGREGATES):
             return self._aggregate(window, partition, has_order=has_order)
         raise NotIncremental(f"the window function {function.sql_name() if isinstance(function, exp.Func) else function}")
 

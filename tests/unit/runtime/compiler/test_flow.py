@@ -88,6 +88,9 @@ SELECT a, b, SUM(a) OVER (ORDER BY b, a ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING
 SELECT a, b, MAX(a) OVER (ORDER BY b, a ROWS 2 PRECEDING) AS x, STDDEV(a) OVER (ORDER BY b, a ROWS 3 PRECEDING) AS y FROM r
 SELECT a, b, SUM(b) FILTER (WHERE a > 1) OVER (ORDER BY a, b ROWS UNBOUNDED PRECEDING) AS x FROM r
 SELECT a, b, COUNT(*) OVER (ORDER BY a, b ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS x FROM r
+SELECT a, RANK() OVER w AS x, SUM(b) OVER w AS y FROM r WINDOW w AS (PARTITION BY s ORDER BY a)
+SELECT s, a, SUM(b) AS x, GROUPING(a) AS y FROM r GROUP BY ROLLUP (s, a)
+SELECT name, k, MAX(v) AS x FROM n GROUP BY GROUPING SETS ((name), (k), ()) HAVING COUNT(*) > 1
 SELECT s, SUM(a) AS x, RANK() OVER (ORDER BY SUM(a) DESC) AS y, SUM(SUM(a)) OVER () AS z FROM r GROUP BY s
 SELECT s, COUNT(*) AS c FROM r GROUP BY s HAVING COUNT(*) > 1 QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*), s) = 1
 SELECT s, SUM(x) AS y FROM (SELECT s, a - LAG(a) OVER (PARTITION BY s ORDER BY b, a) AS x FROM r) d GROUP BY s
@@ -176,8 +179,15 @@ ORACLES = {
 """Where every column breaks ties, as it does for a view."""
 
 REFUSED = {
-    "SELECT a, ROW_NUMBER() OVER (ORDER BY a) FROM r": "a window function",
-    "SELECT a, SUM(b) OVER (PARTITION BY s) FROM r": "a window function",
+    "SELECT a, NTILE(4) OVER (ORDER BY a) FROM r": "the window function NTILE",
+    "SELECT a, SUM(b) OVER (ORDER BY a RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) FROM r":
+        "a frame by RANGE: ROWS BETWEEN … is incremental",
+    "SELECT a, LAG(b, 2000) OVER (ORDER BY a) FROM r":
+        "a window function that looks 2000 rows far: at most 1000 are incremental",
+    "SELECT a, FIRST_VALUE(b) OVER (ORDER BY a ROWS 2 PRECEDING) FROM r":
+        "FIRST_VALUE of a frame that begins at a row: LAG is incremental",
+    "SELECT a FROM r WHERE b = (SELECT MAX(v) OVER () FROM n WHERE n.k = r.a LIMIT 1)":
+        "a subquery in FROM that depends on the query around it",
     "SELECT MEDIAN(a) FROM r": "MEDIAN cannot be kept by adding up and taking back",
     "SELECT UPPER(s) FROM r": "the function UPPER",
     "SELECT SUM(a * 1e0), MAX(a) FROM r": "float SUM: floats cannot be taken back exactly",
