@@ -1,6 +1,6 @@
 """GROUPING SETS, ROLLUP and CUBE as what they mean: a union of one SELECT for each set of keys.
 
-In the SELECT of a set, a key that is not in it is NULL, but for what aggregates are over; ``GROUPING(…)`` is a constant.
+In the SELECT of a set, a key that is not in it is NULL, but not within an aggregate, and ``GROUPING(…)`` is a constant.
 """
 
 from __future__ import annotations

@@ -152,7 +152,9 @@ def _inline_windows(query: Query) -> None:
             definition = known.get(name.name.lower())
             is_whole = definition is not None and definition.args.get("alias") is None
             if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
-                raise query.error(f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window)
+                raise query.error(
+                    f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window
+                )
             assert definition is not None
             for part in ("partition_by", "order", "spec"):
                 held = definition.args.get(part)

@@ -156,7 +156,9 @@ class QueryRewriter:
         if having is not None:
             select.set("having", exp.Having(this=Rewriter(self, scope).condition(having.this)))
         filters = [] if qualify is None else [Rewriter(self, scope).condition(qualify.this)]
-        ties = keys or [exp.column(column.name.lower(), table=column.table, quoted=True) for column in tie_columns(node)]
+        ties = keys or [
+            exp.column(column.name.lower(), table=column.table, quoted=True) for column in tie_columns(node)
+        ]
         _break_ties([*(value.sql for value in values), *filters], ties)
         if filters:
             select.set("qualify", exp.Qualify(this=filters[0]))

@@ -292,8 +292,10 @@ class _Queries:
         return self._finished(f" FROM ({whole.sql}) {alias}{where}", fields, 0.3)
 
     def _over(self, call: str, partition: Sequence[Field], frame: str = "") -> str:
-        """A function over a window whose order leaves nothing open; one for all of a query, which tells equal rows apart
-        in the same way in all of its functions."""
+        """A function over a window whose order leaves nothing open.
+
+        All functions of a query have the same, so that they tell equal rows apart in the same way.
+        """
         by = f"PARTITION BY {', '.join(field.sql for field in partition)} " if partition else ""
         return f"{call} OVER ({by}ORDER BY {self.order}{frame})"
 
@@ -324,8 +326,14 @@ class _Queries:
         if chance < 0.75:
             by = f"PARTITION BY {partition[0].sql} " if partition else ""
             return Field(f"{calls[at]} OVER ({by}ORDER BY {self.rng.choice(list(named)).sql})", kinds[at])
-        frames = ("UNBOUNDED PRECEDING AND CURRENT ROW", "1 PRECEDING AND CURRENT ROW", "2 PRECEDING AND 1 FOLLOWING",
-                  "3 PRECEDING AND 1 PRECEDING", "1 FOLLOWING AND 2 FOLLOWING", "UNBOUNDED PRECEDING AND 1 FOLLOWING")  # fmt: skip
+        frames = (
+            "UNBOUNDED PRECEDING AND CURRENT ROW",
+            "UNBOUNDED PRECEDING AND 1 FOLLOWING",
+            "1 PRECEDING AND CURRENT ROW",
+            "2 PRECEDING AND 1 FOLLOWING",
+            "3 PRECEDING AND 1 PRECEDING",
+            "1 FOLLOWING AND 2 FOLLOWING",
+        )
         frame = self.rng.choice(frames)
         return Field(self._over(calls[at], partition, f" ROWS BETWEEN {frame}"), kinds[at])
 

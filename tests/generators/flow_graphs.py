@@ -309,15 +309,18 @@ def random_window(rng: random.Random, source: int, fields: Fields, name: Callabl
     """Window functions over these columns; ``name`` makes up names."""
     names = [each for each, _ in fields]
     partition = tuple(rng.sample(names, rng.randint(0, min(2, len(names)))))
-    order = tuple((each, rng.random() < 0.5, rng.random() < 0.5) for each in rng.sample(names, rng.randint(0, len(names))))
+    order = tuple(
+        (each, rng.random() < 0.5, rng.random() < 0.5) for each in rng.sample(names, rng.randint(0, len(names)))
+    )
     peers = rng.randint(0, len(order))
     limit = None
     if rng.random() < 0.4:
         limit = (rng.choice(("row_number", "rank", "dense_rank")), rng.randint(1, 4))
-    functions = []
-    for _ in range(rng.randint(limit is None, 3)):
-        functions.append(_random_function(rng, fields, name(), is_limited=limit is not None))
-    return WindowNode(source, partition, order, peers, tuple(functions), limit)
+    functions = tuple(
+        _random_function(rng, fields, name(), is_limited=limit is not None)
+        for _ in range(rng.randint(limit is None, 3))
+    )
+    return WindowNode(source, partition, order, peers, functions, limit)
 
 
 def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limited: bool) -> WindowFunction:

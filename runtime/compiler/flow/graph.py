@@ -332,7 +332,7 @@ def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
     """A column, the most that it may be by a condition, and whether a positive integer satisfies it then."""
     if not isinstance(condition, Call) or condition.op not in _TURNED:
         return None
-    (left, right), op = condition.args, condition.op
+    (left, right), op = condition.args, str(condition.op)
     if isinstance(left, Lit):
         left, right, op = right, left, _TURNED[op]
     if not isinstance(left, Col) or not isinstance(right, Lit) or op in ("gt", "ge"):

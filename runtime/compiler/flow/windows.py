@@ -1,8 +1,9 @@
 """Window functions of one SELECT, as columns that are added to its rows.
 
-All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is joined
-to the rows. Ties of an ORDER BY are broken by the columns that SELECT and QUALIFY name, in that order (`tie_columns`),
-as the answer must follow from the rows: rows that are equal in these cannot be told apart in the result.
+All functions of one PARTITION BY and ORDER BY are one node. An aggregate over whole partitions is a group that is
+joined to the rows. Ties of an ORDER BY are broken by the columns that SELECT and QUALIFY name, in that order
+(`tie_columns`), as the answer must follow from the rows: rows that are equal in these cannot be told apart in the
+result.
 """
 
 from __future__ import annotations
@@ -85,8 +86,10 @@ def _is_reversed(window: exp.Window) -> bool:
 
 def _function(window: exp.Window) -> exp.Expr:
     """The function under OVER, without its FILTER."""
-    inner = window.this
-    return inner.this if isinstance(inner, exp.Filter) else inner
+    inner: exp.Expr = window.this
+    if isinstance(inner, exp.Filter):
+        inner = inner.this
+    return inner
 
 
 def _frame(window: exp.Window) -> _Frame | None:
@@ -175,7 +178,13 @@ class _Windows:
         return name
 
     def make(
-        self, kind: str, value: Lowered | None, result: Type, *, offset: int = 0, frame: tuple[int | None, int] | None = None
+        self,
+        kind: str,
+        value: Lowered | None,
+        result: Type,
+        *,
+        offset: int = 0,
+        frame: tuple[int | None, int] | None = None,
     ) -> Lowered:
         """The result of a function, which is added if it is not there yet."""
         column = None if value is None else self.place(value)
@@ -204,7 +213,9 @@ class _Windows:
             return self._end(window, function)
         if isinstance(function, exp.AggFunc) and not isinstance(function, _NO_AGGREGATES):
             return self._aggregate(window, partition, has_order=has_order)
-        raise NotIncremental(f"the window function {function.sql_name() if isinstance(function, exp.Func) else function}")
+        raise NotIncremental(
+            f"the window function {function.sql_name() if isinstance(function, exp.Func) else function}"
+        )
 
     def _neighbour(self, node: exp.Lag | exp.Lead) -> Lowered:
         offset = node.args.get("offset")

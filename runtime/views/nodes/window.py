@@ -42,7 +42,6 @@ from runtime.views.errors import ViewError
 from runtime.views.feeds import Row, Rows, stop
 from runtime.views.nodes.flow import BatchRows, FlowContext, open_touched
 from runtime.views.nodes.sorted_table import SortedTable
-from runtime.views.nodes.totals import put_key
 from runtime.views.strings import Strings
 
 __all__ = ["PartitionTable", "lower"]
@@ -429,19 +428,19 @@ class _Window:
         with k.block("if before >= 0:"):
             k.put(f"copy_words({scratch}, {at}, {cells}, last + {at}, {self._layout.width(function)})")
             if first is not None:
-                self._put_summand(k, function, f"neighbour({window}, leaf, place, {-first - 1})", cells, scratch, -1)
+                self._put_summand(k, function, f"neighbour({window}, leaf, place, {-first - 1})", -1)
             entering = "slot" if end == 0 else f"neighbour({window}, leaf, place, {end})"
-            self._put_summand(k, function, entering, cells, scratch, 1)
+            self._put_summand(k, function, entering, 1)
         with k.block("else:"):
             step = k.assign("i", str(max(0, -first) if first is not None else 0))
             with k.block(f"while {step} <= {end}:"):
-                self._put_summand(k, function, f"neighbour({window}, leaf, place, {step})", cells, scratch, 1)
+                self._put_summand(k, function, f"neighbour({window}, leaf, place, {step})", 1)
                 k.put(f"{step} += 1")
 
-    def _put_summand(
-        self, k: KernelSource, function: WindowFunction, slot: str, cells: str, scratch: str, sign: int
-    ) -> None:
+    def _put_summand(self, k: KernelSource, function: WindowFunction, slot: str, sign: int) -> None:
         """Write the lines that add the value of a row to the new state, if there is the row and it is not NULL."""
+        cells = k.cells(self._table, hashing.CELLS)
+        scratch = k.cells(self._table.window, partitions.SCRATCH)
         at = self._layout.functions[function.name]
         other = k.assign("other", slot)
         with k.block(f"if {other} >= 0:"):
@@ -453,8 +452,12 @@ class _Window:
             with k.block(f"if {cells}[{record}] == 0:" if field.nullable else "if True:"):
                 k.put(f"{scratch}[{at}] += {sign}")
                 if function.kind == "sum":
-                    value = load_value(k, Field(field.name, field.type), cells, f"{record} + {int(field.nullable)}", None)
-                    total = k.assign("x", f"load_wide({scratch}, {at + 1}) {'+' if sign > 0 else '-'} {value.wide_text}")
+                    value = load_value(
+                        k, Field(field.name, field.type), cells, f"{record} + {int(field.nullable)}", None
+                    )
+                    total = k.assign(
+                        "x", f"load_wide({scratch}, {at + 1}) {'+' if sign > 0 else '-'} {value.wide_text}"
+                    )
                     k.put(f"bad |= outside({total})", f"store_wide({scratch}, {at + 1}, {total})")
 
     # --- rows of the result
@@ -480,8 +483,8 @@ class _Window:
             return load_value(k, self._layout.field(function), "cells", f"at + {place + 1}", is_null)
         if function.kind != "sum":
             return Value(k.assign("v", f"cells[at + {place}]"), "int64")
-        is_null = None if self._zero else k.assign("n", f"1 if cells[at + {place}] == 0 else 0")
-        return load_value(k, Field("", "int128"), "cells", f"at + {place + 1}", is_null)
+        no_value = None if self._zero else k.assign("n", f"1 if cells[at + {place}] == 0 else 0")
+        return load_value(k, Field("", "int128"), "cells", f"at + {place + 1}", no_value)
 
     def _put_changes(self, k: KernelSource) -> None:
         """Write the loop over the rows that were touched."""

@@ -91,9 +91,7 @@ def test_a_step_evaluates_only_rows_that_depend_on_it(monkeypatch: pytest.Monkey
 def test_equal_rows_have_results_of_their_own() -> None:
     lab = window(WindowFunction("n", "row_number", None, "int64"), WindowFunction("p", "lag", "x", "int64", 2))
     lab.step({0: [(("a", 1, 7), 3), (("a", 2, 8), 1)]})
-    assert lab.result == Counter(
-        [("a", 1, 7, 1, None), ("a", 1, 7, 2, None), ("a", 1, 7, 3, 7), ("a", 2, 8, 4, 7)]
-    )
+    assert lab.result == Counter([("a", 1, 7, 1, None), ("a", 1, 7, 2, None), ("a", 1, 7, 3, 7), ("a", 2, 8, 4, 7)])
     lab.step({0: [(("a", 1, 7), -2)]})
     assert lab.result == Counter([("a", 1, 7, 1, None), ("a", 2, 8, 2, None)])
 
