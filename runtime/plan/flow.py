@@ -19,6 +19,7 @@ __all__ = [
     "GroupNode",
     "JoinNode",
     "Node",
+    "RankingKind",
     "ScanNode",
     "SelectNode",
     "SemiNode",
@@ -275,6 +276,7 @@ class TopNode(_Unary, frozen=True, tag="top"):
 
 
 RankingKind = Literal["row_number", "rank", "dense_rank"]
+"""Window functions that number the rows of a partition."""
 
 
 class WindowFunction(msgspec.Struct, frozen=True):

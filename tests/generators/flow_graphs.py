@@ -42,6 +42,7 @@ from runtime.plan import (
     WindowFunction,
     WindowNode,
 )
+from runtime.plan.flow import RankingKind
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
@@ -313,9 +314,10 @@ def random_window(rng: random.Random, source: int, fields: Fields, name: Callabl
         (each, rng.random() < 0.5, rng.random() < 0.5) for each in rng.sample(names, rng.randint(0, len(names)))
     )
     peers = rng.randint(0, len(order))
-    limit = None
+    limit: tuple[RankingKind, int] | None = None
     if rng.random() < 0.4:
-        limit = (rng.choice(("row_number", "rank", "dense_rank")), rng.randint(1, 4))
+        ranking: RankingKind = rng.choice(("row_number", "rank", "dense_rank"))
+        limit = (ranking, rng.randint(1, 4))
     functions = tuple(
         _random_function(rng, fields, name(), is_limited=limit is not None)
         for _ in range(rng.randint(limit is None, 3))
@@ -338,7 +340,7 @@ def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limite
         frame = (rng.choice((-first, -first, None)), last)
     if not is_limited and rng.random() < 0.3:
         frame = None
-    result: ColumnType = {"sum": "int128", "min": type_, "max": type_}.get(kind, "int64")  # type: ignore[assignment]  # it is a type
+    result: ColumnType = {"sum": "int128", "min": type_, "max": type_}.get(kind, "int64")
     return WindowFunction(name, kind, None if kind == "count_rows" else column, result, frame=frame)
 
 

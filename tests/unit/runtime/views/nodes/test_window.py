@@ -29,6 +29,11 @@ def window(*functions: WindowFunction, limit: tuple[Any, int] | None = None) -> 
     return lab_of(FIELDS, WindowNode(0, ("k",), BY_TIME, 1, functions, limit))
 
 
+def drawn(rng: random.Random, fields: Fields) -> WindowNode:
+    names = count()
+    return random_window(rng, 0, fields, lambda: f"w{next(names)}")
+
+
 def nothing_is_held(lab: GraphLab) -> bool:
     return lab.result == Counter() and set(lab.records().values()) == {0}
 
@@ -40,9 +45,8 @@ def test_windows_equal_sorted_partitions(type_: ColumnType, is_short: bool) -> N
     few = {**VALUES, "int64": [None, 0, 1, 2, -5]}
     for number in range(12):
         rng = random.Random(f"{type_} {number}")
-        names = count()
         with short_room() if is_short else nullcontext():
-            lab = lab_of(fields, random_window(rng, 0, fields, lambda names=names: f"w{next(names)}"))
+            lab = lab_of(fields, drawn(rng, fields))
             compare_with_scratch(lab, rng, 15, values=few)
         assert nothing_is_held(lab)
 
@@ -51,9 +55,8 @@ def test_windows_equal_sorted_partitions(type_: ColumnType, is_short: bool) -> N
 def test_windows_over_few_rows_that_change_often(number: int) -> None:
     """Many equal rows, peers and short partitions, in which most rows depend on each other."""
     rng = random.Random(number)
-    names = count()
     values = {"string": ["x", "y"], "int64": [0, 1, 2]}
-    lab = lab_of(FIELDS, random_window(rng, 0, FIELDS, lambda: f"w{next(names)}"))
+    lab = lab_of(FIELDS, drawn(rng, FIELDS))
     compare_with_scratch(lab, rng, 40, values=values, size=10)
     assert nothing_is_held(lab)
 
@@ -61,10 +64,9 @@ def test_windows_over_few_rows_that_change_often(number: int) -> None:
 @pytest.mark.parametrize("number", range(6))
 def test_windows_over_many_rows(number: int) -> None:
     rng = random.Random(number)
-    names = count()
     values = {"string": ["x", "y"], "int64": range(300)}
     with short_room():
-        lab = lab_of(FIELDS, random_window(rng, 0, FIELDS, lambda: f"w{next(names)}"))
+        lab = lab_of(FIELDS, drawn(rng, FIELDS))
         compare_with_scratch(lab, rng, 8, values=values, size=200)
     assert nothing_is_held(lab)
 
@@ -122,8 +124,7 @@ def test_compiled_windows_equal_sorted_partitions(tmp_path_factory: pytest.TempP
     fields: Fields = (("a", "int64"), ("s", "string"), ("f", "float64"), ("i", "int128"))
     for number in range(10):
         rng = random.Random(number)
-        names = count()
-        lab = lab_of(fields, random_window(rng, 0, fields, lambda names=names: f"w{next(names)}"), kernels=kernels)
+        lab = lab_of(fields, drawn(rng, fields), kernels=kernels)
         compare_with_scratch(lab, rng, 30, size=60)
         assert nothing_is_held(lab)
     kernels.close()
