@@ -93,6 +93,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
     _check_relations(query, known)
     _check_functions(query)
     _inline_windows(query)
+    _plain_percentiles(query)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -139,6 +140,15 @@ def _check_functions(query: Query) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _plain_percentiles(query: Query) -> None:
+    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and so DISC."""
+    for node in list(query.tree.find_all(exp.WithinGroup)):
+        call, order = node.this, node.expression
+        is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
+        if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
+            node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
 
 
 def _inline_windows(query: Query) -> None:

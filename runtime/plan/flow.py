@@ -19,6 +19,7 @@ __all__ = [
     "GroupNode",
     "JoinNode",
     "Node",
+    "Quantile",
     "RankingKind",
     "ScanNode",
     "SelectNode",
@@ -45,6 +46,7 @@ _AGGREGATES: Final = {
     "max": "MAX({})",
     "count_distinct": "COUNT(DISTINCT {})",
     "sum_distinct": "SUM(DISTINCT {})",
+    "quantile": "the value of {} at ",
 }
 
 
@@ -179,17 +181,31 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
         return f"{self.left} {'without' if self.anti else 'with'} a match in {self.right}{_on(self.on)}"
 
 
+class Quantile(msgspec.Struct, frozen=True):
+    """A place among n values in ascending order: a share of n, or of n - 1, as a fraction of integers."""
+
+    kind: Literal["disc", "floor", "ceil"]
+    """disc: the first value with at least that share of the values up to it; floor and ceil: that share of n - 1, counted
+    from 0, rounded down and up."""
+    part: int
+    """Numerator, at least 0."""
+    whole: int
+    """Denominator, at least as much, and at most a million."""
+
+
 class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate of a `GroupNode`, over a column of its input; NULLs are left out."""
 
     name: str
     """Its column."""
-    kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
-    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min and max: NULL over nothing."""
+    kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min, max, quantile: NULL over nothing."""
     column: str | None
     """None for count_rows."""
     type: ColumnType
     """Of the result."""
+    quantile: Quantile | None = None
+    """Which one."""
 
 
 class GroupNode(_Unary, frozen=True, tag="group"):
@@ -207,7 +223,15 @@ class GroupNode(_Unary, frozen=True, tag="group"):
         return names, placing if any(placing) else None
 
     def line(self, maps: Sequence[Map]) -> str:
-        parts = [f"{each.name} := {_AGGREGATES[each.kind].format(each.column)}" for each in self.aggregates]
+        parts = [
+            f"{each.name} := {_AGGREGATES[each.kind].format(each.column)}"
+            + (
+                f"{each.quantile.part}/{each.quantile.whole} ({each.quantile.kind})"
+                if each.quantile is not None
+                else ""
+            )
+            for each in self.aggregates
+        ]
         by = f" by {', '.join(self.keys)}" if self.keys else " as one group"
         return f"{self.input} grouped{by}" + (f": {', '.join(parts)}" if parts else "")
 
@@ -402,10 +426,11 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def extremes(self) -> list[str]:
-        """Return MIN and MAX, if it keeps them."""
+        """Return MIN, MAX and quantiles, if it keeps them."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))
         kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
-        return [kind.upper() for kind in kinds if kind in ("min", "max")]
+        words = {"min": "MIN", "max": "MAX", "quantile": "quantiles"}
+        return [words[kind] for kind in kinds if kind in words]
 
     def is_ordered(self) -> bool:
         """Return whether it keeps rows in an order."""

@@ -31,6 +31,7 @@ from runtime.plan import (
     Map,
     Node,
     Program,
+    Quantile,
     Relation,
     ScanNode,
     SelectNode,
@@ -65,6 +66,7 @@ VALUES: dict[ColumnType, list[Any]] = {
     "timestamp": [None, datetime.datetime(1969, 12, 31, 23), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)],  # noqa: DTZ001
 }
 TYPES = st.sampled_from(list(VALUES))
+QUANTILES = st.builds(Quantile, st.sampled_from(["disc", "floor", "ceil"]), st.integers(0, 10), st.just(10))
 KINDS = ("select", "join", "semi", "group", "whole", "top", "window")
 """Methods of `DrawnFlow` that add a node."""
 
@@ -267,17 +269,18 @@ class DrawnFlow:
         keys = self.data.draw(st.lists(st.sampled_from([f[0] for f in fields]), max_size=2, unique=True), "keys")
         aggregates = []
         for name, type_ in self.data.draw(st.lists(st.sampled_from(fields), max_size=2), "aggregated"):
-            kinds = ["count_rows", "count", "min", "max", "count_distinct"]
+            kinds = ["count_rows", "count", "min", "max", "count_distinct", "quantile"]
             if type_ in ("int64", "int128"):
                 kinds += ["sum", "sum_distinct"]
             for kind in self.data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3), "kinds"):
                 result: ColumnType = "int64"
                 if kind in ("sum", "sum_distinct"):
                     result = "int128"
-                elif kind in ("min", "max"):
+                elif kind in ("min", "max", "quantile"):
                     result = type_
                 column = None if kind == "count_rows" else name
-                aggregates.append(Aggregate(self.name(), kind, column, result))  # type: ignore[arg-type]
+                quantile = self.data.draw(QUANTILES, "quantile") if kind == "quantile" else None
+                aggregates.append(Aggregate(self.name(), kind, column, result, quantile))  # type: ignore[arg-type]
         if keys or aggregates:
             self.nodes.append(GroupNode(source, tuple(keys), tuple(aggregates)))
 

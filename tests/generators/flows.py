@@ -6,6 +6,7 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 from runtime.plan import (
@@ -18,6 +19,7 @@ from runtime.plan import (
     JoinNode,
     Node,
     Program,
+    Quantile,
     ScanNode,
     SelectNode,
     SemiNode,
@@ -29,7 +31,7 @@ from runtime.plan import (
 )
 from tests.generators.programs import evaluate
 
-__all__ = ["Held", "Row", "fields_of", "from_scratch", "plain", "windowed"]
+__all__ = ["Held", "Row", "fields_of", "from_scratch", "place_of", "plain", "windowed"]
 
 Row = tuple[Any, ...]
 Held = Mapping[int, Counter[Row]]
@@ -171,9 +173,19 @@ def _aggregate(
     if not values:
         is_zero = zero and aggregate.kind in ("sum", "sum_distinct") and type_ in ("int64", "int128", "float64")
         return 0 if is_zero else None
+    if aggregate.quantile is not None:
+        return sorted(values, key=_comparable)[place_of(aggregate.quantile, len(values))]
     if aggregate.kind in ("sum", "sum_distinct"):
         return sum(values if aggregate.kind == "sum" else distinct)
     return (min if aggregate.kind == "min" else max)(values, key=_comparable)
+
+
+def place_of(quantile: Quantile, number: int) -> int:
+    """Where a quantile stands among so many values."""
+    if quantile.kind == "disc":
+        return max(math.ceil(Fraction(quantile.part * number, quantile.whole)), 1) - 1
+    place = Fraction(quantile.part * (number - 1), quantile.whole)
+    return math.floor(place) if quantile.kind == "floor" else math.ceil(place)
 
 
 def windowed(node: WindowNode, fields: Fields, rows: Counter[Row], *, zero: bool) -> list[Row]:

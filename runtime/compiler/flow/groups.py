@@ -15,14 +15,14 @@ from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
-from runtime.plan import Aggregate, Col, Lit
+from runtime.plan import Aggregate, Col, Lit, Quantile
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
 
 __all__ = ["aggregates_of", "group"]
 
-Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
+Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
@@ -115,14 +115,14 @@ class _Aggregates(Accumulator):
         self.made: list[tuple[Aggregate, Type]] = []
         self.extremes: list[_Extreme] = []
 
-    def _add(self, kind: Kind, value: Lowered | None, result: Type) -> Lowered:
+    def _add(self, kind: Kind, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
         column = None if value is None else _place(self.outputs, value, "value")
         for part, known in self.made:
-            if (part.kind, part.column) == (kind, column):
+            if (part.kind, part.column, part.quantile) == (kind, column, quantile):
                 return Lowered(Col(part.name), known)
         taken = [name for name, _ in self.outputs]
         name = free_name(kind, [*taken, *(part.name for part, _ in self.made)])
-        self.made.append((Aggregate(name, kind, column, result.column(name).type), result))
+        self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))
         return Lowered(Col(name), result)
 
     def rows(self) -> Lowered:
@@ -138,6 +138,9 @@ class _Aggregates(Accumulator):
         if value.type.kind in ("null", "other"):
             raise NotIncremental(f"{kind.upper()} of {value.type}")
         return self._add(kind, value, value.type.with_null(value.type.nullable or self.may_be_empty))
+
+    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
+        return self._add("quantile", value, value.type.with_null(), place)
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
         if kind == "sum_distinct":

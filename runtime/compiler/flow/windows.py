@@ -23,7 +23,7 @@ from runtime.compiler.operands import Lowered, NotIncremental, call, choose
 from runtime.compiler.parse import tie_columns
 from runtime.compiler.sums import Accumulator, Extreme, accumulate
 from runtime.compiler.types import BOOL, INT, Type
-from runtime.plan import Aggregate, Col, Lit, WindowFunction
+from runtime.plan import Aggregate, Col, Lit, Quantile, WindowFunction
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
@@ -307,17 +307,17 @@ class _PartitionAggregates(Accumulator):
         self.made: list[tuple[Aggregate, Type]] = []
         """The aggregates."""
 
-    def _add(self, kind: str, value: Lowered | None, result: Type) -> Lowered:
+    def _add(self, kind: str, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
         column = None if value is None else self._windows.place(value)
         if column is not None:
             self.columns.append(column)
         for part, known in self.made:
-            if (part.kind, part.column) == (kind, column):
+            if (part.kind, part.column, part.quantile) == (kind, column, quantile):
                 return Lowered(Col(part.name), known)
         taken = {*self._windows.block.rows.columns, *(part.name for part, _ in self.made)}
         taken |= {function.name for function, _ in self._windows.functions}
         name = free_name(f"of_partition_{kind}", taken)
-        self.made.append((Aggregate(name, kind, column, result.column(name).type), result))  # type: ignore[arg-type]  # it is a kind
+        self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))  # type: ignore[arg-type]  # it is a kind
         return Lowered(Col(name), result)
 
     def rows(self) -> Lowered:
@@ -334,6 +334,9 @@ class _PartitionAggregates(Accumulator):
 
     def extreme(self, kind: Extreme, value: Lowered) -> Lowered:
         return self._add(kind, value, value.type)
+
+    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
+        return self._add("quantile", value, value.type.with_null(), place)
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
         if kind == "count_distinct":

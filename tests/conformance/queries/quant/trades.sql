@@ -74,11 +74,11 @@ SELECT symbol, second, AVG(price) OVER (PARTITION BY symbol ORDER BY second ROWS
   SELECT symbol, t // 1000000000 AS second, MAX(price) AS price FROM trades GROUP BY 1, 2) seconds;
 
 -- name: median_trade_size
--- class: reevaluated
+-- class: ordered
 SELECT symbol, MEDIAN(volume) AS size FROM trades GROUP BY symbol;
 
 -- name: percentiles_of_trade_size
--- class: reevaluated
+-- class: ordered
 SELECT symbol, QUANTILE_DISC(volume, 0.9) AS p90, QUANTILE_CONT(volume, 0.25) AS p25 FROM trades GROUP BY symbol;
 
 -- name: large_trades

@@ -24,7 +24,7 @@ from runtime.plan import (
     UnionNode,
     WindowNode,
 )
-from tests.generators.flows import windowed
+from tests.generators.flows import place_of, windowed
 from tests.generators.programs import evaluate, groups
 
 Row = tuple[Any, ...]
@@ -130,6 +130,8 @@ def _aggregate(part: Aggregate, names: list[str], rows: list[Row]) -> Any:
         return len(values)
     if not values:
         return None
+    if part.quantile is not None:
+        return sorted(values)[place_of(part.quantile, len(values))]
     if part.kind in ("min", "max"):
         return min(values) if part.kind == "min" else max(values)
     return sum(values)

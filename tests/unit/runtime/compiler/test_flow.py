@@ -91,6 +91,10 @@ SELECT a, b, COUNT(*) OVER (ORDER BY a, b ROWS BETWEEN CURRENT ROW AND UNBOUNDED
 SELECT a, RANK() OVER w AS x, SUM(b) OVER w AS y FROM r WINDOW w AS (PARTITION BY s ORDER BY a)
 SELECT s, a, SUM(b) AS x, GROUPING(a) AS y FROM r GROUP BY ROLLUP (s, a)
 SELECT name, k, MAX(v) AS x FROM n GROUP BY GROUPING SETS ((name), (k), ()) HAVING COUNT(*) > 1
+SELECT s, MEDIAN(a) AS x, QUANTILE_DISC(b, 0.3) AS y, QUANTILE_CONT(a, 0.9) AS z, COUNT(*) AS c FROM r GROUP BY s
+SELECT MEDIAN(v) AS x, QUANTILE_DISC(name, 0.75) AS y, QUANTILE_DISC(d, 0.5) AS z FROM n
+SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY v) AS x, PERCENTILE_DISC(0) WITHIN GROUP (ORDER BY k) AS y FROM n
+SELECT a, a - MEDIAN(a) OVER (PARTITION BY s) AS x FROM r
 SELECT s, SUM(a) AS x, RANK() OVER (ORDER BY SUM(a) DESC) AS y, SUM(SUM(a)) OVER () AS z FROM r GROUP BY s
 SELECT s, COUNT(*) AS c FROM r GROUP BY s HAVING COUNT(*) > 1 QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*), s) = 1
 SELECT s, SUM(x) AS y FROM (SELECT s, a - LAG(a) OVER (PARTITION BY s ORDER BY b, a) AS x FROM r) d GROUP BY s
@@ -188,7 +192,11 @@ REFUSED = {
         "FIRST_VALUE of a frame that begins at a row: LAG is incremental",
     "SELECT a FROM r WHERE b = (SELECT MAX(v) OVER () FROM n WHERE n.k = r.a LIMIT 1)":
         "a subquery in FROM that depends on the query around it",
-    "SELECT MEDIAN(a) FROM r": "MEDIAN cannot be kept by adding up and taking back",
+    "SELECT MODE(a) FROM r": "MODE cannot be kept by adding up and taking back",
+    "SELECT MEDIAN(a * 0.5) FROM r": "MEDIAN of integer with 1 decimals: of whole numbers it is incremental",
+    "SELECT QUANTILE_CONT(a, 0.1234567) FROM r":
+        "PERCENTILE_CONT of a share that is no constant from 0 to 1, with 6 decimals at most",
+    "SELECT MEDIAN(d) FROM n": "MEDIAN of date: QUANTILE_DISC is incremental",
     "SELECT UPPER(s) FROM r": "the function UPPER",
     "SELECT SUM(a * 1e0), MAX(a) FROM r": "float SUM: floats cannot be taken back exactly",
     "SELECT (SELECT v FROM n WHERE n.k = r.a) FROM r": "a subquery that may give more than one row",
