@@ -185,8 +185,8 @@ class Quantile(msgspec.Struct, frozen=True):
     """A place among n values in ascending order: a share of n, or of n - 1, as a fraction of integers."""
 
     kind: Literal["disc", "floor", "ceil"]
-    """disc: the first value with at least that share of the values up to it; floor and ceil: that share of n - 1, counted
-    from 0, rounded down and up."""
+    """disc: the first value with at least that share of the values up to it; floor and ceil: that share of n - 1,
+    counted from 0, rounded down and up."""
     part: int
     """Numerator, at least 0."""
     whole: int
@@ -199,7 +199,8 @@ class Aggregate(msgspec.Struct, frozen=True):
     name: str
     """Its column."""
     kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
-    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min, max, quantile: NULL over nothing."""
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min, max and quantile: NULL over
+    nothing."""
     column: str | None
     """None for count_rows."""
     type: ColumnType

@@ -55,8 +55,11 @@ def slot_of_cursor(values: Any, cells: Any, at: int, words: int) -> int:
 
 @jit
 def follow_value(values: Any, rows: Any, slot: int, change: int, cells: Any, at: int, words: int) -> None:
-    """Let a cursor take note that a value is there so many times more, or less; if it has just been inserted or removed,
-    its neighbours are those that were seen then. The scratch key begins with the key of its group."""
+    """Let a cursor take note that a value is there so many times more, or less.
+
+    If the value has just been inserted or removed, its neighbours are those that were seen then. The scratch key begins
+    with the key of its group.
+    """
     if change == 0:
         return
     if cells[at + THERE] == 0:

@@ -99,8 +99,10 @@ class _Measure:
 
     @property
     def extremes(self) -> list[tuple[int, int, Field]]:
-        """Places of the least and the greatest value, each with that of the number of distinct values, and of quantiles,
-        each with that of the word which says whether there is one."""
+        """Places of the least and the greatest value, each with that of the number of distinct values.
+
+        Also those of quantiles, each with that of the word which says whether there is one.
+        """
         found = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
         cursors = self.quantiles.values()
         return found + [(place + quantiles.VALUE, place + quantiles.THERE, self.field) for place in cursors]
