@@ -198,7 +198,7 @@ def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
         return into.quantile(Quantile("disc", part, whole), value)
     if value.type.kind != "int":
         raise NotIncremental(f"{node.sql_name()} of {value.type}: QUANTILE_DISC is incremental")
-    low, high = (into.quantile(Quantile(kind, part, whole), value) for kind in ("floor", "ceil"))  # type: ignore[arg-type]  # they are kinds
+    low, high = (into.quantile(Quantile(kind, part, whole), value) for kind in ("floor", "ceil"))
     number = _count(value, into)
     steps = call("mul", call("sub", number.expr, Lit(1)), Lit(part))
     rest = call("mod", steps, Lit(whole))
