@@ -98,7 +98,8 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
     for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
             node.replace(exp.Literal.number(_grouping(node, held)))
-        for node in list(clause.walk(prune=lambda part: isinstance(part, exp.AggFunc) or part.sql() in missing)):
+        # A key may be within another one, which stays whole as long as it is a key of this set.
+        for node in list(clause.walk(prune=lambda part: isinstance(part, exp.AggFunc) or part.sql() in held | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())
     return arm
