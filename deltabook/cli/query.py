@@ -1,4 +1,4 @@
-"""``deltabook query``: run scripts, look at views, add and drop them."""
+"""``deltabook query``: run scripts, look at views, add and drop them, ask questions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final, Literal
 import click
 import msgspec
 
+from deltabook.cli._asking import ask_question
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
@@ -285,7 +286,7 @@ def explain_(
             text += "\n" + kernel_code(program, view.name)
         if as_json:
             line = {"query": view.name, "class": view.view_class, "lane": view.lane, "reason": view.reason,
-                    "columns": [c.name for c in view.columns], "explain": text}  # fmt: skip
+                    "columns": [c.name for c in view.columns], "reads": view.reads, "explain": text}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(text)
@@ -296,7 +297,8 @@ def _compiled(
 ) -> list[tuple[Program, View]]:
     """Return the views of all files, each with the program of its file.
 
-    The relations of a file are those that it declares, else the market's.
+    The relations of a file are those that it declares, else the market's; then it may read the views of such files
+    before it.
     """
     scripts = []
     for file in files:
@@ -308,8 +310,15 @@ def _compiled(
             )
         scripts.append(read_script(file, data_dir=data_dir))
     _check_selects([select for script in scripts for select in script.selects], files)
-    programs = [compile_program(s.selects, s.relations or MARKET_RELATIONS, mode=mode) for s in scripts if s.selects]
-    return [(program, view) for program in programs for view in program.views]
+    found: list[tuple[Program, View]] = []
+    standing: dict[str, View] = {}
+    for script in (script for script in scripts if script.selects):
+        names = {select.name for select in script.selects}
+        before = [] if script.relations else [view for name, view in standing.items() if name not in names]
+        program = compile_program(script.selects, script.relations or MARKET_RELATIONS, mode=mode, standing=before)
+        found += [(program, view) for view in program.views]
+        standing |= {} if script.relations else {view.name: view for view in program.views}
+    return found
 
 
 def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:
@@ -321,7 +330,8 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],
-                    "columns": [c["name"] for c in view["columns"]], "explain": text + "\n"}  # fmt: skip
+                    "columns": [c["name"] for c in view["columns"]], "reads": view.get("reads", []),
+                    "explain": text + "\n"}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(text + "\n")
@@ -343,7 +353,8 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
             names = ", ".join(column["name"] for column in view["columns"])
             rows = f"{view['rows']} row{'s' * (view['rows'] != 1)}"
             state = f"failed: {view['failed']}" if view["failed"] else f"{rows} at epoch {view['epoch']}"
-            click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}")
+            reads = f", reads {', '.join(view['reads'])}" if view.get("reads") else ""
+            click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}{reads}, {state}")
 
 
 @command.command("show")
@@ -355,6 +366,23 @@ def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> No
     """Print the rows of a view of a running runtime once, as they are at its newest version."""
     most = rows if rows is not None else 0 if as_json else TABLE_ROWS
     show_view(results(), name, as_json, most)
+
+
+@command.command("ask")
+@click.argument("sql", metavar="SELECT")
+@results_options()
+@click.option("--epoch", type=click.IntRange(0), help="The epoch of which is asked; else the newest that is published.")
+@_json
+@click.option("--arrow", "as_arrow", is_flag=True, help="Write the rows as an Arrow stream.")
+@click.option("--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Of the table.")
+def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arrow: bool, rows: int) -> None:
+    """Answer any SELECT over the relations and views of a running runtime, all as they were at one epoch.
+
+    The SQL is DuckDB's; AS OF EPOCH n at its end is the same as --epoch n.
+    """
+    if as_json and as_arrow:
+        raise ConfigurationError("expected either --json or --arrow, was both")
+    ask_question(results(), sql, epoch, "arrow" if as_arrow else "json" if as_json else "table", rows)
 
 
 @command.command("watch")

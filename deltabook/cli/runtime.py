@@ -28,6 +28,7 @@ from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadi
 from runtime.compiler import Lane, NamedSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
+from runtime.service.asking import AskLimits
 from runtime.service.config import LiveConfig
 from runtime.service.cursors import CursorLimits
 from runtime.service.feed import FEED
@@ -158,6 +159,12 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Of all of them together.")
 @click.option("--cursor-seconds", type=click.FloatRange(1), default=60.0, help="A cursor unused for so long is closed.")
 @click.option(
+    "--questions", type=click.IntRange(0, 8), default=2, help="Ad-hoc questions answered at a time; 0: none is."
+)
+@click.option("--question-seconds", type=click.FloatRange(0.1, 600), default=10.0, help="One may take so long.")
+@click.option("--question-megabytes", type=click.IntRange(16), default=512, help="Of memory for one.")
+@click.option("--question-rows", type=click.IntRange(1), default=100_000, help="Of an answer.")
+@click.option(
     "--reader-dir",
     multiple=True,
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -221,6 +228,10 @@ def command(
     most_cursors: int,
     cursor_megabytes: int,
     cursor_seconds: float,
+    questions: int,
+    question_seconds: float,
+    question_megabytes: int,
+    question_rows: int,
     reader_dir: tuple[Path, ...],
     most_readers: int,
     spark: SparkConfig,
@@ -269,6 +280,12 @@ def command(
         security=security,
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
+        asking=AskLimits(
+            at_once=questions,
+            seconds=question_seconds,
+            memory_bytes=question_megabytes << 20,
+            answer_rows=question_rows,
+        ),
         reader_directories=reader_dir,
         most_readers=most_readers,
         hub=HubConfig(most_subscribers, tuple_queues, queue_kilobytes),

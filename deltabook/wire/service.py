@@ -86,6 +86,8 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """Why it ended; null if it did not."""
     sql: str = ""
     """Its SELECT, as it was given."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that the SELECT names; none for a view that an earlier version of the runtime added."""
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -57,6 +57,7 @@ from runtime.plan.parts import (
     map_identity,
     new_views,
     only_view,
+    readers_of,
     view_of,
     without_view,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of",
     "renamed",
     "sum_of_terms",
     "view_of",

@@ -6,7 +6,7 @@ number are one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of",
     "view_of",
     "without_view",
 ]
@@ -51,6 +52,11 @@ def new_views(old: Program, new: Program) -> tuple[str, ...]:
     """The views of a program that the one before it has not."""
     there = {view.name for view in old.views}
     return tuple(view.name for view in new.views if view.name not in there)
+
+
+def readers_of(views: Iterable[View], name: str) -> tuple[str, ...]:
+    """The views that name another one in their SELECT, in their order."""
+    return tuple(view.name for view in views if name in view.reads)
 
 
 def columns_of(map_: Map) -> set[str]:

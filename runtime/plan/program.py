@@ -54,6 +54,8 @@ class View(msgspec.Struct, frozen=True):
     """What keeps it; it never changes in a view's life."""
     readers: tuple[str, ...] = ()
     """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
 
 class Program(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 
 from runtime.compiler import NamedSelect, compile_program, extend_program
 from runtime.engine.ingest import EpochWriter, Sections
-from runtime.plan import Lane, Program, Relation, decode_program, encode_program, without_view
+from runtime.plan import Lane, Program, Relation, decode_program, encode_program, readers_of, without_view
 from runtime.service.errors import CatalogueError, ServiceError, UnknownViewError
 from runtime.service.viewed import with_readers
 
@@ -140,12 +140,20 @@ class Catalogue:
         return Deferred.fromCoroutine(self._change(extended))
 
     def drop(self, name: str) -> Deferred[int]:
-        """Fires with the epoch from which on there is no such view; fails with `UnknownViewError`."""
+        """Fires with the epoch from which on there is no such view.
+
+        Fails with `UnknownViewError`, and with `CatalogueError` for a view that others read.
+        """
 
         def shortened(program: Program) -> Program:
             if all(view.name != name for view in program.views):
                 known = ", ".join(view.name for view in program.views) or "no view"
                 raise UnknownViewError(f"expected one of the views {known}, was {name!r}")
+            if readers := readers_of(program.views, name):
+                raise CatalogueError(
+                    f"expected a view that no other view reads, was {name!r}, which {', '.join(readers)} "
+                    f"{'reads' if len(readers) == 1 else 'read'}: drop {'it' if len(readers) == 1 else 'them'} first"
+                )
             return without_view(program, name)
 
         return Deferred.fromCoroutine(self._change(shortened))

@@ -27,6 +27,7 @@ from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Program, decode_program
 from runtime.service import fullresults
+from runtime.service.asking import Asker
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
 from runtime.service.config import LiveConfig
@@ -95,7 +96,8 @@ class LiveRuntime(IngestListener):
         self._results = ResultLog(config.directory / "results", fence=fence)
         self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
-        epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
+        history = History(log.directory, self._results)
+        epochs = Epochs(log.identity(), history, log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
@@ -171,6 +173,16 @@ class LiveRuntime(IngestListener):
             lanes=self._lanes,
             prepare=self._prepare,
         )
+        self._asker = Asker(
+            reactor,
+            self.hub,
+            config.directory,
+            history,
+            relations=lambda: self.catalogue.relations,
+            sealed=lambda: self._sealed,
+            in_thread=self._in_thread,
+            limits=config.asking,
+        )
         self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
         self._watch = Watch(
             config, self.hub, self._inputs, self._freshness, lanes=self._lanes, sealed=lambda: self._sealed
@@ -210,6 +222,7 @@ class LiveRuntime(IngestListener):
             if loop.running:
                 loop.stop()
         self._port.close()
+        self._asker.stop()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
@@ -295,6 +308,7 @@ class LiveRuntime(IngestListener):
             control=control,
             metrics=self._metrics,
             readers=self.readers,
+            asker=self._asker if config.asking.at_once else None,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         for lane in self._lanes:

@@ -13,8 +13,10 @@ from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire.access import Access
 from deltabook.wire.service import SiteLine
+from runtime.service.asking import Asker
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
+from runtime.service.http.asking import AskRoutes
 from runtime.service.http.changes import ChangeRoutes
 from runtime.service.http.cursors import CursorRoutes
 from runtime.service.http.limits import SiteLimits
@@ -46,6 +48,8 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a monitor is told."""
     readers: ReaderControl | None = None
     """What else is read; without it nothing can be."""
+    asker: Asker | None = None
+    """Answers questions; without it none can be asked."""
 
 
 def results_site(
@@ -77,6 +81,7 @@ def results_site(
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
             *StreamRoutes(parts.hub, reactor, now_ns).routes(),
+            *([] if parts.asker is None else AskRoutes(parts.asker, in_thread).routes()),
             *([] if parts.readers is None else ReaderRoutes(parts.readers).routes()),
             Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
         ]

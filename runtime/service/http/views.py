@@ -118,6 +118,7 @@ class ViewRoutes:
                     since=hub.since[view.name],
                     failed=hub.failed.get(view.name),
                     sql=view.sql,
+                    reads=view.reads,
                 )
                 for view in hub.views
             ]
@@ -146,7 +147,7 @@ class ViewRoutes:
         if all(view.name != name for view in self._hub.views):
             raise no_view(self._hub, name)
         program = self._hub.explained(name)
-        text = explain(program, name)
+        text = explain(program, name, self._hub.views)
         if call.query["code"]:
             text += "\n" + kernel_code(program, name)
         return Reply(200, text.encode() + b"\n", TEXT)

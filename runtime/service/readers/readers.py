@@ -273,6 +273,8 @@ class ReaderService:
         known = left.get(relation.name)
         if relation.name in taken or relation.name in {"bids", "asks", "trades"}:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
+        if any(view.name == relation.name for view in self._parts()[1].program.views):
+            raise CatalogueError(f"expected a name for the relation that no view has, was {relation.name!r}")
         if known is not None and known != relation:
             columns = ", ".join(f"{column.name} {column.type}" for column in known.columns)
             raise CatalogueError(

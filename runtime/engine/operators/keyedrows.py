@@ -1,4 +1,4 @@
-"""Cells that outlive barriers: a keyed table of the object space."""
+"""Rows by a unique key in the object space."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.engine.operators.aggregation.cells import Cells
-from runtime.engine.operators.columns import concat, outward, unscaled
+from runtime.engine.operators.columns import outward, unscaled
 from runtime.engine.operators.errors import PlanError
-from runtime.state import ARROW_TYPES, KeyColumn, MemoryStore, ObjectSpace, decode_words, encode_words, width_of
+from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, decode_words, encode_words, width_of
 
-__all__ = ["KeptCells", "KeyedRows"]
+__all__ = ["KeyedRows"]
 
 Words = npt.NDArray[np.int64]
 
@@ -24,8 +23,7 @@ class KeyedRows:
     Owned by one operator; the space is read by whoever commits it, at a barrier.
     """
 
-    def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace | None) -> None:
-        space = ObjectSpace(MemoryStore()) if space is None else space
+    def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
         self.schema = schema
         """Its first columns are the key."""
         self._columns = [_state_column(field) for field in schema]
@@ -41,10 +39,24 @@ class KeyedRows:
         """The slots of all rows."""
         return self._table.live_slots()
 
-    def find(self, keys: Sequence[pa.Array]) -> tuple[Words, Words]:
-        """The words of keys and the slot of each, -1 where there is none."""
-        words = self._words(self._columns[: self._keys], keys, len(keys[0]) if keys else 1)
+    def find(self, keys: Sequence[pa.Array], rows: int) -> tuple[Words, Words]:
+        """The words of so many keys and the slot of each, -1 where there is none."""
+        words = self._words(self._columns[: self._keys], keys, rows)
         return words, self._table.lookup(words)
+
+    def first_words(self, slots: Words) -> Words:
+        """The first word of the keys of live slots: of a time that is never NULL, the time."""
+        found: Words = self._table.keys_of(slots)[:, 0]
+        return found
+
+    def values(self, slots: Words) -> Words:
+        """The words of what is not key of live slots, shape (words, slots)."""
+        return self._table.get(slots)
+
+    def delete_at(self, slots: Words) -> None:
+        """Delete the rows of live slots."""
+        if len(slots):
+            self._table.delete_at(slots)
 
     def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
         """The columns from the ``first`` on of live slots."""
@@ -67,32 +79,6 @@ class KeyedRows:
         if not columns:
             return np.zeros((rows, 0), np.int64)
         return encode_words(columns, [unscaled(array) for array in arrays], self._pool)
-
-    def delete(self, words: Words) -> None:
-        """Take away these keys, which must be held and not repeat."""
-        self._table.delete(words)
-
-
-class KeptCells:
-    """The cells of all groups that were ever seen."""
-
-    def __init__(self, cells: Cells, name: str, space: ObjectSpace | None) -> None:
-        self._cells = cells
-        self._rows = KeyedRows(cells.schema, len(cells.keys), name, space)
-
-    def merged(self, fresh: pa.RecordBatch) -> pa.RecordBatch:
-        """The groups of these cells with all that was kept of them; they are kept from now on."""
-        count = len(self._cells.keys)
-        _, slots = self._rows.find(fresh.columns[:count])
-        known = slots[slots >= 0]
-        if len(known):
-            old = pa.RecordBatch.from_arrays(self._rows.rows(known), schema=self._cells.schema)
-            places = np.concatenate([np.flatnonzero(slots >= 0), np.arange(fresh.num_rows)])
-            both = concat([old, fresh], self._cells.schema)
-            order = np.argsort(places, kind="stable")  # so that groups keep the order of the fresh ones
-            fresh = self._cells.merged(both.take(pa.array(order)))
-        self._rows.put(fresh)
-        return fresh
 
 
 def _state_column(field: pa.Field) -> KeyColumn:
