@@ -13,13 +13,14 @@ from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.errors import SqlError
+from runtime.compiler.groupings import expand_groupings
 from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Query", "group_keys", "is_aggregate", "parse_select"]
+__all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
@@ -101,6 +102,8 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
     known = {relation.name: relation for relation in (*views.as_relations(), *relations)}
     _check_relations(query, known, views)
     _check_functions(query)
+    _inline_windows(query)
+    _plain_percentiles(query)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -108,6 +111,7 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Defi
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
+    query.tree = expand_groupings(query.tree, query.error)
     query.reads = tuple(read_names(query.plain))
     query.opened = views.opened(query.tree)
     query.tree = views.closed(query.opened.copy())
@@ -152,6 +156,37 @@ def _check_functions(query: Query) -> None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
 
 
+def _plain_percentiles(query: Query) -> None:
+    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and so DISC."""
+    for node in list(query.tree.find_all(exp.WithinGroup)):
+        call, order = node.this, node.expression
+        is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
+        if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
+            node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
+
+
+def _inline_windows(query: Query) -> None:
+    """Writes the definitions of WINDOW in place of their names."""
+    for select in query.tree.find_all(exp.Select):
+        known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
+        for window in list(select.find_all(exp.Window)):
+            name = window.args.get("alias")
+            if name is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            definition = known.get(name.name.lower())
+            is_whole = definition is not None and definition.args.get("alias") is None
+            if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
+                raise query.error(
+                    f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window
+                )
+            assert definition is not None
+            for part in ("partition_by", "order", "spec"):
+                held = definition.args.get(part)
+                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
+            window.set("alias", None)
+        select.set("windows", None)
+
+
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate stands in the expression itself, not under OVER nor in a subquery."""
     for found in node.find_all(exp.AggFunc):
@@ -170,3 +205,17 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
     if group.args.get("all"):
         return [part.unalias() for part in select.expressions if not is_aggregate(part)]
     return list(group.expressions)
+
+
+def tie_columns(select: exp.Select) -> list[exp.Column]:
+    """The columns that SELECT and QUALIFY name, each once, in the order of the text.
+
+    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
+    """
+    qualify = select.args.get("qualify")
+    found: dict[tuple[str, str], exp.Column] = {}
+    for node in [*select.expressions, *([] if qualify is None else [qualify])]:
+        for column in node.find_all(exp.Column, bfs=False):
+            if column.find_ancestor(exp.Select) is select:
+                found.setdefault((column.table, column.name.lower()), column)
+    return list(found.values())

@@ -38,12 +38,15 @@ from runtime.plan.flow import (
     JoinNode,
     Node,
     Operator,
+    Quantile,
     ScanNode,
     SelectNode,
     SemiNode,
     SetNode,
     TopNode,
     UnionNode,
+    WindowFunction,
+    WindowNode,
 )
 from runtime.plan.joined import Auxiliary, Joined, Lookup, Occurrence, Range, Statement
 from runtime.plan.linear import Branch, Linear
@@ -102,6 +105,7 @@ __all__ = [
     "Occurrence",
     "Operator",
     "Program",
+    "Quantile",
     "Range",
     "Reevaluated",
     "Relation",
@@ -118,6 +122,8 @@ __all__ = [
     "View",
     "ViewBody",
     "ViewClass",
+    "WindowFunction",
+    "WindowNode",
     "assembled",
     "columns_of",
     "columns_read",
