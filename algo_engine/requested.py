@@ -77,8 +77,8 @@ class RequestedViews:
                 host.view_refused(view, reason)
 
     def release(self, host: StrategyHost) -> None:
-        """A strategy has stopped: what nobody wants any more is dropped."""
-        for view, known in list(self._views.items()):
+        """A strategy has stopped: what nobody wants any more is dropped, later views first, as they may read others."""
+        for view, known in reversed(list(self._views.items())):
             if host in known.hosts:
                 known.hosts.remove(host)
                 if not known.hosts:

@@ -1,11 +1,14 @@
 """Adds views to a runtime over HTTP, follows them, and drops those that it has added.
 
-A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's. What was
-added is written down in a file, so that a process that was killed drops it the next time, or puts another in its place.
+A view may read others that were asked for before it: it is added once the runtime has answered for those, and dropped
+before them. A view that is there already is followed if it has the same SQL, and never dropped: it is somebody else's.
+What was added is written down in a file, so that a process that was killed drops it the next time, or puts another in
+its place.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +33,7 @@ from deltabook.wire.catalogue import AddViews, NewView
 __all__ = ["RuntimeViews"]
 
 _REASON_BYTES: Final = 1_000
+_WORD: Final = re.compile(r"\w+")
 _TOO_MANY: Final = 429
 """The runtime's answer to who asks too often: later it may say something else."""
 _MOST_SECONDS: Final = 60.0
@@ -87,6 +91,8 @@ class RuntimeViews:
         self._retries: dict[str, Retry] = {}
         self._owned: dict[str, str] = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
         self._drops: dict[str, Deferred[Any]] = {}
+        self._waiting: dict[str, tuple[str, Callable[[], None]]] = {}
+        """Views that may read one that is being added: their SQL, and the request for later."""
 
     def add(self, view: str, sql: str, lane: Lane, done: Callable[[str], None]) -> None:
         """See `ViewLink.add`; a runtime that cannot be reached is asked again for a while."""
@@ -128,8 +134,22 @@ class RuntimeViews:
                 self._links[view] = self._make_link(view)
                 self._links[view].start()
             done(reason)
+            self._ask_waiting()
 
-        ask()
+        self._waiting[view] = (sql, ask)
+        self._ask_waiting()
+
+    def _ask_waiting(self) -> None:
+        """Ask for the views that read none that is being added any more."""
+        for view, (sql, ask) in tuple(self._waiting.items()):
+            asked = self._retries.keys() - self._waiting.keys()
+            if view not in self._waiting:
+                continue  # asked for meanwhile, as an answer came at once
+            if view not in self._retries:
+                del self._waiting[view]
+            elif asked.isdisjoint(_words(sql)):
+                del self._waiting[view]
+                ask()
 
     def drop(self, view: str) -> None:
         """See `ViewLink.drop`."""
@@ -139,9 +159,12 @@ class RuntimeViews:
         if link is not None:
             link.stop()
         if view in self._owned:
-            self._drops[view] = self._remove(view).addErrback(
+            readers = [self._drops[name] for name in self._drops if view in _words(self._owned.get(name, ""))]
+            dropped: Deferred[Any] = DeferredList(readers).addCallback(lambda _: self._remove(view))
+            self._drops[view] = dropped.addErrback(
                 lambda failure: self._log.warn("a view is not dropped: {reason}", reason=failure.getErrorMessage())
             )
+        self._ask_waiting()
 
     def stop(self) -> Deferred[Any]:
         """Follow nothing any more; the result comes when the runtime has heard of all that is dropped."""
@@ -151,6 +174,7 @@ class RuntimeViews:
             retry.cancel()
         self._links.clear()
         self._retries.clear()
+        self._waiting.clear()
         return DeferredList(list(self._drops.values()))
 
     def _compare(self, view: str, sql: str, refusal: str, finish: Callable[[str], None]) -> None:
@@ -194,3 +218,8 @@ class RuntimeViews:
         hidden = self._file.with_suffix(".new")
         hidden.write_bytes(msgspec.json.encode(self._owned))
         hidden.rename(self._file)
+
+
+def _words(sql: str) -> set[str]:
+    """The words of a query, among which are the names of the views that it reads."""
+    return set(_WORD.findall(sql.lower()))

@@ -2,7 +2,8 @@
 
 ::
 
-    book_depth best_quote vwap_book imbalance broker_volume over the live relations bids and asks
+    book_depth depth_top5 best_quote vwap_book imbalance broker_volume
+                                                            over the live relations bids and asks
     book_ages broker_levels                                 the same, brought along by strategies
     quotes signed_trades bars_1s bars_1m spread_1s          derived streams over touches and trades
     tape trades_1s vwap_trades                              over the live relation trades

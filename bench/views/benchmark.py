@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from bench.report import Record
-from bench.views.cases import BROKER_SUM, CASES, SIX, Case, program_of
+from bench.views.cases import BROKER_SUM, CASES, SIX, WINDOWED, Case, program_of
 from bench.views.figures import Measured, records
 from bench.views.hosted import Hosted, check, is_incremental
 from bench.views.inprocess import measure, measure_events
 from bench.views.market import Market
-from bench.views.plan import FULL, QUICK, Plan
+from bench.views.plan import FULL, MAIN, QUICK, Plan
 from bench.views.plots import draw
 from bench.views.scratch import seconds_as_written
 from bench.views.statefigures import checkpoints_of, compilation_of, held_bytes, stalls_of
@@ -48,6 +48,11 @@ def run(quick: bool) -> list[Record]:
         measured.checkpoints[case.name] = checkpoints_of(case, plan.states[0])
         measured.compilation[case.name] = compilation_of([case])
         measured.written[case.name] = seconds_as_written(case, plan.states[0], plan.written_seconds, _MEMORY)
+    for case in WINDOWED.values():
+        _say(f"{case.name}: answers are compared")
+        check(case, plan.checked_orders)
+        _say(f"{case.name}: in process, {plan.states[0]:,} live orders a side")
+        measured.rates.all += measure(case, plan.states[0], [MAIN], plan.runs)
     _say("size of the state")
     six = [case for case in cases if case.name in SIX]
     measured.state_bytes = _state_bytes(six, plan)

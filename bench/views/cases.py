@@ -9,7 +9,7 @@ import msgspec
 from queries import query_path
 from runtime.compiler import NamedSelect, Program, compile_program, read_script
 
-__all__ = ["BROKER_SUM", "CASES", "SIX", "Case", "program_of"]
+__all__ = ["BROKER_SUM", "CASES", "SIX", "WINDOWED", "Case", "program_of"]
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -101,6 +101,30 @@ BROKER_SUM: Final = Case(
     "SELECT broker_id, SUM(volume) FROM bids GROUP BY broker_id",
 )
 """The linear query whose cost is measured beside theirs."""
+
+WINDOWED: Final = {
+    case.name: case
+    for case in (
+        Case(
+            "topk",
+            """SELECT broker_id, price, volume
+FROM (SELECT broker_id, price, SUM(volume) AS volume FROM bids GROUP BY broker_id, price) levels
+QUALIFY ROW_NUMBER() OVER (PARTITION BY broker_id ORDER BY price DESC) <= 5""",
+            ("bids",),
+            """
+SELECT broker_id, price, volume
+FROM (SELECT broker_id, price, SUM(volume) AS volume FROM bids GROUP BY broker_id, price)
+QUALIFY ROW_NUMBER() OVER (PARTITION BY broker_id ORDER BY price DESC) <= 5""",
+        ),
+        Case(
+            "window",
+            "SELECT id, price - LAG(price) OVER (PARTITION BY broker_id ORDER BY t, id) AS step FROM bids",
+            ("bids",),
+            "SELECT id, price - LAG(price) OVER (PARTITION BY broker_id ORDER BY t, id) AS step FROM bids",
+        ),
+    )
+}
+"""Window functions: the five best levels of each broker, and each order beside the one before it."""
 
 
 def program_of(*cases: Case) -> Program:

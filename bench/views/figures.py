@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from bench.report import Record, record
+from bench.views.cases import WINDOWED
 from bench.views.inprocess import LOOP, SINGLE, Rates
 from bench.views.plan import MAIN, Plan
 from bench.views.spark import Memory
@@ -55,6 +56,8 @@ def records(measured: Measured) -> Iterator[Record]:
     """All figures, the main ones of each kind first."""
     for query in measured.queries():
         yield from _program(measured, query)
+    for query in WINDOWED:
+        yield from _windowed(measured, query)
     yield from _spark(measured)
     yield from _cost(measured)
     fewer, more = measured.state_bytes
@@ -82,6 +85,14 @@ def _program(measured: Measured, query: str) -> Iterator[Record]:
         single, loop = (rates.of(query, who, orders, 1, cpu=is_cpu) for who in (SINGLE, LOOP))
         yield record(f"{key}{kind}.refreshes_per_s", single, "refreshes/s", *(() if is_cpu else (DUCKDB, answers)))
         yield record(f"{key}.loop{kind}.refreshes_per_s", loop, "refreshes/s", "one event a call", single)
+
+
+def _windowed(measured: Measured, query: str) -> Iterator[Record]:
+    key, orders, rates = f"views.{query}", measured.plan.states[0], measured.rates
+    ours, polars, duckdb = (rates.of(query, who, orders, MAIN) for who in ("program", "polars", "duckdb"))
+    yield record(f"{key}.events_per_s", ours, "events/s", POLARS, polars)
+    yield record(f"{key}.cpu.events_per_s", rates.of(query, "program", orders, MAIN, cpu=True), "events/s")
+    yield record(f"{key}.ratio_duckdb", _ratios(ours, duckdb), "ratio", DUCKDB)
 
 
 def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:

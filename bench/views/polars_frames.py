@@ -109,6 +109,17 @@ def _broker_sum(frames: Frames) -> Answer:
     return frames["bids"].lazy().group_by("broker_id").agg(_VOLUME.sum()).collect().rows()
 
 
+def _topk(frames: Frames) -> Answer:
+    levels = frames["bids"].lazy().group_by("broker_id", "price").agg(_VOLUME.sum())
+    best = levels.sort("price", descending=True).group_by("broker_id").head(5)
+    return best.select("broker_id", "price", "volume").collect().rows()
+
+
+def _window(frames: Frames) -> Answer:
+    step = (_PRICE - _PRICE.shift(1)).over("broker_id").alias("step")
+    return frames["bids"].lazy().select("id", step).collect().rows()
+
+
 POLARS: Final[Mapping[str, Callable[[Frames], Answer]]] = {
     "axf": _axf,
     "broker_sum": _broker_sum,
@@ -117,7 +128,9 @@ POLARS: Final[Mapping[str, Callable[[Frames], Answer]]] = {
     "mst": _mst,
     "psp": _psp(10_000),
     "psph": _psp(20_000),
+    "topk": _topk,
     "vwap": _vwap,
+    "window": _window,
 }
 """Query → answers it from the live rows."""
 

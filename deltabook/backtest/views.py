@@ -9,7 +9,7 @@ from typing import Any
 from deltabook.backtest.deltas import Delta
 from deltabook.backtest.errors import ConfigurationError
 from queries import QUERIES_DIR
-from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, read_script
+from runtime.compiler import MARKET_RELATIONS, NamedSelect, Program, SqlError, compile_program, names_read, read_script
 from runtime.plan import View
 from runtime.views.shard import Kernels, ShardState
 
@@ -21,10 +21,31 @@ Change = tuple[str, list[Row], list[int]]
 
 
 def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QUERIES_DIR) -> list[NamedSelect]:
-    """The SELECTs of these views: of ``given`` (name → SQL), else of the file of that name; raises
-    `ConfigurationError`."""
+    """The SELECTs of these views and of those that they read: of ``given`` (name → SQL), else of the file of that name.
+
+    Raises `ConfigurationError`.
+    """
+    found: list[NamedSelect] = []
+    wanted = sorted(dict.fromkeys(names))
+    relations = {relation.name for relation in MARKET_RELATIONS}
+    while wanted:
+        found += _find(wanted, given, folder)
+        read = {name for select in found for name in _read(select)} - relations - {select.name for select in found}
+        # The compiler says where a name stands that is no view's.
+        wanted = sorted(name for name in read if name in given or (folder / f"{name}.sql").is_file())
+    return found
+
+
+def _read(select: NamedSelect) -> tuple[str, ...]:
+    try:
+        return names_read(select)
+    except SqlError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _find(names: Sequence[str], given: Mapping[str, str], folder: Path) -> list[NamedSelect]:
     found = []
-    for name in sorted(dict.fromkeys(names)):
+    for name in names:
         if name in given:
             found.append(NamedSelect(name, given[name], lane="express"))
             continue
@@ -51,8 +72,8 @@ def find_views(names: Sequence[str], given: Mapping[str, str], folder: Path = QU
 class _Group:
     """Views that were added together: a program and a state of their own."""
 
-    def __init__(self, selects: Sequence[NamedSelect], kernels: Kernels | None) -> None:
-        program = _compiled(selects)
+    def __init__(self, selects: Sequence[NamedSelect], standing: Sequence[View], kernels: Kernels | None) -> None:
+        program = _compiled(selects, standing)
         self.views: tuple[View, ...] = program.views
         self.slow = {view.name: view.reason for view in program.views if view.view_class == "reevaluated"}
         self._state = ShardState(program, inputs="relations", kernels=kernels)
@@ -104,7 +125,8 @@ class BacktestViews:
 
     def add(self, selects: Sequence[NamedSelect], deltas: list[Delta]) -> None:
         """Keep more views; ``deltas`` are the rows that are there already. Raises `ConfigurationError`."""
-        group = _Group(selects, self._kernels)
+        standing = [view for group in self._groups for view in group.views if view.name in self._group_of]
+        group = _Group(selects, standing, self._kernels)
         if deltas:
             group.step(deltas)
         self._groups.append(group)
@@ -148,8 +170,8 @@ class BacktestViews:
         return sorted(found.values(), key=lambda change: place[change[0]])
 
 
-def _compiled(selects: Sequence[NamedSelect]) -> Program:
+def _compiled(selects: Sequence[NamedSelect], standing: Sequence[View]) -> Program:
     try:
-        return compile_program(selects, MARKET_RELATIONS)
+        return compile_program(selects, MARKET_RELATIONS, standing=standing)
     except SqlError as error:
         raise ConfigurationError(str(error)) from error

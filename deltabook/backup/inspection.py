@@ -21,6 +21,7 @@ from exchange_server.journal.segments import JOURNAL_VERSION, JournalReader
 from exchange_server.journal.snapshots import SnapshotDirectory as MarketSnapshots
 from runtime.compiler import decode_program
 from runtime.epochs import EpochLogError, EpochLogReader, ResultLog, SnapshotDirectory
+from runtime.plan import View
 from runtime.spark.beginning import misfit, passed_epoch, read_beginning
 from runtime.spark.errors import SparkLaneError
 
@@ -98,22 +99,23 @@ def _runtime(directory: Path) -> Facts:
         raise BackupError(f"expected an epoch in {log.directory}, was none")
     footer = log.read(newest).footer
     program = decode_program(log.control_before(newest))
-    versions = [*_fulls(directory), *ResultLog.versions_in(directory / "results")]
+    results = directory / "results"
+    version = ResultLog.newest_in(results) if results.is_dir() else 0
     return {
         "in use by": _user(directory / "lock") or "nobody",
         "epochs": f"{log.first()} to {newest}",
         **{f"origin {name}": f"{cut.session} {cut.sequence}" for name, cut in sorted(footer.cuts.items())},
         "term": footer.attributes.get("term", "0"),
         "program format": program.format_version,
-        "views": ", ".join(f"{view.name} ({view.lane})" for view in program.views) or "none",
-        "version": max(versions, default=0),
+        "views": ", ".join(f"{view.name} ({_lanes(view)})" for view in program.views) or "none",
+        "version": version,
         "relation snapshots": ", ".join(map(str, SnapshotDirectory(directory / "snapshots").epochs())) or "none",
-        "spark checkpoint": _checkpoint(directory / "checkpoint", max(versions, default=0)),
+        "spark checkpoint": _checkpoint(directory / "checkpoint", version),
     }
 
 
-def _fulls(directory: Path) -> list[int]:
-    return [int(path.stem) for path in (directory / "results").glob("[0-9]*.full")]
+def _lanes(view: View) -> str:
+    return f"{view.lane} and spark" if view.on_spark else view.lane
 
 
 def _checkpoint(checkpoint: Path, published: int) -> str:

@@ -69,10 +69,18 @@ class ResultsPort:
         self._opener = urllib.request.build_opener(*handlers)
 
     def open(
-        self, path: str, timeout: float | None = _TIMEOUT_SECONDS, *, method: str = "GET", body: bytes | None = None
+        self,
+        path: str,
+        timeout: float | None = _TIMEOUT_SECONDS,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        accept: str = "",
     ) -> http.client.HTTPResponse:
         """An answer, to be read and closed; raises `ConfigurationError` with its refusal."""
         headers = {"Content-Type": "application/json"} if body else {}
+        if accept:
+            headers["Accept"] = accept
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         try:

@@ -1,4 +1,4 @@
-"""``deltabook query``: run scripts, look at views, add and drop them."""
+"""``deltabook query``: run scripts, look at views, add and drop them, ask questions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 import msgspec
 
+from deltabook.cli._asking import ask_question
 from deltabook.cli._errors import ConfigurationError
 from deltabook.cli._results import LazyResults, ResultsPort, results_options
 from deltabook.cli._spark_options import spark_options
@@ -325,7 +326,7 @@ def explain_(
             text += "\n" + kernel_code(program, view.name)
         if as_json:
             line = {"query": view.name, "class": view.view_class, "lane": view.lane, "reason": view.reason,
-                    "columns": [c.name for c in view.columns], "explain": text}  # fmt: skip
+                    "columns": [c.name for c in view.columns], "reads": view.reads, "explain": text}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(text)
@@ -336,7 +337,8 @@ def _compiled(
 ) -> list[tuple[Program, View]]:
     """Return the derived streams, as views, and the views of all files, each with the program of its file.
 
-    The relations of a file are those that it declares, else the market's.
+    The relations of a file are those that it declares, else the market's; then it may read the views of such files
+    before it.
     """
     from runtime.service.catalogue import begun_program
     from runtime.service.eventtime import MARKET_INPUTS
@@ -353,17 +355,22 @@ def _compiled(
         scripts.append(read_script(file, data_dir=data_dir))
     if not any(script.derived for script in scripts):
         _check_selects([select for script in scripts for select in script.selects], files)
-    programs = [
-        begun_program(
+    found: list[tuple[Program, View]] = []
+    standing: dict[str, View] = {}
+    for script in (script for script in scripts if script.selects or script.derived):
+        names = {select.name for select in script.selects}
+        before = [] if script.relations else [view for name, view in standing.items() if name not in names]
+        program = begun_program(
             script.selects,
             script.relations or MARKET_RELATIONS,
             script.derived,
             script_inputs(script.streams) if script.streams else MARKET_INPUTS,
             mode,
+            standing=before,
         )
-        for script in scripts
-    ]
-    return [(program, view) for program in programs for view in (*stream_views(program).views, *program.views)]
+        found += [(program, view) for view in (*stream_views(program).views, *program.views)]
+        standing |= {} if script.relations else {view.name: view for view in program.views}
+    return found
 
 
 def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, query: str) -> None:
@@ -375,7 +382,8 @@ def _explain_running(names: Sequence[str], results: ResultsPort, as_json: bool, 
         if as_json:
             view = described[name.lower()]
             line = {"query": view["name"], "class": view["class"], "lane": view["lane"], "reason": view["reason"],
-                    "columns": [c["name"] for c in view["columns"]], "explain": text + "\n"}  # fmt: skip
+                    "columns": [c["name"] for c in view["columns"]], "reads": view.get("reads", []),
+                    "explain": text + "\n"}  # fmt: skip
             click.echo(_JSON.encode(line).decode())
         else:
             click.echo(text + "\n")
@@ -397,7 +405,24 @@ def list_(results: LazyResults | None, as_json: bool) -> None:
             names = ", ".join(column["name"] for column in view["columns"])
             rows = f"{view['rows']} row{'s' * (view['rows'] != 1)}"
             state = f"failed: {view['failed']}" if view["failed"] else f"{rows} at epoch {view['epoch']}"
-            click.echo(f"{view['name']}({names}): {view['class']}, lane {view['lane']}, {state}")
+            reads = f", reads {', '.join(view['reads'])}" if view.get("reads") else ""
+            lines = [f"{view['name']}({names}): {view['class']}, lane {view['lane']}{reads}, {state}"]
+            click.echo("; ".join([*lines, *_record_words(view.get("record"))]))
+
+
+def _record_words(record: dict[str, Any] | None) -> list[str]:
+    """How a view that is published early stands on Spark."""
+    if record is None:
+        return []
+    if record["failed"]:
+        return [f"on Spark failed: {record['failed']}"]
+    at = f"on Spark epoch {record['epoch']}, {record['behind_epochs']} behind"
+    compared = {
+        "none": "not compared yet",
+        "equal": f"equal at epoch {record['compared_epoch']}",
+        "differs": f"DIFFERENT since epoch {record['differs_since']}",
+    }
+    return [f"{at}, {compared[record['comparison']]}"]
 
 
 @command.command("show")
@@ -409,6 +434,23 @@ def show(name: str, results: LazyResults, as_json: bool, rows: int | None) -> No
     """Print the rows of a view of a running runtime once, as they are at its newest version."""
     most = rows if rows is not None else 0 if as_json else TABLE_ROWS
     show_view(results(), name, as_json, most)
+
+
+@command.command("ask")
+@click.argument("sql", metavar="SELECT")
+@results_options()
+@click.option("--epoch", type=click.IntRange(0), help="The epoch of which is asked; else the newest that is published.")
+@_json
+@click.option("--arrow", "as_arrow", is_flag=True, help="Write the rows as an Arrow stream.")
+@click.option("--rows", type=click.IntRange(1), default=TABLE_ROWS, show_default=True, help="Of the table.")
+def ask(sql: str, results: LazyResults, epoch: int | None, as_json: bool, as_arrow: bool, rows: int) -> None:
+    """Answer any SELECT over the relations and views of a running runtime, all as they were at one epoch.
+
+    The SQL is DuckDB's; AS OF EPOCH n at its end is the same as --epoch n.
+    """
+    if as_json and as_arrow:
+        raise ConfigurationError("expected either --json or --arrow, was both")
+    ask_question(results(), sql, epoch, "arrow" if as_arrow else "json" if as_json else "table", rows)
 
 
 @command.command("watch")

@@ -28,6 +28,7 @@ from deltabook.wire.process import InputEnd, Reporter, allow_files, count_steadi
 from runtime.compiler import Lane, NamedSelect, StreamSelect, read_script
 from runtime.engine.ingest import IngestConfig
 from runtime.epochs import RetentionConfig
+from runtime.service.asking import AskLimits
 from runtime.service.config import LiveConfig
 from runtime.service.cursors import CursorLimits
 from runtime.service.feed import FEED
@@ -142,7 +143,7 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     "--express",
     default="",
     metavar="A.sql,B.sql",
-    help="The same, but the express lane keeps them: message by message, without Spark.",
+    help="The same, but published message by message by the express lane; alone they need no Spark and no Java.",
 )
 @click.option(
     "--spark/--no-spark", "runs_spark", default=None, help="Whether Spark runs; else it does if there are views for it."
@@ -159,6 +160,12 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 @click.option("--most-cursors", type=click.IntRange(1), default=200, help="Results that are paged through at a time.")
 @click.option("--cursor-megabytes", type=click.IntRange(1), default=1024, help="Of all of them together.")
 @click.option("--cursor-seconds", type=click.FloatRange(1), default=60.0, help="A cursor unused for so long is closed.")
+@click.option(
+    "--questions", type=click.IntRange(0, 8), default=2, help="Ad-hoc questions answered at a time; 0: none is."
+)
+@click.option("--question-seconds", type=click.FloatRange(0.1, 600), default=10.0, help="One may take so long.")
+@click.option("--question-megabytes", type=click.IntRange(16), default=512, help="Of memory for one.")
+@click.option("--question-rows", type=click.IntRange(1), default=100_000, help="Of an answer.")
 @click.option(
     "--reader-dir",
     multiple=True,
@@ -198,6 +205,12 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
 )
 @click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
+@click.option(
+    "--stop-seconds",
+    type=click.FloatRange(0, 3600),
+    default=10.0,
+    help="How long a stop may wait until everything accepted is sealed, and published by Spark; 0: it does not.",
+)
 @click.option("--status-interval", type=click.FloatRange(0), default=1.0, help="Seconds between figures, 0 for none.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when standard input ends.")
 def command(
@@ -223,6 +236,10 @@ def command(
     most_cursors: int,
     cursor_megabytes: int,
     cursor_seconds: float,
+    questions: int,
+    question_seconds: float,
+    question_megabytes: int,
+    question_rows: int,
     reader_dir: tuple[Path, ...],
     most_readers: int,
     spark: SparkConfig,
@@ -238,6 +255,7 @@ def command(
     disk_limit_megabytes: int,
     workers: int | None,
     mode: Literal["sql", "dbtoaster"],
+    stop_seconds: float,
     status_interval: float,
     exit_with_stdin: bool,
 ) -> None:
@@ -271,6 +289,12 @@ def command(
         security=security,
         limits=limits,
         cursors=CursorLimits(cursors=most_cursors, held_bytes=cursor_megabytes << 20, unused_s=cursor_seconds),
+        asking=AskLimits(
+            at_once=questions,
+            seconds=question_seconds,
+            memory_bytes=question_megabytes << 20,
+            answer_rows=question_rows,
+        ),
         reader_directories=reader_dir,
         most_readers=most_readers,
         hub=HubConfig(most_subscribers, tuple_queues, queue_kilobytes),
@@ -285,6 +309,7 @@ def command(
         ),
         most_views=most_views,
         runs_spark=runs_spark,
+        stop_s=stop_seconds,
         run_id=given_run_id(),
     )
     selects, streams = _scripts(views, "--views")
@@ -326,7 +351,7 @@ class _Process:
     def run(self) -> str | None:
         """The reason of a failure, None for a clean end."""
         # Signals first: an interrupt in the midst of a start would end that alone, and the process would go on.
-        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop)
+        self._reactor.callWhenRunning(stop_on_signals, self._reactor, self._stop_on_signal)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run(installSignalHandlers=False)
         return self._failure
@@ -350,6 +375,12 @@ class _Process:
             self._failure = reason
             self._stop("failure")
 
+    def _stop_on_signal(self, reason: str) -> None:
+        """The first signal stops cleanly, the next one at once."""
+        if self._stopping:
+            self._runtime.hurry()
+        self._stop(reason)
+
     def _stop(self, reason: str) -> None:
         if self._stopping:
             return
@@ -360,4 +391,4 @@ class _Process:
                 self._reporter.stopped(reason)
             self._reactor.stop()
 
-        self._runtime.stop().addBoth(ended)
+        self._runtime.stop(is_clean=self._failure is None).addBoth(ended)

@@ -38,6 +38,7 @@ _ENGINE: Final[Mapping[str, str]] = {
     "disk_bytes": "disk_bytes",
     "dead_letters": "dead_letters",
     "subscribers": "subscribers",
+    "lanes_differ": "lanes_differ",
 }
 """Figure of the section → its name in ``/v1/status``."""
 
@@ -78,7 +79,14 @@ class Lists:
         """All views of the runtime."""
         return tuple(
             records.ViewRow(
-                view.name, view.lane, view.view_class, view.rows, view.step or view.epoch, view.since, view.failed
+                view.name,
+                view.lane,
+                view.view_class,
+                view.rows,
+                view.step or view.epoch,
+                view.since,
+                view.failed,
+                view.record.comparison if view.record else None,
             )
             for view in self._results.views
         )

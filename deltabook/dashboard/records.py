@@ -58,6 +58,8 @@ class EngineSection(msgspec.Struct, frozen=True):
     disk_bytes: int | None
     dead_letters: int | None
     subscribers: int | None
+    lanes_differ: int | None
+    """Views of which Spark and the express lane have different rows."""
 
 
 class SymbolRow(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +83,8 @@ class ViewRow(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """Step of a view of the express lane, epoch of one of the Spark lane."""
     since: int
     failed: str | None
+    comparison: str | None = None
+    """Of an express view: what comparing it with Spark's found last, ``differs`` among it."""
 
 
 class PositionRow(msgspec.Struct, frozen=True, array_like=True):

@@ -37,6 +37,12 @@ class Column(msgspec.Struct, frozen=True):
     scale: int = 0
 
 
+class Record(msgspec.Struct, frozen=True):
+    """What the runtime says of an express view on Spark."""
+
+    comparison: str = "none"
+
+
 class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """What the runtime says of one view."""
 
@@ -51,6 +57,8 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     since: int = 0
     failed: str | None = None
     sql: str = ""
+    record: Record | None = None
+    """Of an express view: how it stands on Spark; None where Spark does not keep it."""
 
 
 _views: Final = msgspec.json.Decoder(tuple[ViewLine, ...])

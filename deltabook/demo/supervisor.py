@@ -46,7 +46,7 @@ class Limits:
     """For a child to say that it is ready; a machine that is busy takes minutes to start Spark."""
     first_update_s: float = 120.0
     """For the first view update once all are ready."""
-    stop_s: float = 20.0
+    stop_s: float = 40.0
     """For a child to end after SIGTERM."""
     kill_s: float = 5.0
     """For a child to end after SIGKILL."""

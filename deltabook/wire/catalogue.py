@@ -46,7 +46,8 @@ class NewView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     column: int = 1
     """Where it starts, from 1."""
     lane: Literal["spark", "express", ""] = ""
-    """What keeps it; empty: Spark, or the one lane of a runtime that has no other."""
+    """Where its versions come from; empty: Spark, or the one lane of a runtime that has no other. Where Spark runs, it
+    keeps the views of the express lane too."""
     readers: tuple[str, ...] = ()
     """Readers whose relations are all that it may read; none: it reads what it likes."""
 

@@ -30,6 +30,7 @@ __all__ = [
     "NewCursor",
     "OriginLine",
     "Page",
+    "RecordLine",
     "Result",
     "RuntimeStatus",
     "SiteLine",
@@ -64,6 +65,24 @@ class ColumnLine(msgspec.Struct, frozen=True):
     """Of an exact number: digits behind the decimal point."""
 
 
+class RecordLine(msgspec.Struct, frozen=True):
+    """How an express view stands on Spark, which keeps it too: the version of record."""
+
+    epoch: int
+    """The newest epoch that Spark has published."""
+    behind_epochs: int
+    """Epochs that the express lane's version has and Spark's has not."""
+    comparison: Literal["none", "equal", "differs", "failed"]
+    """What the last comparison of the two found, at an epoch that both have. ``none``: there was none yet. ``failed``:
+    the view has failed on Spark."""
+    compared_epoch: int
+    """Where they were compared last; 0 before the first time."""
+    differs_since: int
+    """Of a view that differs: the first epoch at which it did, else 0."""
+    failed: str | None
+    """Why the view has failed on Spark; null if it has not."""
+
+
 class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """A view that is kept."""
 
@@ -71,7 +90,8 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     view_class: str
     """linear, multilinear, ordered or reevaluated; ``stream`` for a derived stream."""
     lane: Literal["spark", "express", "stream"]
-    """What keeps it; ``stream`` for a derived stream, whose rows come at the end of an epoch."""
+    """The lane whose versions subscribers read; ``stream`` for a derived stream, whose rows come at the end of an
+    epoch."""
     reason: str
     """Why it is in this class."""
     columns: tuple[ColumnLine, ...]
@@ -87,6 +107,10 @@ class ViewLine(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """Why it ended; null if it did not."""
     sql: str = ""
     """Its SELECT, as it was given."""
+    record: RecordLine | None = None
+    """Of an express view: how it stands on Spark; null where Spark does not keep it."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that the SELECT names; none for a view that an earlier version of the runtime added."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -268,6 +292,12 @@ class RuntimeStatus(msgspec.Struct, frozen=True):
     """How many of the feed and the upstreams are not heard."""
     upstreams_silent: int = 0
     """Those of them that are not ``reading``."""
+    lanes_differ: int = 0
+    """Express views of which Spark, whose answer is the one of record, has other rows."""
+    lane_comparisons: int = 0
+    """Comparisons of a view at a version of Spark, since the start."""
+    lane_differences: int = 0
+    """Those of them that found different rows."""
 
 
 class ViewFigures(msgspec.Struct, frozen=True):

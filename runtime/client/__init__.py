@@ -2,6 +2,7 @@
 
 ```
 connect ──▶ Client ──▶ View ──▶ CursorPages          one question, one answer
+              ├──▶ Asked                             a SELECT over relations and views, at one epoch
               └──▶ ChangeStream ──▶ Change           without end: connects again, and goes on exactly where it was
 ```
 
@@ -19,6 +20,7 @@ from deltabook.wire.readers import (
     SocketConnection,
 )
 from deltabook.wire.service import RuntimeStatus, Statistics, ViewLine
+from runtime.client.asked import Asked
 from runtime.client.changes import By, Change, ChangeStream, Patience
 from runtime.client.client import Client, connect
 from runtime.client.errors import (
@@ -32,6 +34,7 @@ from runtime.client.errors import (
 from runtime.client.view import CursorPages, View
 
 __all__ = [
+    "Asked",
     "By",
     "Change",
     "ChangeStream",

@@ -8,12 +8,14 @@ from types import TracebackType
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
+from deltabook.wire.asking import ASK_PATH, Question
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView
 from deltabook.wire.readers import ChangedReader, NewReader, Readers, ReaderStatus
 from deltabook.wire.service import STATISTICS_PATH, STATUS_PATH, VIEWS_PATH, RuntimeStatus, Statistics, ViewLine
+from runtime.client.asked import Asked, asked
 from runtime.client.changes import By, ChangeStream, Patience
 from runtime.client.errors import NotFoundError
-from runtime.client.port import Port
+from runtime.client.port import ARROW, Port
 from runtime.client.view import CursorPages, View
 
 __all__ = ["Client", "connect"]
@@ -69,6 +71,16 @@ class Client:
         if name not in found:
             raise NotFoundError(404, f"expected one of the views {', '.join(found) or 'none'}, was {name!r}")
         return found[name]
+
+    def ask(self, sql: str, epoch: int | None = None) -> Asked:
+        """The answer to a SELECT in DuckDB's SQL over relations and views, all of them as they were at one epoch.
+
+        Without an ``epoch`` it is the newest at which all that the SELECT reads is there; ``sql`` may name one itself,
+        by ``AS OF EPOCH n`` at its end. Raises `RefusedError` with DuckDB's message and the place for SQL that is wrong
+        or not allowed, and for a question that costs too much; `GoneError` for an epoch that cannot be had any more.
+        """
+        data, headers = self._port.ask("POST", ASK_PATH, record=Question(sql, epoch), accept=ARROW)
+        return asked(data, headers.get("content-type", ""))
 
     def cursor(self, name: str, page_rows: int = 1000, *, is_sorted: bool = True) -> CursorPages:
         """See `View.cursor`."""

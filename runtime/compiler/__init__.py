@@ -4,7 +4,9 @@
 
     file.sql ──read_script──▶ Script: streams, NamedSelects          script, declarations, derived, tokens
                                  │
-             compile_program ────┤ parse     sqlglot's tree, columns qualified, errors with positions
+             compile_program ────┤ order     views behind those that they read
+                                 │ parse     sqlglot's tree, columns qualified, errors with positions
+                                 │ inlining  the views that it reads put into it
                                  │ queries   the same with exact integers: expressions, aggregates, fixedpoint
                                  │ lower     its expressions as the program's own: operands; aggregates: sums
                                  ├─ linear       sums over one relation: maps alone
@@ -28,6 +30,7 @@ from runtime.compiler.declarations import FileSource, SocketSource, StreamDeclar
 from runtime.compiler.derived import StreamClauses
 from runtime.compiler.errors import MissingFileError, SqlError
 from runtime.compiler.explain import explain
+from runtime.compiler.order import names_read
 from runtime.compiler.relations import MARKET_RELATIONS, MARKET_TIMES, STREAM_ONLY_RELATIONS, TOUCHES, TRADES
 from runtime.compiler.script import NamedSelect, Script, StreamSelect, parse_script, read_script
 from runtime.plan import (
@@ -87,6 +90,7 @@ __all__ = [
     "encode_program",
     "explain",
     "extend_program",
+    "names_read",
     "parse_script",
     "read_script",
 ]

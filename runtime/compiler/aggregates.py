@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runtime.compiler.fixedpoint import Value, cast, decimal, wrap
-from runtime.compiler.types import Type
+from runtime.compiler.fixedpoint import Value, as_type, cast, decimal, wrap
+from runtime.compiler.types import Type, common_type
 
 if TYPE_CHECKING:
     from runtime.compiler.expressions import Rewriter
@@ -129,6 +129,22 @@ def _window(rewriter: Rewriter, node: exp.Window) -> Value:
     return Value(_over(rewriter, node, value.sql), value.type.with_null(not ranks))
 
 
+def _value_of_a_row(rewriter: Rewriter, node: exp.Func) -> Value:
+    """LAG, FIRST_VALUE and the like keep the type of the value, and its scale."""
+    value, call = rewriter.rewrite(node.this), node.copy()
+    default = node.args.get("default")
+    if default is None:
+        call.set("this", value.sql)
+        return Value(call, value.type, value.widened)
+    other = rewriter.rewrite(default)
+    target = common_type((value.type, other.type))
+    if target is None:
+        raise rewriter.error(f"expected a default of the type {value.type}, was {other.type}", node)
+    call.set("this", as_type(value, target))
+    call.set("default", as_type(other, target))
+    return Value(call, target, value.widened or other.widened)
+
+
 def _over(rewriter: Rewriter, node: exp.Window, call: exp.Expr) -> exp.Expr:
     window = node.copy()
     window.set("this", call)
@@ -173,4 +189,5 @@ AGGREGATES: dict[Any, Callable[..., Value]] = {
     exp.ArgMax: _arg_extreme,
     exp.Filter: _filter,
     exp.Window: _window,
+    **dict.fromkeys((exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue), _value_of_a_row),
 }

@@ -19,7 +19,8 @@ _replace = msgspec.structs.replace
 def extend_program(program: Program, selects: Sequence[NamedSelect], relations: Iterable[Relation]) -> Program:
     """The program with these views besides its own; raises `SqlError` for the first that cannot be added.
 
-    The old maps keep their numbers; each new view gets a home of its own, behind those that are there.
+    The old maps keep their numbers; each new view gets a home of its own, behind those that are there. A new view may
+    read the standing ones: their SQL, not their compiled bodies, is put into it.
     """
     taken = {view.name for view in program.views}
     for select in selects:
@@ -27,7 +28,7 @@ def extend_program(program: Program, selects: Sequence[NamedSelect], relations: 
             raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
                            file=select.file, line=select.line, column=select.column)  # fmt: skip
     known = tuple(relations)
-    added = compile_program(selects, known, mode=program.mode)
+    added = compile_program(selects, known, mode=program.mode, standing=program.views)
     maps = list(program.maps)
     numbers = {map_identity(map_): map_.id for map_ in maps}
     for map_ in added.maps:

@@ -16,42 +16,55 @@ from runtime.compiler.errors import SqlError
 from runtime.compiler.expressions import first_line
 from runtime.compiler.factored import joined_view, selected_view
 from runtime.compiler.flow import flow_view
+from runtime.compiler.inlining import Definitions
 from runtime.compiler.linear import linear_view
 from runtime.compiler.lower import NotIncremental
 from runtime.compiler.maps import MapSet, unique
 from runtime.compiler.operands import Candidate
+from runtime.compiler.order import in_order
 from runtime.compiler.parse import Query, parse_select
 from runtime.compiler.queries import QueryRewriter
 from runtime.compiler.reevaluated import reevaluated_view, verify
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.types import Type
-from runtime.plan import Program, Relation, View
+from runtime.plan import Column, Program, Relation, View
 
 __all__ = ["compile_program"]
 
 
 def compile_program(
-    selects: Sequence[NamedSelect], relations: Iterable[Relation], *, mode: Literal["sql", "dbtoaster"] = "sql"
+    selects: Sequence[NamedSelect],
+    relations: Iterable[Relation],
+    *,
+    mode: Literal["sql", "dbtoaster"] = "sql",
+    standing: Sequence[View] = (),
 ) -> Program:
-    """The program of these views over these relations; raises `SqlError` for the first that has none."""
+    """The program of these views over these relations; raises `SqlError` for the first that has none.
+
+    They may read each other, whatever their order, and views that are ``standing``, which are not in the program.
+    """
     known: dict[str, Relation] = {}
     for relation in relations:
         if relation.name in known:
             raise SqlError(f"expected names of relations once each, was {relation.name!r} again")
         known[relation.name] = relation
+    places: dict[str, int] = {}
+    for place, select in enumerate(selects):
+        if select.name in places or select.name in known:
+            raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
+                           file=select.file, line=select.line, column=select.column)  # fmt: skip
+        places[select.name] = place
     compiler = _Compiler(known, mode)
     try:
+        compiler.define(standing)
         views: dict[str, View] = {}
-        for select in selects:
-            if select.name in views or select.name in known:
-                raise SqlError(f"expected a new name for the view, was {select.name!r}, which is taken",
-                               file=select.file, line=select.line, column=select.column)  # fmt: skip
-            views[select.name] = msgspec.structs.replace(compiler.view(select), home=len(views))
+        for select in in_order(selects):
+            views[select.name] = msgspec.structs.replace(compiler.view(select), home=places[select.name])
     finally:
         compiler.describer.close()
     read = {part.relation for part in compiler.maps.maps}
     used = tuple(relation for relation in known.values() if relation.name in read)
-    return Program(used, tuple(compiler.maps.maps), tuple(views.values()), mode)
+    return Program(used, tuple(compiler.maps.maps), tuple(views[select.name] for select in selects), mode)
 
 
 class _Compiler:
@@ -62,10 +75,27 @@ class _Compiler:
         self.mode = mode
         self.maps = MapSet()
         self.describer = Describer(relations.values())
+        self.views = Definitions()
+
+    def define(self, standing: Sequence[View]) -> None:
+        """Take views that exist as what others may read; raises `SqlError` for one whose SQL is not understood."""
+        by_name = {view.name: view for view in standing}
+        selects = [NamedSelect(view.name, view.sql, file=f"view {view.name}") for view in standing]
+        for select in in_order(selects):
+            query, columns = parse_select(select, self.relations.values(), self.views), by_name[select.name].columns
+            if (count := len(query.tree.selects)) != len(columns):
+                raise SqlError(f"expected view {select.name} to have {len(columns)} columns, as when it was added, "
+                               f"was {count}")  # fmt: skip
+            self._define(query, columns)
+
+    def _define(self, query: Query, columns: Sequence[Column]) -> None:
+        name = query.select.name
+        self.views.add(name, columns, query.opened, query.reads)
+        self.describer.add(Relation(name, tuple(columns)))
 
     def view(self, select: NamedSelect) -> View:
         """The view; every query is rewritten first, as that finds all that is wrong with it."""
-        query = parse_select(select, self.relations.values())
+        query = parse_select(select, self.relations.values(), self.views)
         zero = self.mode == "dbtoaster"
         rewriter = QueryRewriter(query, self.relations, self.describer, zero=zero)
         output = rewriter.rewrite(query.tree)
@@ -83,8 +113,9 @@ class _Compiler:
             self._refuse_growing(query, rewriter, found.reason)
         columns = tuple(kind.column(name) for name, kind in zip(names, found.types, strict=True))
         is_ordered = query.plain.args.get("order") is not None
+        self._define(query, columns)
         return View(select.name, columns, found.body, found.view_class, found.reason, select.sql, is_ordered,
-                    lane=select.lane)  # fmt: skip
+                    lane=select.lane, reads=query.reads)  # fmt: skip
 
     def _incremental(self, query: Query, types: Sequence[Type], *, zero: bool) -> Candidate | str:
         """The first class that has the query; or why none has, in the words of the last that was tried."""

@@ -11,7 +11,7 @@ import duckdb
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Describer", "database"]
+__all__ = ["Describer", "database", "quoted_name"]
 
 
 @cache
@@ -34,8 +34,12 @@ class Describer:
         self._connection = database().cursor()
         self._views = database().cursor()
         for relation in relations:
-            _create(self._connection, relation.name, [(column.name, _natural(column.scale, Type.of(column).duckdb))
-                                                      for column in relation.columns])  # fmt: skip
+            self.add(relation)
+
+    def add(self, relation: Relation) -> None:
+        """One more table."""
+        columns = [(column.name, _natural(column.scale, Type.of(column).duckdb)) for column in relation.columns]
+        _create(self._connection, relation.name, columns)
 
     def close(self) -> None:
         """Lets DuckDB go."""
@@ -60,8 +64,13 @@ class Describer:
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, columns: list[tuple[str, str]]) -> None:
-    body = ", ".join(f'"{column}" {kind}' for column, kind in columns)
-    connection.execute(f'CREATE TEMP TABLE "{name}" ({body})')
+    body = ", ".join(f"{quoted_name(column)} {kind}" for column, kind in columns)
+    connection.execute(f"CREATE TEMP TABLE {quoted_name(name)} ({body})")
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL has it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _natural(scale: int, duckdb_type: str) -> str:

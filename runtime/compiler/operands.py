@@ -62,7 +62,9 @@ def call(op: Any, *args: Expr) -> Call:
 
 
 def at_type(value: Lowered, target: Type) -> Expr:
-    """The expression at another scale, an integer as a float, or a date as a timestamp."""
+    """The expression at another scale, an integer as a float, a date as a timestamp, or NULL of any type."""
+    if value.type.kind == "null" != target.kind:
+        return Lit(None)
     if value.type.kind == target.kind == "int" and target.scale > value.type.scale:
         factor = 10 ** (target.scale - value.type.scale)
         if isinstance(value.expr, Lit) and isinstance(value.expr.value, int):

@@ -8,16 +8,19 @@ from collections.abc import Iterable
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.dialect import DialectType
 from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from runtime.compiler.errors import SqlError
+from runtime.compiler.groupings import expand_groupings
+from runtime.compiler.inlining import VIEW_META, Definitions, read_names
 from runtime.compiler.script import NamedSelect
 from runtime.compiler.tokens import Text
 from runtime.compiler.types import Type
 from runtime.plan import Relation
 
-__all__ = ["Query", "group_keys", "is_aggregate", "parse_select"]
+__all__ = ["Query", "group_keys", "is_aggregate", "parse_select", "tie_columns"]
 
 _CLOCK_OR_CHANCE = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime, exp.Rand, exp.Uuid)
 _NAMES_OF_CHANCE = frozenset(
@@ -33,20 +36,27 @@ _ORDER_DEPENDENT = (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupCo
 class Query:
     """A parsed SELECT with the way back to its text."""
 
-    def __init__(self, select: NamedSelect) -> None:
+    def __init__(self, select: NamedSelect, *, dialect: DialectType = "duckdb") -> None:
+        """``dialect``: DuckDB's, or one that is derived from it."""
         self.select = select
+        self._dialect = dialect
         self._text = Text(select.sql, select.file or select.name)
         self.tree: exp.Query = self._parse()
         self.plain = self.tree.copy()
         """As it was written, before any qualification."""
+        self.reads: tuple[str, ...] = ()
+        """Relations and views that it names, in the order of its text."""
+        self.opened: exp.Query = self.tree
+        """Qualified; views that it reads are merged, or named: see `Definitions.opened`."""
 
     def error(self, reason: str, node: exp.Expr | None = None) -> SqlError:
-        """The error that says this about that part of the query."""
-        offset = 0
-        if node is not None:
-            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-            offset = min(starts, default=0)
-        return self.error_at(reason, offset)
+        """The error that says this about that part of the query; of a part of another view it names the view."""
+        parts = [] if node is None else [part for part in node.walk() if "start" in part.meta]
+        if not parts:
+            return self.error_at(reason, 0)
+        first = min(parts, key=lambda part: int(part.meta["start"]))
+        view = first.meta.get(VIEW_META)
+        return self.error_at(reason if view is None else f"in view {view}: {reason}", first.meta["start"])
 
     def error_at(self, reason: str, offset: int) -> SqlError:
         """The error that says this about that offset of the text."""
@@ -57,7 +67,7 @@ class Query:
 
     def _parse(self) -> exp.Query:
         try:
-            tree = sqlglot.parse_one(self.select.sql, read="duckdb")
+            tree = sqlglot.parse_one(self.select.sql, read=self._dialect)
         except ParseError as error:
             raise self._parse_error(error) from error
         except SqlglotError as error:
@@ -85,12 +95,15 @@ class Query:
         return self.error_at(reason, min(offset, len(self.select.sql)))
 
 
-def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
-    """The query, every column qualified with its table and every star expanded; raises `SqlError`."""
+def parse_select(select: NamedSelect, relations: Iterable[Relation], views: Definitions | None = None) -> Query:
+    """The query, every column qualified with its table, every star expanded, every view put in; raises `SqlError`."""
     query = Query(select)
-    known = {relation.name: relation for relation in relations}
-    _check_relations(query, known)
+    views = Definitions() if views is None else views
+    known = {relation.name: relation for relation in (*views.as_relations(), *relations)}
+    _check_relations(query, known, views)
     _check_functions(query)
+    _inline_windows(query)
+    _plain_percentiles(query)
     schema: dict[str, object] = {
         name: {column.name: Type.of(column).duckdb for column in relation.columns} for name, relation in known.items()
     }
@@ -98,6 +111,10 @@ def parse_select(select: NamedSelect, relations: Iterable[Relation]) -> Query:
         query.tree = qualify(query.tree, schema=schema, dialect="duckdb", validate_qualify_columns=False)
     except OptimizeError as error:
         raise _unresolved(query, known, str(error)) from error
+    query.tree = expand_groupings(query.tree, query.error)
+    query.reads = tuple(read_names(query.plain))
+    query.opened = views.opened(query.tree)
+    query.tree = views.closed(query.opened.copy())
     return query
 
 
@@ -117,15 +134,16 @@ def _unresolved(query: Query, known: dict[str, Relation], message: str) -> SqlEr
     return query.error(f"unknown column {shown!r}; the columns in scope are: {', '.join(scope) or 'none'}", column)
 
 
-def _check_relations(query: Query, known: dict[str, Relation]) -> None:
+def _check_relations(query: Query, known: dict[str, Relation], views: Definitions) -> None:
     named = {cte.alias.lower() for cte in query.tree.find_all(exp.CTE)}
     for table in query.tree.find_all(exp.Table):
         if not isinstance(table.this, exp.Identifier):
             raise query.error("expected a relation, was a table function", table)
         if table.db or (table.name.lower() not in known and table.name.lower() not in named):
-            relations = ", ".join(sorted(known)) or "none"
+            relations = ", ".join(sorted(name for name in known if name not in views)) or "none"
+            others = f"; the views are: {', '.join(sorted(views.names()))}" if views.names() else ""
             name = f"{table.db}.{table.name}" if table.db else table.name
-            raise query.error(f"unknown relation {name!r}; the relations are: {relations}", table)
+            raise query.error(f"unknown relation {name!r}; the relations are: {relations}{others}", table)
 
 
 def _check_functions(query: Query) -> None:
@@ -136,6 +154,37 @@ def _check_functions(query: Query) -> None:
                               f"whenever it is computed", node)  # fmt: skip
         if isinstance(node, _ORDER_DEPENDENT) and node.find(exp.Order) is None:
             raise query.error(f"expected {name}(… ORDER BY …), as it depends on the order of rows", node)
+
+
+def _plain_percentiles(query: Query) -> None:
+    """Writes PERCENTILE_CONT(share) WITHIN GROUP (ORDER BY value) as QUANTILE_CONT(value, share), and so DISC."""
+    for node in list(query.tree.find_all(exp.WithinGroup)):
+        call, order = node.this, node.expression
+        is_ascending = len(order.expressions) == 1 and not order.expressions[0].args.get("desc")
+        if isinstance(call, (exp.PercentileCont, exp.PercentileDisc)) and call.expression is None and is_ascending:
+            node.replace(type(call)(this=order.expressions[0].this, expression=call.this))
+
+
+def _inline_windows(query: Query) -> None:
+    """Writes the definitions of WINDOW in place of their names."""
+    for select in query.tree.find_all(exp.Select):
+        known = {window.this.name.lower(): window for window in select.args.get("windows") or []}
+        for window in list(select.find_all(exp.Window)):
+            name = window.args.get("alias")
+            if name is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            definition = known.get(name.name.lower())
+            is_whole = definition is not None and definition.args.get("alias") is None
+            if not is_whole or any(window.args.get(part) for part in ("partition_by", "order", "spec")):
+                raise query.error(
+                    f"expected OVER of a name that WINDOW defines, or OVER (…), was {name.name!r}", window
+                )
+            assert definition is not None
+            for part in ("partition_by", "order", "spec"):
+                held = definition.args.get(part)
+                window.set(part, [each.copy() for each in held] if isinstance(held, list) else held and held.copy())
+            window.set("alias", None)
+        select.set("windows", None)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -156,3 +205,17 @@ def group_keys(select: exp.Select) -> list[exp.Expr]:
     if group.args.get("all"):
         return [part.unalias() for part in select.expressions if not is_aggregate(part)]
     return list(group.expressions)
+
+
+def tie_columns(select: exp.Select) -> list[exp.Column]:
+    """The columns that SELECT and QUALIFY name, each once, in the order of the text.
+
+    They break the ties of a window's ORDER BY: rows that are equal in all of them cannot be told apart in the result.
+    """
+    qualify = select.args.get("qualify")
+    found: dict[tuple[str, str], exp.Column] = {}
+    for node in [*select.expressions, *([] if qualify is None else [qualify])]:
+        for column in node.find_all(exp.Column, bfs=False):
+            if column.find_ancestor(exp.Select) is select:
+                found.setdefault((column.table, column.name.lower()), column)
+    return list(found.values())

@@ -12,7 +12,7 @@ from runtime.compiler.fixedpoint import Value, as_type, cast, wrap
 from runtime.compiler.lower import columns_leaf, conjuncts, lower
 from runtime.compiler.maps import unique
 from runtime.compiler.operands import NotIncremental
-from runtime.compiler.parse import Query, group_keys, is_aggregate
+from runtime.compiler.parse import Query, group_keys, is_aggregate, tie_columns
 from runtime.compiler.scope import Reference, Scope, Source
 from runtime.compiler.types import BOOL, Type, common_type, types_of
 from runtime.plan import Relation
@@ -156,7 +156,10 @@ class QueryRewriter:
         if having is not None:
             select.set("having", exp.Having(this=Rewriter(self, scope).condition(having.this)))
         filters = [] if qualify is None else [Rewriter(self, scope).condition(qualify.this)]
-        _break_ties([*(value.sql for value in values), *filters], keys, scope)
+        ties = keys or [
+            exp.column(column.name.lower(), table=column.table, quoted=True) for column in tie_columns(node)
+        ]
+        _break_ties([*(value.sql for value in values), *filters], ties)
         if filters:
             select.set("qualify", exp.Qualify(this=filters[0]))
         select.set("expressions", [exp.alias_(value.sql, name, quoted=True, copy=False)
@@ -187,8 +190,8 @@ class QueryRewriter:
 
     def _group(self, node: exp.Select) -> list[exp.Expr]:
         group = node.args.get("group")
-        if group is not None and any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals")):
-            raise self._query.error("ROLLUP, CUBE and GROUPING SETS are not supported", group)
+        if group is not None and group.args.get("totals"):
+            raise self._query.error("WITH TOTALS is not supported: GROUP BY ROLLUP (…) is", group)
         return group_keys(node)
 
     def _group_key(self, node: exp.Expr, scope: Scope) -> exp.Expr:
@@ -305,9 +308,8 @@ def _coerced(output: Output, targets: list[Type]) -> exp.Query:
     return select
 
 
-def _break_ties(parts: list[exp.Expr], keys: list[exp.Expr], scope: Scope) -> None:
-    """Windows whose answer depends on the order of equal rows get every column in play as last criteria."""
-    columns = keys or [exp.column(name, table=table, quoted=True) for table, name in scope.used]
+def _break_ties(parts: list[exp.Expr], columns: list[exp.Expr]) -> None:
+    """Windows whose answer depends on the order of equal rows get columns as last criteria."""
     for part in parts:
         for window in part.find_all(exp.Window):
             spec = window.args.get("spec")

@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental, call, choose, compare, quotient
-from runtime.compiler.types import INT, NULL, Type
-from runtime.plan import Expr, Lit
+from runtime.compiler.types import INT, NULL, Type, decimal_literal
+from runtime.plan import Expr, Lit, Quantile
 
 __all__ = ["Accumulator", "Extreme", "Sums", "accumulate", "group_leaf", "is_accumulated"]
 
@@ -51,6 +51,10 @@ class Accumulator(ABC):
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
         """COUNT or SUM of every value once."""
         raise NotIncremental(f"{kind.partition('_')[0].upper()}(DISTINCT) is not a sum")
+
+    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
+        """The value at a place in ascending order."""
+        raise NotIncremental("a quantile is not a sum")
 
     def arg_extreme(self, kind: Extreme, value: Lowered, by: Lowered) -> Lowered:
         """ARG_MIN or ARG_MAX, the least value among equals; rows in which either is NULL are left out."""
@@ -121,13 +125,16 @@ def accumulate(node: exp.Expr, leaf: Leaf, into: Accumulator) -> Lowered:
     assert isinstance(node, exp.AggFunc)
     if any(part and name not in ("this", "expression", "big_int") for name, part in node.args.items()):
         raise NotIncremental(f"{node.sql_name()} with more than one argument")
-    if any(inner is not node and isinstance(inner, (exp.AggFunc, exp.Window)) for inner in node.find_all(exp.Func)):
+    inside = (part for part in node.find_all(exp.AggFunc, exp.Window) if part is not node)
+    if any(leaf(part) is None for part in inside):  # under OVER those of the SELECT are known
         raise NotIncremental("nested aggregate")
 
     def value_of(part: exp.Expr) -> Lowered:
         value = Lowered(Lit(1), INT) if isinstance(part, exp.Star) else lower(part, leaf)
         return value if condition is None else choose(condition, value, Lowered(Lit(None), NULL))
 
+    if isinstance(node, _QUANTILES):
+        return _quantile(node, value_of(node.this), into)
     if isinstance(node.this, exp.Distinct):
         return _distinct(node, node.this, value_of, into)
     if isinstance(node, (exp.ArgMin, exp.ArgMax)):
@@ -171,6 +178,32 @@ def _distinct(
     if isinstance(node, (exp.Min, exp.Max)):
         return into.extreme("min" if isinstance(node, exp.Min) else "max", value)
     raise NotIncremental(f"{node.sql_name()}(DISTINCT)")
+
+
+_QUANTILES = (exp.Median, exp.PercentileCont, exp.PercentileDisc)
+_MOST_PARTS = 10**6
+
+
+def _quantile(node: exp.AggFunc, value: Lowered, into: Accumulator) -> Lowered:
+    """QUANTILE_DISC is a value; MEDIAN and QUANTILE_CONT are between two of them, from exact integers."""
+    share = (5, 1) if isinstance(node, exp.Median) else None
+    if isinstance(node.expression, exp.Literal) and not node.expression.is_string:
+        share = decimal_literal(node.expression.this)
+    if share is None or not 0 <= share[0] <= 10 ** share[1] <= _MOST_PARTS:
+        raise NotIncremental(f"{node.sql_name()} of a share that is no constant from 0 to 1, with 6 decimals at most")
+    part, whole = share[0], 10 ** share[1]
+    if value.type.scale or value.type.kind in ("null", "other"):
+        raise NotIncremental(f"{node.sql_name()} of {value.type}: of whole numbers it is incremental")
+    if isinstance(node, exp.PercentileDisc):
+        return into.quantile(Quantile("disc", part, whole), value)
+    if value.type.kind != "int":
+        raise NotIncremental(f"{node.sql_name()} of {value.type}: QUANTILE_DISC is incremental")
+    low, high = (into.quantile(Quantile(kind, part, whole), value) for kind in ("floor", "ceil"))
+    number = _count(value, into)
+    steps = call("mul", call("sub", number.expr, Lit(1)), Lit(part))
+    rest = call("mod", steps, Lit(whole))
+    weighted = call("add", call("mul", low.expr, call("sub", Lit(whole), rest)), call("mul", high.expr, rest))
+    return Lowered(call("div", weighted, Lit(whole)), Type("float64", nullable=True))
 
 
 def _count(value: Lowered, into: Accumulator) -> Lowered:

@@ -19,6 +19,7 @@ from runtime.epochs.results import ResultLog
 from runtime.epochs.retention import RetentionConfig, retire
 from runtime.epochs.segment import Cut, Footer, Section, Segment, read_segment
 from runtime.epochs.snapshots import SnapshotDirectory, add_up, has_snapshot_of
+from runtime.epochs.viewchecksums import checksums_of, with_checksums
 
 __all__ = [
     "CLAIM",
@@ -41,7 +42,9 @@ __all__ = [
     "SnapshotDirectory",
     "TornSegmentError",
     "add_up",
+    "checksums_of",
     "has_snapshot_of",
     "read_segment",
     "retire",
+    "with_checksums",
 ]

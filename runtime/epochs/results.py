@@ -84,6 +84,13 @@ class ResultLog:
         """The versions published in a directory, ascending; nothing is changed there."""
         return [to_epoch for _, to_epoch in cls._spans_in(directory, disk)]
 
+    @classmethod
+    def newest_in(cls, directory: Path, disk: Disk = LOCAL_DISK) -> int:
+        """The newest version in a directory, 0 for none; nothing is changed there."""
+        fulls = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_FULL_SUFFIX)]
+        full_versions = [int(name.removesuffix(_FULL_SUFFIX)) for name in fulls]
+        return max([*cls.versions_in(directory, disk), *full_versions], default=0)
+
     @staticmethod
     def _spans_in(directory: Path, disk: Disk) -> list[Span]:
         names = [name for name in disk.names(directory) if name[0].isdigit() and name.endswith(_SUFFIX)]

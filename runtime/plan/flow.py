@@ -19,12 +19,16 @@ __all__ = [
     "GroupNode",
     "JoinNode",
     "Node",
+    "Quantile",
+    "RankingKind",
     "ScanNode",
     "SelectNode",
     "SemiNode",
     "SetNode",
     "TopNode",
     "UnionNode",
+    "WindowFunction",
+    "WindowNode",
 ]
 
 Placing = tuple[bool, ...]
@@ -42,6 +46,7 @@ _AGGREGATES: Final = {
     "max": "MAX({})",
     "count_distinct": "COUNT(DISTINCT {})",
     "sum_distinct": "SUM(DISTINCT {})",
+    "quantile": "the value of {} at ",
 }
 
 
@@ -176,17 +181,32 @@ class SemiNode(_Binary, frozen=True, tag="semi"):
         return f"{self.left} {'without' if self.anti else 'with'} a match in {self.right}{_on(self.on)}"
 
 
+class Quantile(msgspec.Struct, frozen=True):
+    """A place among n values in ascending order: a share of n, or of n - 1, as a fraction of integers."""
+
+    kind: Literal["disc", "floor", "ceil"]
+    """disc: the first value with at least that share of the values up to it; floor and ceil: that share of n - 1,
+    counted from 0, rounded down and up."""
+    part: int
+    """Numerator, at least 0."""
+    whole: int
+    """Denominator, at least as much, and at most a million."""
+
+
 class Aggregate(msgspec.Struct, frozen=True):
     """One aggregate of a `GroupNode`, over a column of its input; NULLs are left out."""
 
     name: str
     """Its column."""
-    kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
-    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min and max: NULL over nothing."""
+    kind: Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing; min, max and quantile: NULL over
+    nothing."""
     column: str | None
     """None for count_rows."""
     type: ColumnType
     """Of the result."""
+    quantile: Quantile | None = None
+    """Which one."""
 
 
 class GroupNode(_Unary, frozen=True, tag="group"):
@@ -204,7 +224,15 @@ class GroupNode(_Unary, frozen=True, tag="group"):
         return names, placing if any(placing) else None
 
     def line(self, maps: Sequence[Map]) -> str:
-        parts = [f"{each.name} := {_AGGREGATES[each.kind].format(each.column)}" for each in self.aggregates]
+        parts = [
+            f"{each.name} := {_AGGREGATES[each.kind].format(each.column)}"
+            + (
+                f"{each.quantile.part}/{each.quantile.whole} ({each.quantile.kind})"
+                if each.quantile is not None
+                else ""
+            )
+            for each in self.aggregates
+        ]
         by = f" by {', '.join(self.keys)}" if self.keys else " as one group"
         return f"{self.input} grouped{by}" + (f": {', '.join(parts)}" if parts else "")
 
@@ -267,15 +295,87 @@ class TopNode(_Unary, frozen=True, tag="top"):
         return inputs[0][0], None
 
     def line(self, maps: Sequence[Map]) -> str:
-        order = [
-            f"{name}{' DESC' if down else ''}{' NULLS FIRST' if first else ''}" for name, down, first in self.order
-        ]
         limit = f", {self.limit} rows" if self.limit is not None else ""
         offset = f" after {self.offset}" if self.offset else ""
-        return f"{self.input} ordered by {', '.join(order) or 'its columns'}{limit}{offset}"
+        return f"{self.input} ordered by {_criteria(self.order) or 'its columns'}{limit}{offset}"
 
 
-Node = ScanNode | SelectNode | JoinNode | SemiNode | GroupNode | DistinctNode | UnionNode | SetNode | TopNode
+RankingKind = Literal["row_number", "rank", "dense_rank"]
+"""Window functions that number the rows of a partition."""
+
+
+class WindowFunction(msgspec.Struct, frozen=True):
+    """One column of a `WindowNode`, computed over the rows of a partition in their order; NULLs are left out."""
+
+    name: str
+    """Its column."""
+    kind: Literal[
+        "row_number", "rank", "dense_rank", "lag", "lead", "first_value", "count_rows", "count", "sum", "min", "max"
+    ]
+    """``sum`` of integers only, NULL (in dbtoaster mode: NULL or 0) over nothing."""
+    column: str | None
+    """None for rankings and count_rows."""
+    type: ColumnType
+    """Of the result."""
+    offset: int = 0
+    """Of lag and lead: how many rows away the value stands, at least 1."""
+    frame: tuple[int | None, int] | None = None
+    """Of aggregates: from how many rows before the row (None: the first row) to how many behind it; a negative number
+    turns the direction. Without a frame: from the first row to the last peer of the row."""
+
+    @property
+    def ahead(self) -> int:
+        """How many rows before a row depend on it."""
+        return self.offset if self.kind == "lead" else max(0, self.frame[1] if self.frame is not None else 0)
+
+    @property
+    def behind(self) -> int:
+        """How many rows behind a row depend on it, and not only on the result of the row before them."""
+        return self.offset if self.kind == "lag" else max(0, (self.frame[0] or 0) if self.frame is not None else 0)
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether peers have one result."""
+        return self.kind in ("count_rows", "count", "sum", "min", "max") and self.frame is None
+
+
+class WindowNode(_Unary, frozen=True, tag="window"):
+    """Window functions: the columns of the input, then the functions.
+
+    Ties are broken by all columns in their order, ascending, NULLs last; rows that are equal in all of them stand in a
+    row, each with results of its own.
+    """
+
+    partition: tuple[str, ...]
+    """Columns; NULL is a partition like any other."""
+    order: tuple[tuple[str, bool, bool], ...]
+    """(column, descending, NULLs first); peers are equal in the first `peers` of them, the others break ties."""
+    peers: int
+    """How many of the criteria say what peers are."""
+    functions: tuple[WindowFunction, ...]
+    """Perhaps none, under a limit."""
+    limit: tuple[RankingKind, int] | None = None
+    """Only rows whose ranking is at most this; no function then depends on rows behind."""
+
+    def placed(self, key: Key, maps: Sequence[Map], inputs: Sequence[Placed]) -> Placed:
+        given = _by_name(inputs[0])
+        names, placing = inputs[0]
+        assert placing is not None
+        names = (*names, *(function.name for function in self.functions))
+        placing = (*placing, *(False for _ in self.functions))
+        return names, placing if any(given[name] for name in self.partition) else None
+
+    def line(self, maps: Sequence[Map]) -> str:
+        parts = [f"{function.name} := {_in_words(function)}" for function in self.functions]
+        if self.limit is not None:
+            parts.append(f"rows with {self.limit[0].upper()} <= {self.limit[1]}")
+        by = f" in partitions by {', '.join(self.partition)}" if self.partition else " in one partition"
+        return f"{self.input}{by} ordered by {_criteria(self.order) or 'its columns'}: {', '.join(parts)}"
+
+
+Node = (
+    ScanNode | SelectNode | JoinNode | SemiNode | GroupNode | DistinctNode | UnionNode | SetNode | TopNode | WindowNode
+)
 
 
 class Flow(Body, frozen=True, tag="flow"):
@@ -327,14 +427,15 @@ class Flow(Body, frozen=True, tag="flow"):
         return "all of it in one" if key is None else f"spread by {key}"
 
     def extremes(self) -> list[str]:
-        """Return MIN and MAX, if it keeps them."""
+        """Return MIN, MAX and quantiles, if it keeps them."""
         groups = (node for node in self.nodes if isinstance(node, GroupNode))
         kinds = dict.fromkeys(each.kind for node in groups for each in node.aggregates)
-        return [kind.upper() for kind in kinds if kind in ("min", "max")]
+        words = {"min": "MIN", "max": "MAX", "quantile": "quantiles"}
+        return [words[kind] for kind in kinds if kind in words]
 
     def is_ordered(self) -> bool:
         """Return whether it keeps rows in an order."""
-        return bool(self.extremes()) or any(isinstance(node, TopNode) for node in self.nodes)
+        return bool(self.extremes()) or any(isinstance(node, (TopNode, WindowNode)) for node in self.nodes)
 
     def cost(self) -> str:
         joins = any(isinstance(node, (JoinNode, SemiNode)) for node in self.nodes)
@@ -363,3 +464,19 @@ def _common(inputs: Sequence[Placed]) -> Placing:
 
 def _on(pairs: Sequence[tuple[str, str]]) -> str:
     return f" on {' and '.join(f'{left} = {right}' for left, right in pairs)}" if pairs else ""
+
+
+def _criteria(order: Sequence[tuple[str, bool, bool]]) -> str:
+    return ", ".join(f"{name}{' DESC' if down else ''}{' NULLS FIRST' if first else ''}" for name, down, first in order)
+
+
+def _in_words(function: WindowFunction) -> str:
+    if function.offset:
+        return f"{function.kind.upper()}({function.column}, {function.offset})"
+    name = "COUNT(*)" if function.kind == "count_rows" else f"{function.kind.upper()}({function.column or ''})"
+    if function.frame is None:
+        return name
+    before, after = function.frame
+    first = "all" if before is None else f"{before} rows" if before >= 0 else f"from {-before} behind"
+    last = "itself" if after == 0 else f"{after} behind it" if after > 0 else f"{-after} before it"
+    return f"{name} of {first} before it to {last}" if before is None or before >= 0 else f"{name} {first} to {last}"

@@ -6,7 +6,7 @@ number are one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -22,10 +22,13 @@ __all__ = [
     "map_identity",
     "new_views",
     "only_view",
+    "readers_of",
     "readers_of_stream",
+    "shown_program",
     "stream_of",
     "stream_views",
     "view_of",
+    "with_record",
     "without_stream",
     "without_view",
 ]
@@ -94,18 +97,44 @@ def stream_views(program: Program) -> Program:
 def lane_program(program: Program, lane: Lane) -> Program:
     """What one lane keeps of a program, without its streams; the program itself where that is all of it.
 
-    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move.
+    A view's home stays as it is, and maps keep their order, so that what a lane holds of them does not move. To the
+    express lane it is the same view whether Spark keeps it too or not.
     """
+    if program.streams or program.dropped_streams:
+        program = _replace(program, streams=(), dropped_streams=())
+    if lane == "spark":
+        views = [view for view in program.views if view.lane == "spark" or view.on_spark]
+    else:
+        views = [view for view in with_record(program, on_spark=False).views if view.lane == "express"]
+    return program if views == list(program.views) else _only(program, views)[0]
+
+
+def shown_program(program: Program, lane: Lane) -> Program:
+    """What subscribers read from one lane: without streams and the express views that Spark keeps for the record."""
     if program.streams or program.dropped_streams:
         program = _replace(program, streams=(), dropped_streams=())
     views = [view for view in program.views if view.lane == lane]
     return program if len(views) == len(program.views) else _only(program, views)[0]
 
 
+def with_record(program: Program, *, on_spark: bool) -> Program:
+    """The program with every view of the express lane kept on Spark as well, or none."""
+    views = tuple(
+        view if view.lane == "spark" or view.on_spark is on_spark else _replace(view, on_spark=on_spark)
+        for view in program.views
+    )
+    return _replace(program, views=views)
+
+
 def new_views(old: Program, new: Program) -> tuple[str, ...]:
     """The views of a program that the one before it has not."""
     there = {view.name for view in old.views}
     return tuple(view.name for view in new.views if view.name not in there)
+
+
+def readers_of(views: Iterable[View], name: str) -> tuple[str, ...]:
+    """The views that name another one in their SELECT, in their order."""
+    return tuple(view.name for view in views if name in view.reads)
 
 
 def columns_of(map_: Map) -> set[str]:

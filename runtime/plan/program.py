@@ -24,14 +24,16 @@ from runtime.plan.selected import Selected
 
 __all__ = ["FORMAT_VERSION", "Lane", "Program", "View", "ViewBody", "ViewClass", "decode_program", "encode_program"]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+_OLDEST_FORMAT: Final = 2
+"""Programs of that format have no `View.on_spark`: their express views are kept by the express lane alone."""
 
 ViewBody = Linear | Joined | Selected | Flow | Reevaluated
 ViewClass = Literal["linear", "multilinear", "ordered", "reevaluated", "stream"]
 """What a batch costs; ``stream`` is said of a derived stream that is shown as if it were a view."""
 Lane = Literal["spark", "express", "stream"]
-"""What keeps a view: Spark, version by version, or the in-process engine, message by message. The rows of derived
-streams, which come at the end of an epoch, are of the lane ``stream``."""
+"""Spark, version by version, or the in-process engine, message by message. The rows of derived streams, which come at
+the end of an epoch, are of the lane ``stream``."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -54,9 +56,13 @@ class View(msgspec.Struct, frozen=True):
     home: int = 0
     """Which shard has the view if it is not spread: this modulo their number; it never changes in a view's life."""
     lane: Lane = "spark"
-    """What keeps it; it never changes in a view's life."""
+    """The lane whose versions subscribers and cursors read; it never changes in a view's life."""
+    on_spark: bool = False
+    """Of a view of the express lane: Spark keeps it as well, and its version is the one of record."""
     readers: tuple[str, ...] = ()
     """The readers of a running runtime that it names: it uses no other's relations, and they stay while it is there."""
+    reads: tuple[str, ...] = ()
+    """The relations and views that its SELECT names, in the order of the text; none in records of earlier versions."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -88,8 +94,10 @@ def encode_program(program: Program) -> bytes:
 
 
 def decode_program(data: bytes) -> Program:
-    """The program of these bytes; raises `ValueError` for another format version or anything else."""
+    """The program of these bytes; raises `ValueError` for a format that this release cannot read or anything else."""
     program = _decoder.decode(data)
-    if program.format_version != FORMAT_VERSION:
-        raise ValueError(f"expected a view program of format {FORMAT_VERSION}, was {program.format_version}")
-    return program
+    if not _OLDEST_FORMAT <= program.format_version <= FORMAT_VERSION:
+        raise ValueError(
+            f"expected a view program of format {_OLDEST_FORMAT} to {FORMAT_VERSION}, was {program.format_version}"
+        )
+    return msgspec.structs.replace(program, format_version=FORMAT_VERSION)

@@ -11,7 +11,7 @@ from runtime.engine.express import Update
 from runtime.engine.ingest import CommitterThread, EpochWriter
 from runtime.epochs import DirectoryClaim, Disk, Footer
 from runtime.native.cache import default_kernels
-from runtime.plan import Lane, decode_program, lane_program
+from runtime.plan import Lane, Program, decode_program, encode_program, lane_program, with_record
 from runtime.service.catalogue import begin_catalogue
 from runtime.service.config import LiveConfig
 from runtime.service.errors import ServiceError
@@ -71,10 +71,12 @@ class BegunDirectory:
                 first=self.express.first,
                 streams=streams,
                 inputs=MARKET_INPUTS,
+                placed=lambda program: with_record(program, on_spark=self._is_spark_wanted(program)),
             )
             """The views that it was begun with."""
-            self.runs_spark = self._is_spark_wanted()
+            self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
             """Whether Spark is to run."""
+            self._place_express_views()
             undone.pop_all()
 
     @property
@@ -88,13 +90,31 @@ class BegunDirectory:
             parts.callback(self._lock.release)
             parts.callback(self.writer.close)
 
-    def _is_spark_wanted(self) -> bool:
+    def _place_express_views(self) -> None:
+        """Have Spark keep all express views from now on, or none, if the newest program says otherwise.
+
+        That of an earlier release has them on the express lane alone.
+        """
+        program = decode_program(self.writer.control)
+        placed = with_record(program, on_spark=self.runs_spark)
+        if placed != program:
+            recovered = self.writer.recovered
+            self.writer.seal(recovered.cuts if recovered else {}, control=encode_program(placed))
+
+    def _is_spark_wanted(self, program: Program) -> bool:
         """What the configuration says, or the views; raises `ServiceError` for a wish that cannot be had."""
         wanted, directory = self._config.runs_spark, self._config.directory
-        views = lane_program(decode_program(self.writer.control), "spark").views
+        alone = [view.name for view in program.views if view.lane == "spark"]
+        if wanted is False and alone:
+            raise ServiceError(f"expected views of the express lane for --no-spark, was {alone[0]!r} among them")
         has_run = SparkHost.has_run(directory)
-        if wanted is False and views:
-            raise ServiceError(f"expected views of the express lane for --no-spark, was {views[0].name!r} among them")
-        if wanted and not has_run and self.writer.log.first() > 0:
+        runs = bool(lane_program(program, "spark").views) or has_run if wanted is None else wanted
+        first = self.writer.log.first()
+        if runs and not has_run and first > 0:
             raise ServiceError(f"expected a new --dir for Spark, as the first epochs of {directory} are retired")
-        return bool(views) or has_run if wanted is None else wanted
+        if runs and has_run and first > (published := SparkHost.published(directory)) + 1:
+            raise ServiceError(
+                f"expected epoch {published + 1} in {directory}, which Spark is to go on with, was {first} as the "
+                "first that is left: expected --no-spark, or a new --dir"
+            )
+        return runs

@@ -22,9 +22,12 @@ from runtime.plan import (
     Lane,
     Program,
     Relation,
+    View,
     decode_program,
     encode_program,
+    readers_of,
     readers_of_stream,
+    with_record,
     without_stream,
     without_view,
 )
@@ -52,20 +55,21 @@ def begin_catalogue(
     first: Callable[[Program], Sections] | None = None,
     streams: Sequence[StreamSelect] = (),
     inputs: Sequence[DerivedInput] = (),
+    placed: Callable[[Program], Program] = lambda program: program,
 ) -> Program:
     """The program that a run directory was begun with, which on a new one is what these SELECTs and streams say.
 
     ``inputs``: the relations that the streams may read.
 
     On a new one it is put into epoch 0, and an empty epoch 1 is sealed, the first version of every view; ``first`` says
-    what those of the express lane say to begin with. Without any the runtime keeps no views until some are added: it
-    may be read as an upstream. On an old one the log has the catalogue, and what is given must be what it was begun
-    with, or nothing.
+    what those of the express lane say to begin with, ``placed`` which of them Spark keeps too. Without any the runtime
+    keeps no views until some are added: it may be read as an upstream. On an old one the log has the catalogue, and
+    what is given must be what it was begun with, or nothing.
     """
     if writer.epoch < 0:
         if (count := len(selects) + len(streams)) > most_views:
             raise ServiceError(f"expected at most {most_views} views and streams (--most-views), was {count}")
-        program = begun_program(selects, relations, streams, inputs, mode)
+        program = placed(begun_program(selects, relations, streams, inputs, mode))
         writer.seal({}, control=encode_program(program))
     held = _begun_with(writer, where)
     begun_with = [(view.name, view.sql, view.lane) for view in held.views]
@@ -91,12 +95,14 @@ def begun_program(
     streams: Sequence[StreamSelect],
     inputs: Sequence[DerivedInput],
     mode: Literal["sql", "dbtoaster"],
+    *,
+    standing: Sequence[View] = (),
 ) -> Program:
-    """The program of these streams, and of these views, which may read them; raises `SqlError`."""
+    """The program of these streams, and of these views, which may read them and standing views; raises `SqlError`."""
     names = [relation.name for relation in relations]
     derived = with_streams(Program((), (), (), mode=mode), streams, inputs, taken=names).streams
     known = (*relations, *(stream.relation for stream in derived))
-    return msgspec.structs.replace(compile_program(selects, known, mode=mode), streams=derived)
+    return msgspec.structs.replace(compile_program(selects, known, mode=mode, standing=standing), streams=derived)
 
 
 def _clauses(stream: StreamSelect) -> tuple[int, int, int]:
@@ -181,7 +187,7 @@ class Catalogue:
                         f"expected a view of the lane {' or '.join(self._lanes)}, as this runtime was started without "
                         f"Spark (--spark starts it), was {select.name!r} of the lane {select.lane}"
                     )
-            return longer
+            return with_record(longer, on_spark="spark" in self._lanes)
 
         named = [*(("stream", stream.select) for stream in streams), *(("view", select) for select in selects)]
         for what, select in named:
@@ -192,7 +198,7 @@ class Catalogue:
     def drop(self, name: str) -> Deferred[int]:
         """Fires with the epoch from which on there is no such view or derived stream.
 
-        Fails with `UnknownViewError`, or with `CatalogueError` for a stream that others read.
+        Fails with `UnknownViewError`, or with `CatalogueError` for one that others read.
         """
 
         def shortened(program: Program) -> Program:
@@ -207,6 +213,11 @@ class Catalogue:
                 names = [*(stream.name for stream in program.streams), *(view.name for view in program.views)]
                 known = ", ".join(names) or "no view"
                 raise UnknownViewError(f"expected one of the views {known}, was {name!r}")
+            if readers := readers_of(program.views, name):
+                raise CatalogueError(
+                    f"expected a view that no other view reads, was {name!r}, which {', '.join(readers)} "
+                    f"{'reads' if len(readers) == 1 else 'read'}: drop {'it' if len(readers) == 1 else 'them'} first"
+                )
             return without_view(program, name)
 
         return Deferred.fromCoroutine(self._change(shortened))

@@ -10,6 +10,7 @@ import msgspec
 from deltabook.wire.access import PortSecurity
 from runtime.engine.ingest import IngestConfig
 from runtime.relations import Retention
+from runtime.service.asking.limits import AskLimits
 from runtime.service.cursors import CursorLimits
 from runtime.service.feeds import FeedProtocol
 from runtime.service.http.limits import SiteLimits
@@ -43,6 +44,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the port puts up with."""
     cursors: CursorLimits = CursorLimits()
     """Results that are looked at page by page."""
+    asking: AskLimits = AskLimits()
+    """What questions may cost."""
     hub: HubConfig = HubConfig()
     """What subscribers of changes may cost."""
     epoch_ms: int = 100
@@ -57,6 +60,8 @@ class LiveConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The Spark lane."""
     runs_spark: bool | None = None
     """Whether Spark is started; None: if there are views of its lane, or were in the directory."""
+    stop_s: float = 10.0
+    """How long a clean stop may wait until everything accepted is sealed, published and committed."""
     upkeep: UpkeepConfig = UpkeepConfig()
     """When snapshots are taken, what is kept and how large the run directory may be."""
     most_views: int = 100

@@ -51,9 +51,12 @@ class ExpressLane:
         views.begin(lane_program(program, "express"))
         return views.close()
 
-    def begin(self, hub: Hub | None = None) -> ExpressPipeline:
-        """Go on where the newest epoch ended, and show a hub what there is."""
-        views = self._views()
+    def begin(self, hub: Hub | None = None, *, is_compared: bool = False) -> ExpressPipeline:
+        """Go on where the newest epoch ended, and show a hub what there is.
+
+        ``is_compared``: Spark keeps the views as well, and epochs say their checksums.
+        """
+        views = self._views(is_compared=is_compared)
         record = decode_program(self._writer.control)
         program = lane_program(record, "express")
         if self._state.program != program:
@@ -92,6 +95,6 @@ class ExpressLane:
                 filled = self._filling.read(before, after, self._writer.epoch, filled)
             self.pipeline.prepare(filled)
 
-    def _views(self) -> ExpressViews:
+    def _views(self, *, is_compared: bool = False) -> ExpressViews:
         cuts = self._writer.recovered.cuts if self._writer.recovered else {}
-        return ExpressViews(self._state, self._filling, self._writer.epoch, cuts)
+        return ExpressViews(self._state, self._filling, self._writer.epoch, cuts, is_compared=is_compared)

@@ -10,6 +10,7 @@ import msgspec
 from runtime.engine.ingest import EpochWriter, Ingest
 from runtime.engine.streams import StreamFigures
 from runtime.plan import Lane
+from runtime.service.agreement import LaneAgreement
 from runtime.service.freshness import Freshness
 from runtime.service.hub import Hub
 from runtime.service.inputs import Inputs
@@ -33,6 +34,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, eq=False):
     engine: EngineMetrics
     lanes: tuple[Lane, ...]
     """Those that run."""
+    agreement: LaneAgreement
     term: int
     """Of the claim on the run directory."""
     spark_restarts: Callable[[], int]
@@ -84,6 +86,9 @@ class RuntimeFigures:
             "upkeep_failed": upkeep.failed,
             "upkeep_failures": upkeep.failures,
             "spark_restarts": parts.spark_restarts(),
+            "lanes_differ": len(parts.agreement.differing()),
+            "lane_comparisons": parts.agreement.comparisons,
+            "lane_differences": parts.agreement.differences,
             "disconnected": parts.inputs.disconnected,
             "upstreams_silent": len(upstreams.silent),
             "upstream_lag_ms": upstreams.lag_ms,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from runtime.epochs import Footer, ResultLog
-from runtime.plan import Program, encode_program
+from runtime.plan import Lane, Program, encode_program, lane_program
 from runtime.service.hub import Hub
 
 __all__ = ["put_full", "restore"]
@@ -35,13 +35,20 @@ def restore(hub: Hub, results: ResultLog) -> None:
         hub.restore(segment)
         if (kept := segment.footer.attributes.get(_KEPT)) is not None:
             known = msgspec.json.decode(kept, type=_Kept)
-            hub.since.update(known.since)
+            hub.since.update({name: epoch for name, epoch in known.since.items() if name in hub.since})
             hub.updates = known.updates
+
+
+def _record(program: Program, lane: Lane) -> Program:
+    """What Spark has published: the views that subscribers read from the express lane are among it."""
+    part = lane_program(program, lane)
+    views = tuple(msgspec.structs.replace(view, lane=lane) for view in part.views)
+    return msgspec.structs.replace(part, views=views)
 
 
 def put_full(results: ResultLog, begun_with: Program) -> None:
     """Put a full result of the newest version into the log; ``begun_with`` is the first program."""
-    hub = Hub(begun_with, time.time_ns)
+    hub = Hub(begun_with, time.time_ns, shown=_record)
     restore(hub, results)
     failed = {f"failed/{view}": reason for view, reason in hub.failed.items()}
     kept = msgspec.json.encode(_Kept(hub.since, hub.updates)).decode()

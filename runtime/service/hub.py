@@ -24,7 +24,7 @@ from deltabook.wire.results import FrameHeader
 from runtime.engine.express import Update
 from runtime.epochs import Cut, Footer, Segment
 from runtime.native.kernels import Kernels
-from runtime.plan import Lane, Program, View, decode_program, lane_program
+from runtime.plan import Lane, Program, View, decode_program, shown_program
 from runtime.service.stream import (
     CommittedViews,
     Epochs,
@@ -95,19 +95,24 @@ class Hub:
         config: HubConfig = HubConfig(),  # noqa: B008 (frozen)
         epochs: Epochs | None = None,
         kernels: Kernels | None = None,
+        *,
+        shown: Callable[[Program, Lane], Program] = shown_program,
     ) -> None:
         """``epochs`` is what committed epochs are read with; without it nobody can follow them. Without ``kernels``
-        the kernel of results is interpreted."""
+        the kernel of results is interpreted. ``shown`` chooses the views of a program that are read from a lane.
+        """
         self._kernels = kernels
         self.program = program
         """The catalogue at the Spark lane's version."""
         self.since: dict[str, int] = {}
         """View → its first epoch."""
         self._programs: dict[Lane, Program] = {}
+        self._recorded: frozenset[str] = frozenset()
         self._views: dict[str, View] = {}
         self._results: dict[str, MaterialisedView] = {}
         self._failed: dict[str, str] = {}
         self._now_ns = now_ns
+        self._shown = shown
         self._config = config
         self._queue = queues(config.tuple_queues, config.queue_kilobytes * 1024)
         self._streams: dict[str, ViewStream] = {}
@@ -129,6 +134,10 @@ class Hub:
     def views(self) -> tuple[View, ...]:
         """Derived streams, then views, each in the order in which they came to be."""
         return tuple(sorted(self._views.values(), key=lambda view: (view.lane != "stream", view.home)))
+
+    def is_on_spark(self, name: str) -> bool:
+        """Whether a view of the express lane is kept on Spark as well, as of Spark's version."""
+        return name in self._recorded
 
     @property
     def failed(self) -> dict[str, str]:
@@ -344,9 +353,10 @@ class Hub:
 
     def _adopt(self, lane: Lane, program: Program, epoch: int) -> tuple[str, ...]:
         """Take over a lane's part of a catalogue from an epoch on; gives the views that are gone with the old one."""
-        part = lane_program(program, lane)
+        part = self._shown(program, lane)
         if lane == "spark":
             self.program = program
+            self._recorded = frozenset(view.name for view in program.views if view.on_spark)
         self._programs[lane] = part
         views = {view.name: view for view in part.views}
         gone = [name for name, view in self._views.items() if view.lane == lane and name not in views]

@@ -27,8 +27,11 @@ from runtime.epochs import EpochLogReader, FencedError, Footer, ResultLog
 from runtime.native.cache import default_kernels
 from runtime.plan import Lane, Program, decode_program
 from runtime.service import fullresults
+from runtime.service.agreement import LaneAgreement
+from runtime.service.asking import Asker
 from runtime.service.begun import BegunDirectory
 from runtime.service.catalogue import Catalogue
+from runtime.service.cleanstop import CleanStop, StopParts
 from runtime.service.config import LiveConfig
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
@@ -102,13 +105,16 @@ class LiveRuntime(IngestListener):
         self._results = ResultLog(config.directory / "results", fence=fence)
         self._consumers = Consumers(config.directory)
         log = EpochLogReader(config.directory / "epochs")
-        epochs = Epochs(log.identity(), History(log.directory, self._results), log.read, self._in_thread)
+        history = History(log.directory, self._results)
+        epochs = Epochs(log.identity(), history, log.read, self._in_thread)
         self.hub = Hub(begun_with, time.time_ns, config.hub, epochs, default_kernels())
         fullresults.restore(self.hub, self._results)
         self._cursors = Cursors(config.cursors, reactor.seconds)
-        pipeline = self._express.begin(self.hub)
+        pipeline = self._express.begin(self.hub, is_compared=self._runs_spark)
         self._streams = StreamLane(self._writer, config.directory, self._on_streams)
         self._streams.begin(self.hub)
+        self.agreement = LaneAgreement(self._results, log)
+        """What comparing the two lanes has found."""
         checkpoint = config.directory / "checkpoint"
         self._upkeep = Upkeep(
             config.upkeep,
@@ -138,6 +144,46 @@ class LiveRuntime(IngestListener):
             streams=self._streams.pipeline,
             statistics=statistics,
         )
+        self._observe(statistics)
+        self.catalogue = Catalogue(
+            reactor,
+            decode_program(self._writer.control),
+            MARKET_RELATIONS,
+            seal=self._ingest.seal_control,
+            in_thread=self._in_thread,
+            most_views=config.most_views,
+            lanes=self._lanes,
+            prepare=self._prepare,
+        )
+        self._asker = Asker(
+            reactor,
+            self.hub,
+            config.directory,
+            history,
+            relations=lambda: self.catalogue.relations,
+            sealed=lambda: self._sealed,
+            in_thread=self._in_thread,
+            limits=config.asking,
+        )
+        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
+        self._watch = Watch(
+            config, self.hub, self._inputs, self._freshness, lanes=(*self._lanes, "stream"), sealed=lambda: self._sealed
+        )
+        self._sign = SignOfLife(config.directory, self._in_thread)
+        self._pace = EpochPace(config.epoch_ms / 1000)
+        self._barriers = LoopingCall(self._request_barrier)
+        self._barriers.clock = reactor
+        self._beats = LoopingCall(self.beat)
+        self._beats.clock = reactor
+        self._sealed = self._writer.epoch
+        self._stopping = False
+        self._ingesting = False
+        self._clean_stop: CleanStop | None = None
+        self._starting: Deferred[Any] | None = None
+
+    def _observe(self, statistics: Statistics) -> None:
+        """Make what reports the runtime's figures and metrics."""
+        assert self._upkeep is not None
         engine = EngineMetrics(
             statistics,
             lambda: self._ingest.barrier_durations,
@@ -155,72 +201,71 @@ class LiveRuntime(IngestListener):
                 freshness=self._freshness,
                 engine=engine,
                 lanes=self._lanes,
+                agreement=self.agreement,
                 term=self._begun.claim.term,
                 streams=self._streams.figures,
                 spark_restarts=lambda: self._spark.restarts,
                 sealed=lambda: self._sealed,
-                now_s=reactor.seconds,
+                now_s=self._reactor.seconds,
             )
         )
         self.figures, self.status = self._figures.line, self._figures.status
-        self._metrics = RuntimeMetrics(engine, self.figures, run_id=config.run_id)
+        self._metrics = RuntimeMetrics(engine, self.figures, run_id=self._config.run_id)
         for told in (
             self._noted.metrics,
             self._told_of_origins,
-            lambda: view_metrics(self.hub, self._lanes),
+            lambda: view_metrics(self.hub, self._lanes, self.agreement.differing()),
             lambda: upstream_metrics(self._inputs.upstreams.status()),
             lambda: consumer_metrics(self._consumers.list()),
         ):
             self._metrics.add(told)
-        self.catalogue = Catalogue(
-            reactor,
-            decode_program(self._writer.control),
-            MARKET_RELATIONS,
-            seal=self._ingest.seal_control,
-            in_thread=self._in_thread,
-            most_views=config.most_views,
-            lanes=self._lanes,
-            prepare=self._prepare,
-        )
-        self._spark = SparkHost(config.spark, config.directory, self._results, self._on_published, self._on_lane_ended)
-        self._watch = Watch(
-            config, self.hub, self._inputs, self._freshness, lanes=(*self._lanes, "stream"), sealed=lambda: self._sealed
-        )
-        self._sign = SignOfLife(config.directory, self._in_thread)
-        self._pace = EpochPace(config.epoch_ms / 1000)
-        self._barriers = LoopingCall(self._request_barrier)
-        self._barriers.clock = reactor
-        self._beats = LoopingCall(self.beat)
-        self._beats.clock = reactor
-        self._sealed = self._writer.epoch
-        self._stopping = False
-        self._ingesting = False
-        self._starting: Deferred[Any] | None = None
 
     def start(self) -> Deferred[int]:
         """Fires with the port of the results service once everything runs."""
         if self._runs_spark:
             self._log.info("starting Spark on {master}, which takes some 10 s", master=self._config.spark.master)
             self._spark.prepare(self.catalogue.program)
-            self._starting = self._in_thread(lambda: self._spark.start(self._writer.epoch))
+            self._starting = self._in_thread(self._start_spark)
         else:
             self._starting = succeed(None)
         started: Deferred[int] = Deferred()
         self._starting.addCallback(lambda _: self._serve()).addCallbacks(started.callback, started.errback)
         return started
 
+    def _start_spark(self) -> None:
+        self.agreement.begin()
+        self._spark.start(self._writer.epoch)
+
     def _prepare(self, old: Program, new: Program) -> None:
         self._express.prepare(old, new)
         if self._runs_spark:
             self._spark.prepare(new)
 
-    def stop(self) -> Deferred[None]:
-        """Fires once everything has ended; what no epoch holds comes again after a restart."""
+    def stop(self, *, is_clean: bool = True) -> Deferred[None]:
+        """Fires once everything has ended.
+
+        If it ``is_clean``, everything accepted is sealed first and Spark publishes it, see `CleanStop`; `hurry` ends
+        that. Else what no epoch holds comes again after a restart.
+        """
         self._stopping = True
-        for loop in (self._barriers, self._beats):
-            if loop.running:
-                loop.stop()
+        if self._barriers.running:
+            self._barriers.stop()
+        if not (is_clean and self._ingesting and self._config.stop_s):
+            return self._end()
+        self._clean_stop = CleanStop(self._reactor, _Draining(self), self._config.stop_s, self._in_thread)
+        ended: Deferred[None] = self._clean_stop.run()
+        return ended.addCallback(lambda _: self._end())
+
+    def hurry(self) -> None:
+        """Wait for nothing more that `stop` waits for."""
+        if self._clean_stop is not None:
+            self._clean_stop.hurry()
+
+    def _end(self) -> Deferred[None]:
+        if self._beats.running:
+            self._beats.stop()
         self._port.close()
+        self._asker.stop()
         self._in_thread(self._spark.give_up)
         stopped: Deferred[None] = Deferred()
         starting = self._starting or Deferred()
@@ -282,6 +327,7 @@ class LiveRuntime(IngestListener):
             self._reactor.callFromThread(self.hub.commit, footer)
 
     def _on_published(self, published: Published) -> None:
+        self.agreement.published(published)
         self._noted.published(published.to_epoch - published.from_epoch, published.seconds)
         self._reactor.callFromThread(self._published, published)
 
@@ -310,6 +356,8 @@ class LiveRuntime(IngestListener):
             metrics=self._metrics,
             readers=self.readers,
             explain_stream=self._streams.explain,
+            agreement=self.agreement,
+            asker=self._asker if config.asking.at_once else None,
         )
         port = self._port.open(results_site(parts, self._reactor, config.security.access(), config.limits))
         lanes: tuple[Lane, ...] = (*self._lanes, "stream")
@@ -375,6 +423,9 @@ class LiveRuntime(IngestListener):
         if not self._stopping:
             self._stopping = True
             self._on_failure(reason)
+        elif self._clean_stop is not None:
+            self._log.error("a clean stop ends early: {reason}", reason=reason)
+            self._clean_stop.hurry()
 
     # On a thread of the pool
 
@@ -389,3 +440,36 @@ class LiveRuntime(IngestListener):
             parts.callback(self._spark.stop)
             if self._ingesting:
                 parts.callback(self._ingest.stop)
+
+
+class _Draining(StopParts):
+    """What a clean stop does with a runtime."""
+
+    def __init__(self, runtime: LiveRuntime) -> None:
+        self._runtime = runtime
+
+    def shut_replayed(self) -> None:
+        self._runtime._inputs.pause(True)
+        self._runtime.readers.pause_replayed()
+
+    def shut_all(self) -> None:
+        self._runtime.readers.pause(True)
+
+    def taken_bytes(self) -> int:
+        return sum([gate.taken_bytes for gate in self._runtime.readers.unrepeatable()])
+
+    def is_waiting(self) -> bool:
+        return any(gate.is_waiting for gate in self._runtime.readers.unrepeatable())
+
+    def is_applied(self) -> bool:
+        return not self._runtime._ingest.backlog and not self._runtime._ingest.waiting_bytes
+
+    def seal(self, on_sealed: Callable[[], None]) -> None:
+        self._runtime._ingest.flush(on_sealed)
+
+    def settle(self) -> int:
+        return self._runtime._writer.settle()
+
+    def finish_spark(self, epoch: int, timeout_s: float) -> None:
+        if self._runtime._runs_spark:
+            self._runtime._spark.finish(epoch, timeout_s)

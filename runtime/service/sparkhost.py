@@ -70,6 +70,12 @@ class SparkHost:
         """Whether Spark has ever published there: its checkpoint may be lost, and is begun anew then."""
         return (directory / "checkpoint").exists() or any((directory / "results").glob("[0-9]*"))
 
+    @staticmethod
+    def published(directory: Path) -> int:
+        """The newest version that Spark has published in a run directory, 0 for none."""
+        results = directory / "results"
+        return ResultLog.newest_in(results) if results.is_dir() else 0
+
     def prepare(self, program: Program) -> None:
         """Have the kernels of a program compiled in the background, which is about to be the newest of the log."""
         from runtime.spark.kernels import request_kernels
@@ -190,6 +196,13 @@ class SparkHost:
         """Say whether anybody listens to Spark's views; if nobody does there are fewer versions."""
         if self._pace is not None and self._is_up:
             self._pace.listened_to(is_listened_to)
+
+    def finish(self, epoch: int, timeout_s: float) -> None:
+        """Return once an epoch is published and committed; raises `SparkLaneError` where that does not come about."""
+        with self._changing:
+            lane = self._lane
+        if lane is not None:
+            lane.finish(epoch, timeout_s)
 
     def give_up(self) -> None:
         """A start that waits for its first version ends; `stop` must follow."""

@@ -20,7 +20,7 @@ class Gate(Source, BufferSink):
     lock guards whether it is shut and whether it has refused something since.
     """
 
-    __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source", "taken_bytes")
+    __slots__ = ("_is_shut", "_lock", "_on_let_in", "_refused", "_sink", "_source", "is_waiting", "taken_bytes")
 
     def __init__(self, source: Source, on_let_in: Callable[[RawBuffer], None] | None = None) -> None:
         """Open, and in front of a source that is not; ``on_let_in`` hears on its thread what the sink has taken."""
@@ -31,6 +31,8 @@ class Gate(Source, BufferSink):
         self._is_shut = self._refused = False
         self.taken_bytes = 0
         """Of what the sink has taken so far."""
+        self.is_waiting = False
+        """Whether the source holds a buffer that was refused."""
 
     @property
     def is_shut(self) -> bool:
@@ -91,9 +93,10 @@ class Gate(Source, BufferSink):
     def offer(self, raw: RawBuffer) -> bool:
         with self._lock:
             if self._is_shut:
-                self._refused = True
+                self._refused = self.is_waiting = True
                 return False
         is_taken = self._behind().offer(raw)
+        self.is_waiting = not is_taken
         if is_taken:
             self.taken_bytes += len(raw.data)
             if self._on_let_in is not None:

@@ -9,7 +9,7 @@ import msgspec
 
 from runtime.spark.errors import SparkLaneError
 
-__all__ = ["committed_epoch"]
+__all__ = ["committed_epoch", "newest_commit"]
 
 
 class _Offset(msgspec.Struct):
@@ -22,6 +22,14 @@ def committed_epoch(checkpoint: Path) -> int:
     Spark does not sync what it writes: so that the answer holds after a crash of the machine as well, every file of the
     checkpoint is synced first. Raises `SparkLaneError` for a record that is not whole.
     """
+    epoch = newest_commit(checkpoint)
+    if epoch:
+        _sync(checkpoint)
+    return epoch
+
+
+def newest_commit(checkpoint: Path) -> int:
+    """The same for as long as the machine does not crash: nothing is synced. Raises `SparkLaneError` likewise."""
     commits = checkpoint / "commits"
     batches = [int(path.name) for path in commits.glob("[0-9]*") if path.name.isdigit()] if commits.is_dir() else []
     if not batches:
@@ -32,7 +40,6 @@ def committed_epoch(checkpoint: Path) -> int:
         epoch = msgspec.json.decode(lines[2], type=_Offset).epoch
     except (OSError, IndexError, msgspec.DecodeError) as error:
         raise SparkLaneError(f"expected the offset of a batch in three lines at {path}, was: {error}") from None
-    _sync(checkpoint)
     return epoch
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -27,6 +28,7 @@ from twisted.logger import Logger
 from runtime.epochs import EpochLogReader, Footer, ResultLog
 from runtime.plan import Program, decode_program, lane_program
 from runtime.spark.beginning import Beginning, begin, misfit, read_beginning, wanted
+from runtime.spark.checkpoint import newest_commit
 from runtime.spark.errors import SparkLaneError
 from runtime.spark.pace import BatchPace
 from runtime.spark.partitioning import shard_ids
@@ -36,6 +38,8 @@ from runtime.spark.standing import Standing, read_standing
 from runtime.views.encoding import decode_table
 
 __all__ = ["Published", "SparkLane"]
+
+_COMMIT_LOOK_SECONDS: Final = 0.02
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -157,6 +161,23 @@ class SparkLane:
                 raise SparkLaneError(
                     f"expected version {epoch} within {timeout_seconds} s, was {self._results.latest()}"
                 )
+
+    def finish(self, epoch: int, timeout_seconds: float) -> None:
+        """Return once this version is published and Spark has committed its batch, so that no start runs it again.
+
+        Batches do not rest from here on. Raises `SparkLaneError` if the query ends first or time runs out.
+        """
+        give_up_s = time.monotonic() + timeout_seconds
+        if self._pace is not None:
+            self._pace.end()
+        self.wait_for(epoch, timeout_seconds)
+        while newest_commit(self._checkpoint) < epoch:
+            with self._published:
+                self._published.wait_for(lambda: self._ended, _COMMIT_LOOK_SECONDS)
+                if self._ended:
+                    raise SparkLaneError(self._failure or "the streaming query was stopped")
+            if time.monotonic() >= give_up_s:
+                raise SparkLaneError(f"expected Spark to commit version {epoch} within {timeout_seconds:g} s, did not")
 
     @property
     def has_failed(self) -> bool:

@@ -33,6 +33,8 @@ class Standing(msgspec.Struct, frozen=True):
     """View → its rows; of one that has failed they mean nothing."""
     failed: dict[str, str]
     """View → why it has ended."""
+    program: Program
+    """What Spark keeps at the version."""
 
     def until(self, changes: Mapping[str, pa.Table], program: Program | None) -> dict[str, pa.Table]:
         """What leads from here to these full rows; views that do not change are left out.
@@ -57,7 +59,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
     """Add up the result log; raises `EpochLogError`."""
-    version = 0
+    version, newest = 0, log.control(0)
     views: dict[str, MaterialisedView] = {}
     failed: dict[str, str] = {}
 
@@ -74,14 +76,15 @@ def read_standing(results: ResultLog, log: EpochLogReader) -> Standing:
         for name in failed.keys() - there.keys():
             del failed[name]
 
-    adopt(log.control(0))
+    adopt(newest)
     for segment in results.read_all():
         footer = segment.footer
         if footer.control:
-            adopt(footer.control)
+            newest = footer.control
+            adopt(newest)
         version = footer.to_epoch
         failed |= {k.removeprefix(_FAILED): why for k, why in footer.attributes.items() if k.startswith(_FAILED)}
         for name, view in views.items():
             if name not in failed:
                 view.apply(segment.rows(name), version)
-    return Standing(version, views, failed)
+    return Standing(version, views, failed, lane_program(decode_program(newest), "spark"))

@@ -113,6 +113,7 @@ CASES = (
          "2m", {**RUNTIME, "lane": "spark"}, "30s"),
     Case("LaneStale", {runtime("lane_stale", lane="spark"): "0x80"}, {runtime("lane_stale", lane="spark"): "1x80"},
          "2m", {**RUNTIME, "lane": "spark"}, "30s"),
+    Case("LanesDiffer", {runtime("lanes_differ"): "0x80"}, {runtime("lanes_differ"): "0 1x80"}, "1m", {**RUNTIME}),
     Case("ViewFailed", {runtime("failed_views"): "0x80"}, {runtime("failed_views"): "0 1x80"}, "1m", {**RUNTIME}),
     Case("SparkRestarts", {runtime("spark_restarts_total"): "2x80"}, {runtime("spark_restarts_total"): "2x8 3x80"},
          "3m", {**RUNTIME}, "1m"),

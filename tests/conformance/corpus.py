@@ -1,4 +1,4 @@
-"""The corpus: queries in ``queries/*.sql``, each under a comment line with its name.
+"""The corpus: queries in ``queries/**/*.sql``, each under a comment line with its name.
 
 ::
 
@@ -31,7 +31,7 @@ class Case:
     """One query of the corpus in one mode."""
 
     name: str
-    """``file.name``, with ``.dbtoaster`` where that is the mode."""
+    """``folder.file.name``, with ``.dbtoaster`` where that is the mode."""
     sql: str
     """Without the semicolon."""
     mode: Mode
@@ -49,18 +49,22 @@ class Case:
 def cases() -> dict[str, Case]:
     """The corpus by name; raises `ValueError` for a file that is not written as it should be."""
     found: dict[str, Case] = {}
-    for path in sorted(QUERIES_DIR.glob("*.sql")):
+    for path in sorted(QUERIES_DIR.rglob("*.sql")):
         for heads, sql in _statements(path):
             if "name" not in heads:
                 raise ValueError(f"expected a line '-- name: …' in {path} above {sql[:60]!r}")
             modes = {"both": ("sql", "dbtoaster")}.get(heads.get("mode", "sql"), (heads.get("mode", "sql"),))
             for mode in modes:
-                name = f"{path.stem}.{heads['name']}" + (".dbtoaster" if mode == "dbtoaster" else "")
+                name = f"{_prefix(path)}.{heads['name']}" + (".dbtoaster" if mode == "dbtoaster" else "")
                 if name in found:
                     raise ValueError(f"expected names once each, was {name} again")
                 found[name] = Case(name, sql, mode, heads.get("class", ""))  # type: ignore[arg-type]  # checked below
                 assert mode in ("sql", "dbtoaster"), f"{name}: {mode}"
     return found
+
+
+def _prefix(path: Path) -> str:
+    return ".".join(path.relative_to(QUERIES_DIR).with_suffix("").parts)
 
 
 def _statements(path: Path) -> list[tuple[dict[str, str], str]]:
@@ -76,14 +80,14 @@ def _statements(path: Path) -> list[tuple[dict[str, str], str]]:
 
 def _write() -> None:
     """Put the present class above every query."""
-    for path in sorted(QUERIES_DIR.glob("*.sql")):
+    for path in sorted(QUERIES_DIR.rglob("*.sql")):
         blocks = []
         for block in path.read_text(encoding="utf-8").split(";\n"):
             lines = [line for line in block.splitlines() if not line.startswith("-- class:")]
             place = next((at for at, line in enumerate(lines) if line.startswith("-- name:")), None)
             if place is not None:
                 name = lines[place].removeprefix("-- name:").strip()
-                case = cases().get(f"{path.stem}.{name}") or cases()[f"{path.stem}.{name}.dbtoaster"]
+                case = cases().get(f"{_prefix(path)}.{name}") or cases()[f"{_prefix(path)}.{name}.dbtoaster"]
                 lines.insert(place + 1, f"-- class: {compiled(case.question).views[0].view_class}")
             blocks.append("\n".join(lines))
         path.write_text(";\n".join(blocks) + ("" if blocks[-1].endswith("\n") or not blocks[-1] else "\n"), "utf-8")

@@ -169,5 +169,10 @@ class Expressions:
             return "approx", f"{self.rng.choice(('STDDEV', 'VARIANCE', 'VAR_POP'))}({number.sql})"
         if chance < 0.66 and number.kind == "int":
             return "int", f"SUM(DISTINCT {number.sql})"
+        if chance < 0.72 and number.kind == "int":
+            share = self.rng.choice(("0", "0.1", "0.25", "0.5", "0.9", "1"))
+            if shown and self.rng.random() < 0.5:
+                return "approx", self.rng.choice((f"MEDIAN({number.sql})", f"QUANTILE_CONT({number.sql}, {share})"))
+            return "int", f"QUANTILE_DISC({number.sql}, {share})"
         value = number if self.rng.random() < 0.4 else self.of_kind(number.kind, fields, 2)
         return number.kind, f"SUM({value.sql})"

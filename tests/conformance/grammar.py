@@ -55,12 +55,14 @@ class _Queries:
         self.rng = rng
         self.make = Expressions(rng)
         self.aliases = 0
+        self.order = ""
 
     def query(self) -> str:
         """A whole query."""
         shapes = (
             (self._rows, 14), (self._groups, 20), (self._join, 24), (self._range_join, 10), (self._threshold, 10),
             (self._semi, 10), (self._set_operation, 7), (self._top, 6), (self._nested, 10), (self._select_list, 4),
+            (self._windows, 22),
         )  # fmt: skip
         shape = self.rng.choices([one for one, _ in shapes], [weight for _, weight in shapes])[0]
         return shape().sql
@@ -258,6 +260,83 @@ class _Queries:
         source = self._derived(grouped=self.rng.random() < 0.7)
         return self._finished(f" FROM {source.sql}{self._where(source.fields)}", source.fields)
 
+    def _windows(self) -> _Select:
+        """Window functions, perhaps only rows with a small ranking, perhaps aggregated.
+
+        DuckDB leaves the order of ties open, so the columns that are named are all among the criteria of functions that
+        depend on it; rows that are equal in all of them cannot be told apart.
+        """
+        source = self._source() if self.rng.random() < 0.75 else self._derived(grouped=self.rng.random() < 0.6)
+        usable = [field for field in source.fields if field.kind != "approx"]
+        named = self.rng.sample(usable, min(len(usable), self.rng.randint(2, 4)))
+        partition = self.rng.sample(named, self.rng.randint(0, 1)) if self.rng.random() < 0.85 else [
+            self.make.scalar(named, 1)
+        ]  # fmt: skip
+        ways = ("", "", " DESC", " NULLS FIRST", " DESC NULLS FIRST")
+        order = [f"{field.sql}{self.rng.choice(ways)}" for field in self.rng.sample(named, len(named))]
+        self.order = ", ".join(order)
+        functions = [self._window_function(named, partition) for _ in range(self.rng.randint(1, 3))]
+        rest = f" FROM {source.sql}{self._where(source.fields, 0.25)}"
+        chance = self.rng.random()
+        ranking = self._over(self.rng.choice(("ROW_NUMBER()", "ROW_NUMBER()", "RANK()", "DENSE_RANK()")), partition)
+        test = self.rng.choice(("<= 1", "<= 2", "= 1", "= 2", "< 3", "<= 3", "> 1"))
+        if chance < 0.3:
+            shown = [*named, *functions[: self.rng.randint(0, 2)]]
+            return self._selected("", shown, f"{rest} QUALIFY {ranking} {test}")
+        whole = self._selected("", [*named, *functions, Field(ranking, "int")], rest)
+        if chance < 0.6:
+            return whole
+        alias = self._alias()
+        fields = [Field(f"{alias}.c{number}", kind) for number, kind in enumerate(whole.kinds, 1)]
+        where = f" WHERE {fields[-1].sql} {test}" if chance < 0.9 else self._where(fields)
+        return self._finished(f" FROM ({whole.sql}) {alias}{where}", fields, 0.3)
+
+    def _over(self, call: str, partition: Sequence[Field], frame: str = "") -> str:
+        """A function over a window whose order leaves nothing open.
+
+        All functions of a query have the same, so that they tell equal rows apart in the same way.
+        """
+        by = f"PARTITION BY {', '.join(field.sql for field in partition)} " if partition else ""
+        return f"{call} OVER ({by}ORDER BY {self.order}{frame})"
+
+    def _window_function(self, named: Sequence[Field], partition: Sequence[Field]) -> Field:
+        field = self.make.scalar(named, 1)
+        chance = self.rng.random()
+        if chance < 0.15:
+            return Field(self._over("ROW_NUMBER()", partition), "int")
+        if chance < 0.45:
+            call = self.rng.choice(("LAG({0})", "LAG({0}, 2)", "LEAD({0})", "LEAD({0}, 3)", "FIRST_VALUE({0})"))
+            return Field(self._over(call.format(field.sql), partition), field.kind)
+        if chance < 0.5:
+            frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+            return Field(self._over(f"LAST_VALUE({field.sql})", partition, frame), field.kind)
+        number = self.make.pick(named, "int", "decimal")
+        value = field if number is None else number
+        calls = ["COUNT(*)", f"COUNT({field.sql})", f"MIN({field.sql})", f"MAX({field.sql})"]
+        kinds: list[Kind] = ["int", "int", field.kind, field.kind]
+        if field.kind == "bool":
+            calls, kinds = calls[:2], kinds[:2]
+        if number is not None:
+            calls += [f"SUM({value.sql})"] * 4 + [f"AVG({value.sql})"]
+            kinds += [value.kind] * 4 + ["approx"]
+        at = self.rng.randrange(len(calls))
+        if chance < 0.6:
+            by = f"PARTITION BY {partition[0].sql}" if partition else ""
+            return Field(f"{calls[at]} OVER ({by})", kinds[at])
+        if chance < 0.75:
+            by = f"PARTITION BY {partition[0].sql} " if partition else ""
+            return Field(f"{calls[at]} OVER ({by}ORDER BY {self.rng.choice(list(named)).sql})", kinds[at])
+        frames = (
+            "UNBOUNDED PRECEDING AND CURRENT ROW",
+            "UNBOUNDED PRECEDING AND 1 FOLLOWING",
+            "1 PRECEDING AND CURRENT ROW",
+            "2 PRECEDING AND 1 FOLLOWING",
+            "3 PRECEDING AND 1 PRECEDING",
+            "1 FOLLOWING AND 2 FOLLOWING",
+        )
+        frame = self.rng.choice(frames)
+        return Field(self._over(calls[at], partition, f" ROWS BETWEEN {frame}"), kinds[at])
+
     def _select_list(self) -> _Select:
         """A subquery as a column."""
         outer = self._source()
@@ -280,7 +359,10 @@ class _Queries:
     def _grouped(self, rest: str, fields: Sequence[Field], *, shown: bool = True) -> _Select:
         keys = [self.make.scalar(fields, 1) for _ in range(self.rng.choices((0, 1, 2), (3, 6, 2))[0])]
         values = [self.make.aggregate(fields, shown=shown) for _ in range(self.rng.randint(1, 3))]
-        group = f" GROUP BY {', '.join(key.sql for key in keys)}" if keys else ""
+        listed = ", ".join(key.sql for key in keys)
+        if keys and self.rng.random() < 0.08:
+            listed = f"{self.rng.choice(('ROLLUP', 'CUBE'))} ({listed})"
+        group = f" GROUP BY {listed}" if keys else ""
         having = ""
         if self.rng.random() < 0.15:
             having = f" HAVING {self.rng.choice(('COUNT(*) > 1', 'COUNT(*) < 3', 'COUNT(*) <> 2'))}"

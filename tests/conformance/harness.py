@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -211,6 +212,19 @@ class _Deployment:
         return Counter({_plain(name, row, columns): count for row, count in self.results[name].items()})
 
 
+def _whole(question: Question, name: str) -> str:
+    """A query with the views that it reads, which stand before it, as tables of WITH."""
+    before = list(question.queries)[: list(question.queries).index(name)]
+    sql = question.queries[name]
+    needed: list[str] = []
+    text = sql
+    for other in reversed(before):
+        if re.search(rf"\b{other}\b", text):
+            needed.insert(0, f"{other} AS ({question.queries[other]})")
+            text += question.queries[other]
+    return f"WITH {', '.join(needed)} SELECT * FROM ({sql})" if needed else sql
+
+
 def _rows(changes: pa.Table) -> Counter[Row]:
     """Rows with their weights, which may be negative; NaN is one object, so that equal rows are equal keys."""
     lists = [column.to_pylist() for column in changes.columns]
@@ -258,7 +272,7 @@ def check(
     # A program of its own for each tier: what adds up the deltas of a program's maps is compiled for good.
     by_tier = [[_Deployment(copy.copy(program), number, tier) for number in shards] for tier in tiers]
     deployments = [deployment for tier in by_tier for deployment in tier]
-    asked = {name: oracle_sql(sql, question.mode) for name, sql in question.queries.items()}
+    asked = {name: oracle_sql(_whole(question, name), question.mode) for name in question.queries}
     outcome = Outcome()
     given_up: set[str] = set()
     stale = {relation.name for relation in program.relations}

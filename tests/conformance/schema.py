@@ -16,11 +16,26 @@ __all__ = ["RELATIONS", "Row", "domain", "random_row"]
 
 Row = tuple[Any, ...]
 
-_ORDERS = tuple(Column(name, "int64") for name in ("t", "id", "broker_id", "volume", "price"))
+_ORDERS = (
+    *(Column(name, "int64") for name in ("t", "id", "broker_id", "volume", "price")),
+    Column("symbol", "string"),
+)
 
 RELATIONS: Final = (
     Relation("bids", _ORDERS),
     Relation("asks", _ORDERS),
+    Relation(
+        "trades",
+        (
+            Column("t", "int64"),
+            Column("match_id", "int64"),
+            Column("symbol", "string"),
+            Column("price", "int64"),
+            Column("volume", "int64"),
+            Column("side", "string", nullable=True),
+            Column("broker_id", "int64", nullable=True),
+        ),
+    ),
     Relation(
         "sales",
         (
@@ -83,11 +98,19 @@ _DAY: Final = date(2024, 2, 27)
 _MIDNIGHT: Final = datetime(2024, 2, 27)  # noqa: DTZ001 - the column has no zone
 _CITIES: Final = ("Bonn", "Aix", "Split", "")
 _DOMAINS: Final[dict[str, tuple[Any, ...]]] = {
-    "bids.t": (0, 1, 2, 3, 5, 8, 13),
+    "bids.t": (0, 1, 2, 3, 5, 8, 13, 1_000_000_000, 1_600_000_000),
     "bids.id": tuple(range(1, 8)),
     "bids.broker_id": (0, 1, 2),
     "bids.volume": (1, 2, 5, 100, 3000),
     "bids.price": (1, 2, 3, 5, 1500, 3000),
+    "bids.symbol": ("ACME", "BETA"),
+    "trades.t": (0, 400_000_000, 999_999_999, 1_000_000_000, 1_500_000_000, 3_000_000_000, 61_000_000_000),
+    "trades.match_id": tuple(range(1, 9)),
+    "trades.symbol": ("ACME", "BETA"),
+    "trades.price": (98, 99, 100, 101, 105),
+    "trades.volume": (1, 2, 5, 100),
+    "trades.side": ("B", "S"),
+    "trades.broker_id": (0, 1, 2),
     "sales.id": tuple(range(1, 7)),
     "sales.customer_id": (1, 2, 3),
     "sales.product_id": (1, 2, 3),

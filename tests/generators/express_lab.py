@@ -16,8 +16,8 @@ from runtime.engine.barriers import Barrier
 from runtime.engine.express import ExpressPipeline, ExpressState, ExpressViews, Filling, Update
 from runtime.engine.ingest import Deltas, Sections
 from runtime.engine.plan import Context
-from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory
-from runtime.plan import lane_program, without_view
+from runtime.epochs import Cut, EpochLog, Footer, SnapshotDirectory, with_checksums
+from runtime.plan import lane_program, with_record, without_view
 from runtime.state import MemoryStore, ObjectSpace
 from tests.generators.database import kept
 from tests.generators.deltas import delta_table
@@ -67,7 +67,7 @@ class ExpressLab:
         """``oracles``: view → SQL that DuckDB answers in place of the view's own."""
         self.directory = directory
         self.relations = {relation.name: relation for relation in relations}
-        self.program: Program = compile_program(selects, relations)
+        self.program: Program = with_record(compile_program(selects, relations), on_spark=True)
         self.log = EpochLog(directory / "epochs")
         self.snapshots = SnapshotDirectory(directory / "snapshots")
         self.oracles = dict(oracles or {})
@@ -90,7 +90,8 @@ class ExpressLab:
         self.state = ExpressState()
         self.space.runs("express", self.state)
         filling = Filling(self.log, self.snapshots)
-        self.views = ExpressViews(self.state, filling, self.epoch, {"feed": Cut("s", len(self._committed), 0)})
+        cuts = {"feed": Cut("s", len(self._committed), 0)}
+        self.views = ExpressViews(self.state, filling, self.epoch, cuts, is_compared=True)
         self.pipeline = ExpressPipeline(self.views, self._publish)
         if self.epoch < 0:
             self.views.begin(lane_program(self.program, "express"))
@@ -186,6 +187,8 @@ class ExpressLab:
         said = sections.batches()
         held = {**{name: [batch] for name, batch in relations.items()}, **said}
         footer = Footer(max(0, self.epoch), self.epoch + 1, control=record, attributes=dict(sections.attributes))
+        if sections.checksums is not None:
+            footer = with_checksums(footer, sections.checksums())
         prepared = self.log.prepare(footer, held)
         self.space.commit()
         self.log.publish(prepared)

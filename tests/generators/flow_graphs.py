@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from runtime.plan import (
     Map,
     Node,
     Program,
+    Quantile,
     Relation,
     ScanNode,
     SelectNode,
@@ -38,7 +40,10 @@ from runtime.plan import (
     TopNode,
     UnionNode,
     View,
+    WindowFunction,
+    WindowNode,
 )
+from runtime.plan.flow import RankingKind
 from runtime.views.feeds import ColumnFeed
 from runtime.views.graph import GraphBuilder
 from runtime.views.nodes import flow_body
@@ -48,7 +53,7 @@ from runtime.views.strings import Strings
 from tests.generators.batch_rows import tuples_of
 from tests.generators.flows import NAN, Fields, Row, call, fields_of, plain
 
-__all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas"]
+__all__ = ["KINDS", "VALUES", "DrawnFlow", "GraphLab", "draw_deltas", "random_window"]
 
 
 VALUES: dict[ColumnType, list[Any]] = {
@@ -61,7 +66,8 @@ VALUES: dict[ColumnType, list[Any]] = {
     "timestamp": [None, datetime.datetime(1969, 12, 31, 23), datetime.datetime(2024, 2, 29, 1, 2, 3, 4)],  # noqa: DTZ001
 }
 TYPES = st.sampled_from(list(VALUES))
-KINDS = ("select", "join", "semi", "group", "whole", "top")
+QUANTILES = st.builds(Quantile, st.sampled_from(["disc", "floor", "ceil"]), st.integers(0, 10), st.just(10))
+KINDS = ("select", "join", "semi", "group", "whole", "top", "window")
 """Methods of `DrawnFlow` that add a node."""
 
 
@@ -263,17 +269,18 @@ class DrawnFlow:
         keys = self.data.draw(st.lists(st.sampled_from([f[0] for f in fields]), max_size=2, unique=True), "keys")
         aggregates = []
         for name, type_ in self.data.draw(st.lists(st.sampled_from(fields), max_size=2), "aggregated"):
-            kinds = ["count_rows", "count", "min", "max", "count_distinct"]
+            kinds = ["count_rows", "count", "min", "max", "count_distinct", "quantile"]
             if type_ in ("int64", "int128"):
                 kinds += ["sum", "sum_distinct"]
             for kind in self.data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3), "kinds"):
                 result: ColumnType = "int64"
                 if kind in ("sum", "sum_distinct"):
                     result = "int128"
-                elif kind in ("min", "max"):
+                elif kind in ("min", "max", "quantile"):
                     result = type_
                 column = None if kind == "count_rows" else name
-                aggregates.append(Aggregate(self.name(), kind, column, result))  # type: ignore[arg-type]
+                quantile = self.data.draw(QUANTILES, "quantile") if kind == "quantile" else None
+                aggregates.append(Aggregate(self.name(), kind, column, result, quantile))  # type: ignore[arg-type]
         if keys or aggregates:
             self.nodes.append(GroupNode(source, tuple(keys), tuple(aggregates)))
 
@@ -294,6 +301,50 @@ class DrawnFlow:
         order = self.data.draw(st.lists(st.tuples(st.sampled_from(names), st.booleans(), st.booleans()), max_size=2))
         limit = self.data.draw(st.none() | st.integers(0, 5), "limit")
         self.nodes.append(TopNode(source, tuple(order), limit, self.data.draw(st.integers(0, 3), "offset")))
+
+    def window(self) -> None:
+        if sum(isinstance(node, WindowNode) for node in self.nodes) < 2:
+            source = self.pick()
+            rng = self.data.draw(st.randoms(use_true_random=False), "window")
+            self.nodes.append(random_window(rng, source, self.fields(source), self.name))
+
+
+def random_window(rng: random.Random, source: int, fields: Fields, name: Callable[[], str]) -> WindowNode:
+    """Window functions over these columns; ``name`` makes up names."""
+    names = [each for each, _ in fields]
+    partition = tuple(rng.sample(names, rng.randint(0, min(2, len(names)))))
+    order = tuple(
+        (each, rng.random() < 0.5, rng.random() < 0.5) for each in rng.sample(names, rng.randint(0, len(names)))
+    )
+    peers = rng.randint(0, len(order))
+    limit: tuple[RankingKind, int] | None = None
+    if rng.random() < 0.4:
+        ranking: RankingKind = rng.choice(("row_number", "rank", "dense_rank"))
+        limit = (ranking, rng.randint(1, 4))
+    functions = tuple(
+        _random_function(rng, fields, name(), is_limited=limit is not None)
+        for _ in range(rng.randint(limit is None, 3))
+    )
+    return WindowNode(source, partition, order, peers, functions, limit)
+
+
+def _random_function(rng: random.Random, fields: Fields, name: str, *, is_limited: bool) -> WindowFunction:
+    column, type_ = rng.choice(fields)
+    kinds = ["row_number", "rank", "dense_rank", "lag", "first_value", "count_rows", "count", "min", "max"]
+    kinds += ["sum"] * 2 * (type_ in ("int64", "int128")) + ["lead"] * (not is_limited)
+    kind: Any = rng.choice(kinds)
+    if kind in ("row_number", "rank", "dense_rank"):
+        return WindowFunction(name, kind, None, "int64")
+    if kind in ("lag", "lead", "first_value"):
+        return WindowFunction(name, kind, column, type_, 0 if kind == "first_value" else rng.randint(1, 3))
+    frame: tuple[int | None, int] | None = (None, 0)
+    if rng.random() < 0.7:
+        first, last = sorted(rng.choices(range(-3, 1 if is_limited else 4), k=2))
+        frame = (rng.choice((-first, -first, None)), last)
+    if not is_limited and rng.random() < 0.3:
+        frame = None
+    result: ColumnType = {"sum": "int128", "min": type_, "max": type_}.get(kind, "int64")
+    return WindowFunction(name, kind, None if kind == "count_rows" else column, result, frame=frame)
 
 
 def draw_deltas(

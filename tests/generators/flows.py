@@ -6,6 +6,7 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 from runtime.plan import (
@@ -18,16 +19,19 @@ from runtime.plan import (
     JoinNode,
     Node,
     Program,
+    Quantile,
     ScanNode,
     SelectNode,
     SemiNode,
     SetNode,
     TopNode,
     UnionNode,
+    WindowFunction,
+    WindowNode,
 )
 from tests.generators.programs import evaluate
 
-__all__ = ["Held", "Row", "fields_of", "from_scratch", "plain"]
+__all__ = ["Held", "Row", "fields_of", "from_scratch", "place_of", "plain", "windowed"]
 
 Row = tuple[Any, ...]
 Held = Mapping[int, Counter[Row]]
@@ -63,6 +67,8 @@ def fields_of(maps: Sequence[Fields], nodes: Sequence[Node]) -> list[Fields]:
         elif isinstance(node, GroupNode):
             types = dict(found[node.input])
             found.append((*((k, types[k]) for k in node.keys), *((a.name, a.type) for a in node.aggregates)))
+        elif isinstance(node, WindowNode):
+            found.append((*found[node.input], *((f.name, f.type) for f in node.functions)))
         elif isinstance(node, UnionNode):
             found.append(found[node.inputs[0]])
         else:
@@ -120,8 +126,10 @@ def _evaluate(node: Node, fields: list[Fields], rows: list[Counter[Row]], *, zer
     elif isinstance(node, GroupNode):
         _group(node, fields[node.input], rows[node.input], result, zero=zero)
     elif isinstance(node, TopNode):
-        every = sorted(rows[node.input].elements(), key=_rank(node, fields[node.input]))
+        every = sorted(rows[node.input].elements(), key=_rank(node.order, fields[node.input]))
         result.update(every[node.offset :][: node.limit])
+    elif isinstance(node, WindowNode):
+        result.update(windowed(node, fields[node.input], rows[node.input], zero=zero))
     return Counter({row: weight for row, weight in result.items() if weight})
 
 
@@ -165,14 +173,74 @@ def _aggregate(
     if not values:
         is_zero = zero and aggregate.kind in ("sum", "sum_distinct") and type_ in ("int64", "int128", "float64")
         return 0 if is_zero else None
+    if aggregate.quantile is not None:
+        return sorted(values, key=_comparable)[place_of(aggregate.quantile, len(values))]
     if aggregate.kind in ("sum", "sum_distinct"):
         return sum(values if aggregate.kind == "sum" else distinct)
     return (min if aggregate.kind == "min" else max)(values, key=_comparable)
 
 
-def _rank(node: TopNode, fields: Fields) -> Callable[[Row], Row]:
+def place_of(quantile: Quantile, number: int) -> int:
+    """Where a quantile stands among so many values."""
+    if quantile.kind == "disc":
+        return max(math.ceil(Fraction(quantile.part * number, quantile.whole)), 1) - 1
+    place = Fraction(quantile.part * (number - 1), quantile.whole)
+    return math.floor(place) if quantile.kind == "floor" else math.ceil(place)
+
+
+def windowed(node: WindowNode, fields: Fields, rows: Counter[Row], *, zero: bool) -> list[Row]:
+    """The rows with the results of window functions; every function looks at all rows of the partition."""
     names = [name for name, _ in fields]
-    order = [*node.order, *((name, False, False) for name in names)]
+    keys = [names.index(name) for name in node.partition]
+    partitions: dict[Row, list[Row]] = {}
+    for row in sorted(rows.elements(), key=_rank(node.order, fields)):
+        partitions.setdefault(tuple(row[key] for key in keys), []).append(row)
+    criteria = [names.index(name) for name, _, _ in node.order[: node.peers]]
+    found = []
+    for members in partitions.values():
+        peers = [tuple(row[place] for place in criteria) for row in members]
+        for at, row in enumerate(members):
+            if node.limit is not None and _ranking(node.limit[0], peers, at) > node.limit[1]:
+                continue
+            found.append((*row, *(_of_window(f, names, dict(fields), (members, peers), at, zero=zero)
+                                  for f in node.functions)))  # fmt: skip
+    return found
+
+
+def _ranking(kind: str, peers: list[Row], at: int) -> int:
+    if kind == "row_number":
+        return at + 1
+    first = peers.index(peers[at])
+    return first + 1 if kind == "rank" else len(set(peers[:first])) + 1
+
+
+def _of_window(
+    function: WindowFunction,
+    names: list[str],
+    types: dict[str, ColumnType],
+    partition: tuple[list[Row], list[Row]],
+    at: int,
+    *,
+    zero: bool,
+) -> Any:
+    members, peers = partition
+    if function.kind in ("row_number", "rank", "dense_rank"):
+        return _ranking(function.kind, peers, at)
+    if function.kind in ("lag", "lead", "first_value"):
+        place = {"lag": at - function.offset, "lead": at + function.offset, "first_value": 0}[function.kind]
+        assert function.column is not None
+        return members[place][names.index(function.column)] if 0 <= place < len(members) else None
+    first, end = 0, len(peers) - peers[::-1].index(peers[at])
+    if function.frame is not None:
+        first = 0 if function.frame[0] is None else max(0, at - function.frame[0])
+        end = max(0, at + function.frame[1] + 1)
+    aggregate = Aggregate(function.name, function.kind, function.column, function.type)  # type: ignore[arg-type]  # it is one of both
+    return _aggregate(aggregate, names, types, Counter(members[first:end]), zero=zero)
+
+
+def _rank(criteria: Sequence[tuple[str, bool, bool]], fields: Fields) -> Callable[[Row], Row]:
+    names = [name for name, _ in fields]
+    order = [*criteria, *((name, False, False) for name in names)]
 
     def rank(row: Row) -> Row:
         keys: list[Any] = []

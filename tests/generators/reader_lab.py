@@ -183,4 +183,4 @@ class ReaderLab:
 
     def stop(self) -> None:
         """Without sealing: as if it had been killed."""
-        self.wait(self.runtime.stop())
+        self.wait(self.runtime.stop(is_clean=False))

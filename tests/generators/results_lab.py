@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -69,6 +69,13 @@ class Answered(msgspec.Struct):
         return pa.ipc.open_stream(self.body).read_all()
 
 
+class _Pool:
+    """Runs each call at once."""
+
+    def callInThreadWithCallback(self, done: Any, call: Any, *given: Any) -> None:
+        done(True, call(*given))
+
+
 class ResultsLab:
     """A service and its clients."""
 
@@ -81,14 +88,17 @@ class ResultsLab:
         access: Access | None = None,
         limits: SiteLimits | None = None,
         cursors: CursorLimits | None = None,
+        asker: Any = None,
         host: str = "127.0.0.1",
     ) -> None:
-        self.clock: Any = MemoryReactorClock()
+        self.clock = cast(Any, MemoryReactorClock())
+        self.clock.getThreadPool = _Pool
+        self.clock.callFromThread = lambda call, *given: call(*given)
         self.hub = hub or filled_hub()
         self.host = host
         self.cursors = Cursors(cursors or CursorLimits(), self.clock.seconds, b"secret")
         parts = ServiceParts(
-            hub=self.hub, status=lambda: STATUS, cursors=self.cursors, control=control, metrics=metrics
+            hub=self.hub, status=lambda: STATUS, cursors=self.cursors, control=control, metrics=metrics, asker=asker
         )
         self.site: Any = results_site(parts, self.clock, access, limits, now_ns=lambda: int(self.clock.seconds() * 1e9))
 

@@ -57,8 +57,7 @@ def run(seed: int, relations: tuple[Relation, ...], selects: list[NamedSelect], 
                     lab.barrier()
                     lab.change(random_changes(chance, lab, 9), [], [])
                 lab.barrier(program)
-            elif turn < 0.6:
-                names = [view.name for view in lab.program.views]
+            elif turn < 0.6 and (names := [view.name for view in lab.program.views]):
                 lab.barrier(lab.drop(chance.choice(names)))
             else:
                 lab.barrier()

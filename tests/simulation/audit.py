@@ -174,7 +174,7 @@ class Audit:
         self._sums[name] = zlib.crc32(self._disk.read(segment.path))
         self._failed(footer)
         program = self._programs[max(epoch for epoch in self._programs if epoch <= footer.from_epoch + 1)]
-        names = {view.name for view in program.views if view.lane == "spark"}
+        names = {view.name for view in program.views if view.lane == "spark" or view.on_spark}
         self._results = {name: held for name, held in self._results.items() if name in names}
         for section in footer.sections:
             if section.name not in names:

@@ -13,8 +13,10 @@ from runtime.compiler import NamedSelect, Program, SqlError, decode_program
 from runtime.engine.express import Update
 from runtime.engine.ingest import EpochWriter, Ingest, IngestConfig, IngestListener, Origin
 from runtime.epochs import Cut, Footer, ResultLog
+from runtime.plan import with_record
 from runtime.relations import Retention, RowAdaptor, row_schema
 from runtime.service import fullresults
+from runtime.service.agreement import LaneAgreement
 from runtime.service.catalogue import Catalogue, begin_catalogue
 from runtime.service.errors import ServiceError
 from runtime.service.expresslane import ExpressLane
@@ -105,11 +107,14 @@ class Process(IngestListener):
             most_views=_MOST_VIEWS,
             where=str(RUN),
             first=self.express.first,
+            placed=lambda program: with_record(program, on_spark=True),
         )
         self.results = ResultLog(RUN / "results", machine.disk)
         self.hub = Hub(begun_with, self._now_ns)
         fullresults.restore(self.hub, self.results)
-        self.view = BreakingView(self.express.begin(self.hub))
+        self.view = BreakingView(self.express.begin(self.hub, is_compared=True))
+        self.agreement = LaneAgreement(self.results, writer.log)
+        self.agreement.begin()
         self.upkeep = Upkeep(
             config.upkeep,
             RUN,
@@ -257,6 +262,10 @@ class Process(IngestListener):
             self.upkeep.sealed(footer)
 
     def _on_published(self, published: Published) -> None:
+        compared = self.agreement.comparisons
+        self.agreement.published(published)
+        self._machine.faults.counts["lanes compared"] += self.agreement.comparisons - compared
+        assert not self.agreement.differing(), f"expected lanes that agree, was {self.agreement.differing()}"
         self.reactor.callFromThread(self._published, published)
 
     def _published(self, published: Published) -> None:

@@ -76,11 +76,12 @@ export function drawViews(views, open) {
     write(name.firstChild, view.name);
     write(lane, view.lane);
     if (view.failed) chip(kind, "failed", "✕ failed");
+    else if (view.comparison === "differs") chip(kind, "failed", "✕ differs from Spark");
     else {
       kind.firstElementChild?.remove();
       write(kind, view.class);
     }
-    kind.title = view.failed ?? "";
+    kind.title = view.failed ?? (view.comparison === "differs" ? "Spark, whose answer is the one of record, has other rows." : "");
     write(count, grouped.format(view.rows));
     write(version, grouped.format(view.version));
   });

@@ -6,6 +6,7 @@ A qualified query goes through these, each of which adds nodes to one graph:
       reading     FROM and WHERE of one SELECT: sources, conditions, what ties a subquery to the query around it
         outer     outer joins and comparisons in which NULL equals NULL
       groups      GROUP BY and aggregates
+      windows     window functions and QUALIFY
       subqueries  EXISTS, IN and scalar subqueries, as semijoins or as columns that are joined to the rows
     graph         nodes, each once; filters and projections sink into the base maps
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -31,6 +31,8 @@ from runtime.plan import (
     SetNode,
     TopNode,
     UnionNode,
+    WindowFunction,
+    WindowNode,
     columns_read,
     renamed,
 )
@@ -107,7 +109,9 @@ class Graph:
     def select(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
         """Filter and project; the order of the columns that come out is not fixed (see `arranged`)."""
         outputs = list(outputs) or [("one", Lowered(Lit(1), INT))]
-        same = len(outputs) == len(rows.columns) and all(value.expr == Col(name) for name, value in outputs)
+        same = len(outputs) == len(rows.columns) and all(
+            value.expr == Col(name) and value.type.kind == rows.columns[name].kind for name, value in outputs
+        )
         if where is None and same:
             return rows
         node = self._nodes[rows.node]
@@ -135,8 +139,59 @@ class Graph:
 
     def _project(self, rows: Rows, where: Expr | None, outputs: Outputs) -> Rows:
         columns = tuple(value.type.column(name) for name, value in outputs)
-        node = SelectNode(rows.node, where, columns, tuple(value.expr for _, value in outputs))
+        number, where = self._limited(rows.node, where)
+        number = self._without_functions(number, where, [value.expr for _, value in outputs])
+        node = SelectNode(number, where, columns, tuple(value.expr for _, value in outputs))
         return self._add(node, {name: value.type for name, value in outputs})
+
+    # --- limits of window functions
+
+    def _limited(self, number: int, where: Expr | None) -> tuple[int, Expr | None]:
+        """A node with the rows that satisfy conditions on rankings, and the conditions that are left."""
+        rest = []
+        for part in conjuncts_of(where):
+            bound = _bound_of(part)
+            limited = None if bound is None else self._limit(number, bound[0], bound[1])
+            if limited is None:
+                rest.append(part)
+                continue
+            number, is_exact = limited, bound is not None and bound[2]
+            if not is_exact:
+                rest.append(part)
+        return number, all_of(rest)
+
+    def _limit(self, number: int, column: str, most: int) -> int | None:
+        """The node with only the rows in which a column is at most so much, if it is a ranking of a window node."""
+        node = self._nodes[number]
+        if isinstance(node, SelectNode):
+            sources = {c.name: expr for c, expr in zip(node.columns, node.outputs, strict=True)}
+            source = sources[column]
+            inner = self._limit(node.input, source.name, most) if isinstance(source, Col) else None
+            return None if inner is None else self._again(number, msgspec.structs.replace(node, input=inner))
+        if not isinstance(node, WindowNode) or any(each.ahead or each.has_peers for each in node.functions):
+            return None
+        kind = next((each.kind for each in node.functions if each.name == column), None)
+        if kind not in ("row_number", "rank", "dense_rank") or (node.limit is not None and node.limit[0] != kind):
+            return None
+        most = most if node.limit is None else min(most, node.limit[1])
+        return self._again(number, msgspec.structs.replace(node, limit=(kind, most)))
+
+    def _again(self, number: int, node: Node) -> int:
+        """The number of a node that has the columns of another one."""
+        return self._add(node, self._types[number]).node
+
+    def _without_functions(self, number: int, where: Expr | None, outputs: Sequence[Expr]) -> int:
+        """The node without the window functions that nothing reads; under a limit none at all may be left."""
+        node = self._nodes[number]
+        if not isinstance(node, WindowNode):
+            return number
+        used = {name for expr in (*outputs, *([] if where is None else [where])) for name in columns_read(expr)}
+        functions = tuple(each for each in node.functions if each.name in used)
+        if functions == node.functions or (not functions and node.limit is None):
+            return number
+        gone = {each.name for each in node.functions} - used
+        columns = {name: kind for name, kind in self._types[number].items() if name not in gone}
+        return self._add(msgspec.structs.replace(node, functions=functions), columns).node
 
     def filter(self, rows: Rows, conditions: Sequence[Expr]) -> Rows:
         """The rows for which all are true."""
@@ -220,6 +275,18 @@ class Graph:
         """The first rows."""
         return self._add(TopNode(rows.node, tuple(order), limit, offset), rows.columns)
 
+    def window(
+        self,
+        rows: Rows,
+        partition: Sequence[str],
+        order: Sequence[tuple[str, bool, bool]],
+        peers: int,
+        functions: Sequence[tuple[WindowFunction, Type]],
+    ) -> Rows:
+        """The rows with window functions, by partition and in an order."""
+        node = WindowNode(rows.node, tuple(partition), tuple(order), peers, tuple(each for each, _ in functions))
+        return self._add(node, {**rows.columns, **{each.name: kind for each, kind in functions}})
+
     # --- the end
 
     def finish(self, rows: Rows, maps: MapSet) -> Flow:
@@ -247,3 +314,30 @@ def _may_merge(node: SelectNode, where: Expr | None, outputs: Outputs) -> bool:
                    for name in columns_read(expr))  # fmt: skip
     return all(not isinstance(expr, Call) or uses[column.name] <= 1
                for column, expr in zip(node.columns, node.outputs, strict=True))  # fmt: skip
+
+
+def conjuncts_of(where: Expr | None) -> list[Expr]:
+    """The parts of a condition that must all hold."""
+    if where is None:
+        return []
+    if isinstance(where, Call) and where.op == "and":
+        return [part for argument in where.args for part in conjuncts_of(argument)]
+    return [where]
+
+
+_TURNED: Final = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+def _bound_of(condition: Expr) -> tuple[str, int, bool] | None:
+    """A column, the most that it may be by a condition, and whether a positive integer satisfies it then."""
+    if not isinstance(condition, Call) or condition.op not in _TURNED:
+        return None
+    (left, right), op = condition.args, str(condition.op)
+    if isinstance(left, Lit):
+        left, right, op = right, left, _TURNED[op]
+    if not isinstance(left, Col) or not isinstance(right, Lit) or op in ("gt", "ge"):
+        return None
+    if not isinstance(right.value, int) or isinstance(right.value, bool):
+        return None
+    most = right.value - (op == "lt")
+    return None if most < 1 else (left.name, most, op != "eq" or most == 1)

@@ -15,26 +15,43 @@ from runtime.compiler.lower import lower_key
 from runtime.compiler.operands import Lowered, NotIncremental, call
 from runtime.compiler.sums import Accumulator, Extreme, accumulate, is_accumulated
 from runtime.compiler.types import INT, Type
-from runtime.plan import Aggregate, Col, Lit
+from runtime.plan import Aggregate, Col, Lit, Quantile
 
 if TYPE_CHECKING:
     from runtime.compiler.flow.queries import Queries
 
 __all__ = ["aggregates_of", "group"]
 
-Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct"]
+Kind = Literal["count_rows", "count", "sum", "min", "max", "count_distinct", "sum_distinct", "quantile"]
 
 
 def aggregates_of(nodes: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs."""
+    """The outermost aggregates of expressions, each with its FILTER; those of subqueries are not theirs.
+
+    A function under OVER is no aggregate of the SELECT, but what it is over may have some.
+    """
 
     def stops(part: exp.Expr) -> bool:
         return is_accumulated(part) or isinstance(part, (exp.Query, exp.Window))
 
-    parts = [part for node in nodes for part in node.walk(prune=stops)]
-    if any(isinstance(part, exp.Window) for part in parts):
-        raise NotIncremental("a window function")
-    return [part for part in parts if is_accumulated(part)]
+    found: list[exp.Expr] = []
+    for node in nodes:
+        for part in node.walk(prune=stops):
+            if isinstance(part, exp.Window):
+                found += aggregates_of(_inside(part))
+            elif is_accumulated(part):
+                found.append(part)
+    return found
+
+
+def _inside(window: exp.Window) -> list[exp.Expr]:
+    """The expressions that a window function is over: aggregates in them are those of the SELECT."""
+    found = list(window.args.get("partition_by") or [])
+    order = window.args.get("order")
+    found += [part.this for part in order.expressions] if order is not None else []
+    for part in window.this.iter_expressions():
+        found += part.iter_expressions() if is_accumulated(part) else [part]
+    return found
 
 
 def group(
@@ -98,14 +115,14 @@ class _Aggregates(Accumulator):
         self.made: list[tuple[Aggregate, Type]] = []
         self.extremes: list[_Extreme] = []
 
-    def _add(self, kind: Kind, value: Lowered | None, result: Type) -> Lowered:
+    def _add(self, kind: Kind, value: Lowered | None, result: Type, quantile: Quantile | None = None) -> Lowered:
         column = None if value is None else _place(self.outputs, value, "value")
         for part, known in self.made:
-            if (part.kind, part.column) == (kind, column):
+            if (part.kind, part.column, part.quantile) == (kind, column, quantile):
                 return Lowered(Col(part.name), known)
         taken = [name for name, _ in self.outputs]
         name = free_name(kind, [*taken, *(part.name for part, _ in self.made)])
-        self.made.append((Aggregate(name, kind, column, result.column(name).type), result))
+        self.made.append((Aggregate(name, kind, column, result.column(name).type, quantile), result))
         return Lowered(Col(name), result)
 
     def rows(self) -> Lowered:
@@ -121,6 +138,9 @@ class _Aggregates(Accumulator):
         if value.type.kind in ("null", "other"):
             raise NotIncremental(f"{kind.upper()} of {value.type}")
         return self._add(kind, value, value.type.with_null(value.type.nullable or self.may_be_empty))
+
+    def quantile(self, place: Quantile, value: Lowered) -> Lowered:
+        return self._add("quantile", value, value.type.with_null(), place)
 
     def distinct(self, kind: Literal["count_distinct", "sum_distinct"], value: Lowered) -> Lowered:
         if kind == "sum_distinct":

@@ -14,7 +14,8 @@ from runtime.compiler.flow.groups import aggregates_of, group
 from runtime.compiler.flow.names import Names
 from runtime.compiler.flow.reading import Block, Link, Part, read
 from runtime.compiler.flow.subqueries import Subqueries
-from runtime.compiler.lower import lower
+from runtime.compiler.flow.windows import attach_windows, windows_of
+from runtime.compiler.lower import conjuncts, lower
 from runtime.compiler.maps import MapSet, key_name, unique
 from runtime.compiler.operands import Candidate, Lowered, NotIncremental, alike
 from runtime.compiler.parse import group_keys
@@ -31,6 +32,7 @@ from runtime.plan import (
     SetNode,
     TopNode,
     ViewClass,
+    WindowNode,
 )
 
 __all__ = ["Queries", "Result", "flow_view"]
@@ -120,12 +122,14 @@ class Queries:
         for part in node.expressions:
             taken.append(unique(part.alias_or_name.lower(), taken))
         whole = needed is None or any(node.args.get(name) for name in ("distinct", "limit", "offset"))
+        whole = whole or bool(windows_of(node.expressions)) or node.args.get("qualify") is not None
         chosen = [(name, part.unalias()) for name, part in zip(taken, node.expressions, strict=True)
                   if whole or (needed is not None and name in needed)]  # fmt: skip
         keys, is_grouped = group_keys(node), node.args.get("group") is not None
-        having = node.args.get("having")
+        having, qualify = (node.args.get(name) for name in ("having", "qualify"))
         order = _order_of(node)
-        nodes = [part for _, part in chosen] + [having.this for having in [having] if having is not None]
+        nodes = [part for _, part in chosen]
+        nodes += [clause.this for clause in (having, qualify) if clause is not None]
         nodes += [part.this for part in order]
         around = read(self, node, outer, [*nodes, *keys])
         all_parts = [*nodes, *(part.unalias() for part in node.expressions)]
@@ -136,6 +140,9 @@ class Queries:
         if having is not None:
             self.subqueries.condition(around, having.this)
         self.subqueries.attach(around, nodes)
+        attach_windows(self, around, node, nodes)
+        for part in [] if qualify is None else conjuncts(qualify.this):
+            self.subqueries.condition(around, part)
         outputs = [(name, lower(part, around.leaf)) for name, part in chosen]
         return self._projected(node, around, outputs, order)
 
@@ -244,8 +251,6 @@ class Queries:
 
 def _refuse_clauses(node: exp.Select) -> None:
     distinct = node.args.get("distinct")
-    if node.args.get("qualify"):
-        raise NotIncremental("QUALIFY")
     if distinct is not None and distinct.args.get("on") is not None:
         raise NotIncremental("DISTINCT ON")
 
@@ -306,7 +311,10 @@ def _reason(body: Flow, maps: MapSet) -> str:
         parts.append(f"{' and '.join(body.extremes())} in an ordered index")
     if any(part.kind.endswith("distinct") for node in groups for part in node.aggregates) or kinds[DistinctNode]:
         parts.append("distinct values counted")
-    if kinds[TopNode]:
+    windows = [node for node in body.nodes if isinstance(node, WindowNode)]
+    if windows:
+        parts.append("window functions over rows in order")
+    if kinds[TopNode] or any(node.limit is not None for node in windows):
         parts.append("the first rows in an ordered index")
     return ", ".join(parts)
 

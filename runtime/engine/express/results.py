@@ -14,6 +14,7 @@ import pyarrow as pa
 from runtime.native.kernels import Kernels
 from runtime.plan import Column, View
 from runtime.state import CorruptStateError, StringPool, decode_run, encode_run
+from runtime.views.checksum import MODULUS, changes_checksum
 from runtime.views.materialised import MaterialisedView
 from runtime.views.pending_changes import PendingChanges
 
@@ -34,7 +35,7 @@ class ResultsRun(msgspec.Struct, frozen=True):
 class Closed:
     """What an epoch has changed in views; added up, and added to their results, by the first who asks."""
 
-    def __init__(self, changes: Mapping[str, PendingChanges], results: Mapping[str, MaterialisedView]) -> None:
+    def __init__(self, changes: Mapping[str, PendingChanges], results: Results) -> None:
         self._changes, self._results = dict(changes), results
         self._rows: dict[str, pa.Table] = {}
 
@@ -42,10 +43,15 @@ class Closed:
         """View → its changes, added up; views without any are left out."""
         for name in tuple(self._changes):
             # Each view's pieces are freed by themselves: thousands of tables at once would stop all other threads.
-            rows = self._results[name].add(self._changes.pop(name).take())
+            rows = self._results.add(name, self._changes.pop(name).take())
             if rows.num_rows:
                 self._rows[name] = rows
         return self._rows
+
+    def checksums(self) -> dict[str, int]:
+        """View → the checksum of its rows at the end of the epoch; asked before another epoch ends."""
+        self.rows()
+        return self._results.checksums()
 
 
 class Results:
@@ -57,6 +63,8 @@ class Results:
         self._pool = StringPool()
         self._saved_strings = self._taken_strings = 0
         self._closed: Closed | None = None
+        self._kinds = {view.name: view for view in views}
+        self._checksums: dict[str, int] = {}  # of views that were asked for
         self.views = {view.name: self._empty(view.columns) for view in views}
         """View → its rows at the last epoch that was settled."""
 
@@ -68,14 +76,30 @@ class Results:
     def migrate(self, views: Sequence[View]) -> None:
         """Keep these views: what stays keeps its rows, what is new has none."""
         self.settle()
+        self._kinds = {view.name: view for view in views}
+        self._checksums = {name: each for name, each in self._checksums.items() if name in self._kinds}
         held = self.views
         self.views = {view.name: held[view.name] if view.name in held else self._empty(view.columns) for view in views}
 
     def close(self, changes: Mapping[str, PendingChanges]) -> Closed:
         """The end of an epoch that has changed views so."""
         self.settle()
-        self._closed = Closed(changes, self.views)
+        self._closed = Closed(changes, self)
         return self._closed
+
+    def add(self, name: str, changes: pa.Table) -> pa.Table:
+        """Add changes to a view's rows, and return their sum."""
+        rows = self.views[name].add(changes)
+        if name in self._checksums:
+            self._checksums[name] = (self._checksums[name] + changes_checksum(self._kinds[name], rows)) % MODULUS
+        return rows
+
+    def checksums(self) -> dict[str, int]:
+        """View → the checksum of its rows, see `runtime.views.checksum`; from the first call on kept up to date."""
+        for name, result in self.views.items():
+            if name not in self._checksums:
+                self._checksums[name] = changes_checksum(self._kinds[name], result.rows())
+        return dict(self._checksums)
 
     def settle(self) -> None:
         """Add what the last epoch has changed."""
@@ -108,6 +132,7 @@ class Results:
         self._saved_strings = self._taken_strings = len(self._pool)
         for name, table_run in run.results.items():
             self.views[name].table.apply_run(decode_run(table_run, name))
+            self._checksums.pop(name, None)
 
     def _forget_strings(self) -> None:
         """Begin a new pool of the strings that rows have, if many others must be in it."""

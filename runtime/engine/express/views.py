@@ -60,8 +60,13 @@ class ExpressViews:
         epoch: int,
         cuts: Mapping[str, Cut],
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        is_compared: bool = False,
     ) -> None:
-        """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock."""
+        """At the end of this epoch, whose cuts are given; ``now_s`` is the ingest's clock.
+
+        ``is_compared``: epochs say the checksums of the views, for another lane that keeps them too.
+        """
         self._now_s = now_s
         self._state = state
         self._filling = filling
@@ -72,6 +77,7 @@ class ExpressViews:
         self._failed: dict[str, str] = {}
         self._open: dict[str, list[pa.RecordBatch]] = {}
         self._anew: tuple[str, ...] = ()
+        self._is_compared = is_compared
 
     def begin(self, program: Program, *, is_anew: bool = False) -> None:
         """Keep these views where there was nothing, or something else: filled from the log up to the newest epoch.
@@ -186,4 +192,9 @@ class ExpressViews:
         attributes = {f"failed/{name}": reason for name, reason in self._failed.items()}
         attributes |= {f"{ANEW}{name}": "" for name in self._anew}
         self._changes, self._failed, self._open, self._anew = {}, {}, {}, ()
-        return Sections(self._epoch, batches, attributes)
+        failed = frozenset(self._state.failed)
+
+        def checksums() -> dict[str, int]:
+            return {name: each for name, each in closed.checksums().items() if name not in failed}
+
+        return Sections(self._epoch, batches, checksums if self._is_compared else None, attributes)

@@ -60,5 +60,7 @@ class Sections(msgspec.Struct, frozen=True, eq=False):
     batches: Callable[[], Mapping[str, tuple[pa.RecordBatch, ...]]] = dict
     """Gives by name of the section, ``view/NAME``, its rows; called once, when the epoch is committed, on the thread
     that does it. A section without rows is left out."""
+    checksums: Callable[[], Mapping[str, int]] | None = None
+    """Gives by view the checksum of its rows at the end of the epoch; called after ``batches``, on the same thread."""
     attributes: Mapping[str, str] = {}
     """What the segment's footer says beside that, such as why a view has failed; by a name that nobody else gives."""

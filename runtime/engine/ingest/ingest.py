@@ -170,6 +170,18 @@ class Ingest(BufferSink):
         """Close the epoch at the next place where it may be cut; nothing happens while it is empty."""
         self._request(None)
 
+    def flush(self, on_flushed: Callable[[], None]) -> None:
+        """Close the epoch if it holds anything, as `request_barrier` does.
+
+        ``on_flushed`` is called once nothing of it is open any more, on any thread, or the query has ended; the epoch
+        is durable behind the writer's next `settle`.
+        """
+        future = self._request(None)
+        if future is None:
+            on_flushed()
+        else:
+            future.when_done(lambda _: on_flushed())
+
     def seal_control(self, record: bytes, on_sealed: Callable[[int], None]) -> None:
         """Close the epoch now, empty or not, with a control record in it.
 

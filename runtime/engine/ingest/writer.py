@@ -23,7 +23,17 @@ from deltabook.wire.durations import Durations
 from runtime.engine.ingest.committing import Committer, InlineCommitter
 from runtime.engine.ingest.deadletters import EpochDeadLetters, LettersMark
 from runtime.engine.ingest.deltas import Sections
-from runtime.epochs import LOCAL_DISK, CommitRecord, Cut, DirectoryClaim, Disk, EpochLog, FencedError, Footer
+from runtime.epochs import (
+    LOCAL_DISK,
+    CommitRecord,
+    Cut,
+    DirectoryClaim,
+    Disk,
+    EpochLog,
+    FencedError,
+    Footer,
+    with_checksums,
+)
 from runtime.formats import DeadLetter
 from runtime.state import CorruptStateError, Edit, ObjectSpace, SqliteStore, Store
 
@@ -74,6 +84,14 @@ class _Closed(msgspec.Struct, frozen=True):
                 if batches:
                     self.deltas.setdefault(name, []).extend(batches)
         return self.deltas
+
+    def finished_footer(self) -> Footer:
+        """The footer with what follows from the sections' rows; called after `batches`."""
+        checksums: dict[str, int] = {}
+        for each in self.sections:
+            if each.checksums is not None:
+                checksums |= each.checksums()
+        return self.footer if not checksums else with_checksums(self.footer, checksums)
 
     def let_go(self) -> None:
         """Of batches, piece by piece: thousands at once would hold up all other threads."""
@@ -254,7 +272,9 @@ class EpochWriter:
         footer, before = closed.footer, self.recovered
         epoch = footer.to_epoch
         self._dead.write(epoch, closed.letters, closed.malformed)
-        prepared = self.log.prepare(footer, closed.batches())
+        batches = closed.batches()
+        footer = closed.finished_footer()
+        prepared = self.log.prepare(footer, batches)
         closed.let_go()
         total = (before.messages if before else 0) + footer.messages
         controlled = epoch if footer.control else before.control if before else 0

@@ -1,9 +1,9 @@
 """Columns as operators have them: which Arrow types there are, what they mean in SQL, and exact integers of any size.
 
 A plan's columns have few types, so that every operator can rely on them: bool, int64, float64, string, date32,
-timestamps without a zone, lists, and decimal128(38, scale) for integers that may pass 64 bits or have decimals. Inside
-operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule, and
-decimal128(38, 0), read as Python integers, where not.
+timestamps without a zone, lists, structs, and decimal128(38, scale) for integers that may pass 64 bits or have
+decimals. Inside operators such a decimal is its unscaled integer: int64 where all of a batch fit, which is the rule,
+and decimal128(38, 0), read as Python integers, where not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ __all__ = [
     "inward",
     "matched",
     "outward",
+    "stacked",
     "take",
+    "ticks_of",
+    "time_array",
     "type_of",
     "unscaled",
 ]
@@ -58,6 +61,8 @@ def _canonical_type(name: str, kind: pa.DataType) -> pa.DataType:
         return pa.decimal128(38, kind.scale)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return pa.list_(_canonical_type(name, kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _canonical_type(f"{name}.{f.name}", f.type), f.nullable) for f in kind])
     if types.is_boolean(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.tz is None):
         return kind
     raise PlanError(f"expected a type that operators know in column {name}, was {kind}")
@@ -170,6 +175,13 @@ def take(columns: Iterable[pa.Array], rows: Integers) -> list[pa.Array]:
     return [column.take(places) for column in columns]
 
 
+def stacked(one: pa.Array, other: pa.Array) -> pa.Array:
+    """Both columns as one; integers of different widths meet in the wider one."""
+    if not one.type.equals(other.type):
+        one, other = (each.cast(_WIDE) for each in (one, other))
+    return pa.concat_arrays([one, other])
+
+
 def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_optional: bool) -> pa.Schema:
     """The columns of a join's output; raises `PlanError` where both sides have one of the same name."""
     shared = set(left.names) & set(right.names)
@@ -177,6 +189,22 @@ def matched(left: pa.Schema, right: pa.Schema, *, left_optional: bool, right_opt
         raise PlanError(f"expected different names on the sides of a join, was {', '.join(sorted(shared))} on both")
     fields = [f.with_nullable(f.nullable or left_optional) for f in left]
     return pa.schema(fields + [f.with_nullable(f.nullable or right_optional) for f in right])
+
+
+def ticks_of(column: pa.Array) -> Integers:
+    """A time column as integers of its unit; undefined where NULL."""
+    plain = column.view(pa.int32()).cast(pa.int64()) if pa.types.is_date32(column.type) else column.view(pa.int64())
+    if plain.null_count:
+        plain = plain.fill_null(0)
+    found: Integers = plain.to_numpy(zero_copy_only=False)
+    return found
+
+
+def time_array(ticks: Integers, kind: pa.DataType) -> pa.Array:
+    """The inverse of `ticks_of` for a column of this type."""
+    if pa.types.is_date32(kind):
+        return pa.array(ticks.astype(np.int32)).view(kind)
+    return pa.array(np.ascontiguousarray(ticks)).view(kind)
 
 
 def decimal_words(array: pa.Array) -> Integers:

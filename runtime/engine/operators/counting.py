@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
-from runtime.state import MemoryStore, ObjectSpace
+from runtime.state import ObjectSpace
 
 __all__ = ["Counter", "Limit", "RowNumber"]
 
@@ -14,12 +14,11 @@ __all__ = ["Counter", "Limit", "RowNumber"]
 class Counter:
     """A number in the object space.
 
-    It is written when its operator drains, so that a checkpoint has the number as of its barrier. Owned by one
-    operator; the space is read by whoever commits it, after the drain.
+    It is written when its operator advances, so that a checkpoint has the number as of its barrier. Owned by one
+    operator; the space is read by whoever commits it, after that.
     """
 
-    def __init__(self, name: str, space: ObjectSpace | None) -> None:
-        space = ObjectSpace(MemoryStore()) if space is None else space
+    def __init__(self, name: str, space: ObjectSpace) -> None:
         self._table = space.table(name, 1, ["count"])
         self._key = np.zeros((1, 1), np.int64)
         slot = self._table.lookup(self._key)
@@ -43,8 +42,8 @@ class Limit(Operator):
         count: int,
         offset: int = 0,
         *,
-        name: str = "limit",
-        space: ObjectSpace | None = None,
+        name: str,
+        space: ObjectSpace,
         most_rows: int = MOST_ROWS,
     ) -> None:
         super().__init__(schema)
@@ -61,12 +60,9 @@ class Limit(Operator):
         begin = max(self._offset - seen, 0)
         return pieces(batch.slice(begin, max(self._end - seen - begin, 0)), self.most_rows)
 
-    def start_drain(self) -> Batches:
+    def advance(self, bound: int) -> Batches:
         self._seen.keep()
         return iter(())
-
-    def drops_input(self, port: int = 0) -> bool:
-        return self._seen.value >= self._end
 
 
 class RowNumber(Operator):
@@ -78,8 +74,8 @@ class RowNumber(Operator):
         self,
         schema: pa.Schema,
         *,
-        name: str = "row_number",
-        space: ObjectSpace | None = None,
+        name: str,
+        space: ObjectSpace,
         most_rows: int = MOST_ROWS,
     ) -> None:
         super().__init__(schema)
@@ -92,6 +88,6 @@ class RowNumber(Operator):
         numbers = pa.array(np.arange(first, first + batch.num_rows, dtype=np.int64))
         return pieces(pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=self.schema), self.most_rows)
 
-    def start_drain(self) -> Batches:
+    def advance(self, bound: int) -> Batches:
         self._numbered.keep()
         return iter(())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.engine.errors import EngineError, PlanError
 
-__all__ = ["HeldTooMuchError", "OperatorError", "PlanError", "UnsortedInputError"]
+__all__ = ["HeldTooMuchError", "OperatorError", "PlanError"]
 
 
 class OperatorError(EngineError):
@@ -12,8 +12,4 @@ class OperatorError(EngineError):
 
 
 class HeldTooMuchError(OperatorError):
-    """An operator would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""
-
-
-class UnsortedInputError(OperatorError):
-    """An input that must be sorted is not."""
+    """A query would have to hold more rows than it may: there is no spilling to disk, and it is never silent."""

@@ -1,4 +1,4 @@
-"""What an operator is: batches in, batches out, and a drain at every barrier."""
+"""What an operator is: batches in, batches out, and an advance of event time at every barrier."""
 
 from __future__ import annotations
 
@@ -8,35 +8,38 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "Batches", "Operator", "pieces"]
+__all__ = ["ENDED", "MOST_HELD", "MOST_ROWS", "Batches", "Operator", "pieces"]
 
 Batches = Iterator[pa.RecordBatch]
 """What a call gives out: lazily made, each of at most `Operator.most_rows` rows, never empty."""
 
+ENDED: Final = 2**63 - 1
+"""The watermark of an input that has ended: every time has passed."""
 MOST_ROWS: Final = 1 << 16
-"""Rows of an output batch at most, where nothing else is said."""
+"""Rows of an output batch at most, unless the caller says otherwise."""
+MOST_HELD: Final = 1 << 23
+"""Rows that a query may hold, unless the caller says otherwise."""
 
 
 class Operator(ABC):
     """One operator of a plan.
 
-    Every call gives an iterator of output batches. It is lazy: output is made as it is taken, so that a batch that
-    expands a thousandfold is never held as a whole. Whoever calls takes all of it before the next call; only what
-    `add_input` gives may be closed early, where nothing downstream wants more. An operator is owned by one caller at a
-    time and has no locks.
+    Every call gives an iterator of output batches. The iterator is lazy: output is made as it is taken, so that a batch
+    that expands a thousandfold is never held as a whole. The caller takes all of it before the next call. An operator
+    is owned by one caller at a time and has no locks.
 
-    The calls of one epoch are `add_input` in any number, `drain_input` at most once per port when nothing more comes on
-    that port before the barrier, and `start_drain` once when that holds for all ports: then everything held is given
-    out and the operator is as new, except for what it `keeps`. So output is never merged across a barrier.
-    `end_of_input` is `drain_input` for ever; when it was called for every port, nothing is held any more.
+    Operators that only look at single rows (filter, project, unnest, windows) take rows as they arrive. All others take
+    rows in order of event time, then arrival, and only rows that no later row of the same input can precede; `advance`
+    follows at each barrier. So their output depends on the rows and their order alone, not on where epochs are cut. The
+    state that they keep lies in the object space.
     """
 
     ports: int = 1
-    """How many inputs it has; they are numbered from 0."""
-    cannot_drain: str = ""
-    """Why a barrier is refused by a plan with this operator; empty: it can drain."""
+    """Number of inputs; they are numbered from 0."""
     keeps: str = ""
-    """What it keeps over a barrier, in words; empty: nothing. What is kept lies in the object space."""
+    """What the operator keeps over a barrier, in words; empty: nothing."""
+    drops: tuple[bool, ...] = ()
+    """For each port, whether its rows are useless once every other input has ended and holds no row."""
     most_rows: int = MOST_ROWS
     """Rows of an output batch at most."""
 
@@ -46,26 +49,21 @@ class Operator(ABC):
 
     @abstractmethod
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        """Rows of an input; raises `OperatorError` for rows that the operator cannot take."""
+        """Take rows of an input; raises `OperatorError` for rows that the operator cannot take."""
 
-    def drain_input(self, port: int = 0) -> Batches:
-        """Nothing more comes on this port before the barrier."""
+    def advance(self, bound: int) -> Batches:
+        """Give out everything that is complete: of each input, every row earlier than ``bound`` has been added.
+
+        What the operator keeps is in the object space when the iterator is exhausted.
+        """
         return iter(())
 
-    def start_drain(self) -> Batches:
-        """A barrier: everything that is held; the operator starts afresh. What it keeps is in the object space now."""
-        return iter(())
-
-    def end_of_input(self, port: int = 0) -> Batches:
-        """Nothing more ever comes on this port; after the last one, nothing is held."""
-        return iter(())
-
-    def drops_input(self, port: int = 0) -> bool:
-        """Whether rows of this port cannot change the output any more before the next barrier."""
-        return False
+    def watermark(self, bound: int) -> int:
+        """The time that no row of the output will precede after `advance` to this bound."""
+        return bound
 
     def held_rows(self) -> int:
-        """How many rows are held for later output."""
+        """How many rows, or groups, are held for later output."""
         return 0
 
 

@@ -1,4 +1,4 @@
-"""Operators that look at one batch at a time and hold nothing: filter, project, union."""
+"""Operators that look at one batch at a time and hold nothing: filter, project, flatten."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runtime.engine.operators.columns import as_schema, inward, outward
+from runtime.engine.operators.columns import inward, outward
 from runtime.engine.operators.errors import OperatorError
 from runtime.engine.operators.evaluate import evaluate, mask
 from runtime.engine.operators.operator import MOST_ROWS, Batches, Operator, pieces
 from runtime.plan import Expr
 
-__all__ = ["Filter", "Project", "Union", "computed"]
+__all__ = ["Filter", "Flatten", "Project", "computed", "flattened"]
 
 
 def computed(exprs: Sequence[Expr], batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
@@ -57,14 +57,31 @@ class Project(Operator):
         return pieces(made, self.most_rows)
 
 
-class Union(Operator):
-    """The rows of all inputs, as they come; equal rows stay."""
+class Flatten(Operator):
+    """One column per field of each struct, however deep, named after the path to it with dots."""
 
-    def __init__(self, schema: pa.Schema, ports: int, *, most_rows: int = MOST_ROWS) -> None:
-        super().__init__(schema)
-        self.ports = ports
+    def __init__(self, schema: pa.Schema, *, most_rows: int = MOST_ROWS) -> None:
+        super().__init__(flattened(schema))
         self.most_rows = most_rows
 
     def add_input(self, batch: pa.RecordBatch, port: int = 0) -> Batches:
-        renamed = pa.RecordBatch.from_arrays(batch.columns, names=self.schema.names)
-        return pieces(as_schema(renamed, self.schema), self.most_rows)
+        arrays = [array for column in batch.columns for array in _leaves(column)]
+        return pieces(pa.RecordBatch.from_arrays(arrays, schema=self.schema), self.most_rows)
+
+
+def flattened(schema: pa.Schema) -> pa.Schema:
+    """The schema with one column per field of each struct."""
+    return pa.schema([leaf for field in schema for leaf in _leaf_fields(field)])
+
+
+def _leaf_fields(field: pa.Field) -> list[pa.Field]:
+    if not pa.types.is_struct(field.type):
+        return [field]
+    inner = (pa.field(f"{field.name}.{each.name}", each.type, each.nullable or field.nullable) for each in field.type)
+    return [leaf for each in inner for leaf in _leaf_fields(each)]
+
+
+def _leaves(column: pa.Array) -> list[pa.Array]:
+    if not pa.types.is_struct(column.type):
+        return [column]
+    return [leaf for each in column.flatten() for leaf in _leaves(each)]

@@ -4,6 +4,7 @@
  connection ─▶ site.py ─limits.py, deltabook.wire.access─▶ routes.py ─▶ views.py    ──▶ hub, control   what views say
                  │                                         (the table)  cursors.py  ──▶ cursors        page by page
                  │                                            │         changes.py  ──▶ hub            as they change
+                 │                                            │         asking.py   ──▶ asker          any SELECT
                  │                                            │         readers.py  ──▶ readers        what is read
                  ◀── sending.py ◀── Reply ◀── rows.py ◀───────┤         reports.py  ──▶ status         how it stands
                      (piece by piece)  (JSON, Arrow)          └─▶ openapi.py: /v1/openapi.json

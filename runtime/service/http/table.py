@@ -13,8 +13,11 @@ from twisted.internet.threads import deferToThreadPool
 
 from deltabook.wire.access import Access
 from deltabook.wire.service import SiteLine
+from runtime.service.agreement import LaneAgreement
+from runtime.service.asking import Asker
 from runtime.service.control import Control
 from runtime.service.cursors import Cursors
+from runtime.service.http.asking import AskRoutes
 from runtime.service.http.changes import ChangeRoutes
 from runtime.service.http.cursors import CursorRoutes
 from runtime.service.http.limits import SiteLimits
@@ -48,6 +51,10 @@ class ServiceParts(msgspec.Struct, frozen=True, kw_only=True):
     """What else is read; without it nothing can be."""
     explain_stream: Callable[[str], str] | None = None
     """A derived stream in words, by its name; without it there is none."""
+    agreement: LaneAgreement | None = None
+    """What comparing the two lanes of views has found."""
+    asker: Asker | None = None
+    """Answers questions; without it none can be asked."""
 
 
 def results_site(
@@ -75,10 +82,11 @@ def results_site(
     routes = Routes(
         [
             *reports.routes(),
-            *ViewRoutes(parts.hub, parts.control, limits, parts.explain_stream).routes(),
+            *ViewRoutes(parts.hub, parts.control, limits, parts.agreement, parts.explain_stream).routes(),
             *CursorRoutes(parts.hub, parts.cursors, in_thread).routes(),
             *ChangeRoutes(parts.hub).routes(),
             *StreamRoutes(parts.hub, reactor, now_ns).routes(),
+            *([] if parts.asker is None else AskRoutes(parts.asker, in_thread).routes()),
             *([] if parts.readers is None else ReaderRoutes(parts.readers).routes()),
             Route("GET", "/v1/openapi.json", "describe", what, (of_itself,), lambda _: Reply(200, description[0])),
         ]

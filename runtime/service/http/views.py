@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
-from deltabook.wire.service import ColumnLine, Result, ViewLine
+from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
 from runtime.compiler import explain
+from runtime.service.agreement import LaneAgreement
 from runtime.service.control import Control
 from runtime.service.http.limits import SiteLimits
 from runtime.service.http.routes import (
@@ -63,10 +64,12 @@ class ViewRoutes:
         hub: Hub,
         control: Control | None,
         limits: SiteLimits,
+        agreement: LaneAgreement | None = None,
         explain_stream: Callable[[str], str] | None = None,
     ) -> None:
-        """Without ``control`` the views stay as they are; ``explain_stream`` gives a derived stream in words."""
-        self._hub, self._control, self._limits = hub, control, limits
+        """Without ``control`` the views stay as they are; without ``agreement`` lanes are not compared;
+        ``explain_stream`` gives a derived stream in words."""
+        self._hub, self._control, self._limits, self._agreement = hub, control, limits, agreement
         self._explain_stream = explain_stream
 
     def routes(self) -> list[Route]:
@@ -129,9 +132,25 @@ class ViewRoutes:
                     since=hub.since[view.name],
                     failed=hub.failed.get(view.name),
                     sql=view.sql,
+                    record=self._record(view.name),
+                    reads=view.reads,
                 )
                 for view in hub.views
             ]
+        )
+
+    def _record(self, name: str) -> RecordLine | None:
+        hub = self._hub
+        if self._agreement is None or not hub.is_on_spark(name):
+            return None
+        agreement = self._agreement.of(name)
+        return RecordLine(
+            epoch=hub.version,
+            behind_epochs=max(0, hub.epoch("express") - hub.version),
+            comparison=agreement.comparison,
+            compared_epoch=agreement.epoch,
+            differs_since=agreement.since,
+            failed=agreement.reason or None,
         )
 
     def _show(self, call: Call) -> Reply:
@@ -159,7 +178,7 @@ class ViewRoutes:
         if self._explain_stream is not None and self._hub.lane_of(name) == "stream":
             return Reply(200, self._explain_stream(name).encode() + b"\n", TEXT)
         program = self._hub.explained(name)
-        text = explain(program, name)
+        text = explain(program, name, self._hub.views)
         if call.query["code"]:
             text += "\n" + kernel_code(program, name)
         return Reply(200, text.encode() + b"\n", TEXT)

@@ -52,6 +52,19 @@ _TOLD: Final = (
         "Times that the Spark lane was started again after a failure, since the start.",
         is_count=True,
     ),
+    _Told("lanes_differ", "lanes_differ", "Views of which Spark and the express lane have different rows."),
+    _Told(
+        "lane_comparisons",
+        "lane_comparisons",
+        "Comparisons of a view on Spark with the express lane's, at a version of Spark, since the start.",
+        is_count=True,
+    ),
+    _Told(
+        "lane_differences",
+        "lane_differences",
+        "Those of them that found different rows, since the start.",
+        is_count=True,
+    ),
     _Told("term", "claim_term", "Term of the claim on the run directory: how often it was started on."),
 )
 _LAGS: Final = (("spark", "lag_ms"), ("express", "express_lag_ms"))

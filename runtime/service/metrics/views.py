@@ -19,8 +19,8 @@ MOST_TOLD: Final = 200
 _PREFIX: Final = "deltabook_runtime"
 
 
-def view_metrics(hub: Hub, lanes: Collection[Lane]) -> Iterator[Metric]:
-    """Of the lanes that run, and of the views that are kept."""
+def view_metrics(hub: Hub, lanes: Collection[Lane], differing: Collection[str] = ()) -> Iterator[Metric]:
+    """Of the lanes that run, and of the views that are kept; ``differing``: those whose lanes have different rows."""
     epochs = [((lane,), float(hub.epoch(lane))) for lane in lanes]
     what = "The newest epoch that is inside of a lane's views."
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_lane_epoch", what, ("lane",), epochs)
@@ -36,3 +36,6 @@ def view_metrics(hub: Hub, lanes: Collection[Lane]) -> Iterator[Metric]:
     yield labelled(CounterMetricFamily, f"{_PREFIX}_view_changes", what, own, changes)
     failed = [(labels, float(labels[0] in hub.failed)) for labels, _ in told]
     yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_failed", "1 for a view that has failed.", own, failed)
+    compared = [((name,), float(name in differing)) for (name, _), _ in told if hub.is_on_spark(name)]
+    what = "1 for an express view of which Spark, whose answer is the one of record, has other rows."
+    yield labelled(GaugeMetricFamily, f"{_PREFIX}_view_lanes_differ", what, ("view",), compared)

@@ -108,6 +108,16 @@ class ReaderService:
         for _, gate in self._origins.values():
             gate.shut() if is_paused else gate.let_in()
 
+    def pause_replayed(self) -> None:
+        """Let nothing more in of the readers whose places can be read again."""
+        for origin, gate in self._origins.values():
+            if origin.source.replays:
+                gate.shut()
+
+    def unrepeatable(self) -> list[Gate]:
+        """What stands before the readers whose places cannot be read again."""
+        return [gate for origin, gate in self._origins.values() if not origin.source.replays]
+
     def lost(self, number: int, reason: str) -> None:
         """The connection of an origin broke, the feed's or a reader's; it is made again."""
         names = {FEED_ID: FEED, **{origin.origin_id: name for name, (origin, _) in self._origins.items()}}
@@ -276,6 +286,8 @@ class ReaderService:
         taken |= {each.name for each in (*(s.relation for s in streams.streams), *streams.dropped_streams)}
         if relation.name in taken or relation.name in {"bids", "asks", "trades", "touches"}:
             raise CatalogueError(f"expected a new name for the relation, was {relation.name!r}, which is taken")
+        if any(view.name == relation.name for view in self._parts()[1].program.views):
+            raise CatalogueError(f"expected a name for the relation that no view has, was {relation.name!r}")
         if known is not None and known != relation:
             columns = ", ".join(f"{column.name} {column.type}" for column in known.columns)
             raise CatalogueError(

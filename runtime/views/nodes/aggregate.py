@@ -1,9 +1,11 @@
-"""Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX and DISTINCT aggregates of one input.
+"""Aggregate: the group operator of a flow, with COUNT, SUM, MIN, MAX, DISTINCT aggregates and quantiles of one input.
 
 Algebra: the number of rows, the number of values that are not NULL, and their sum are linear: a row of weight w adds w
 times its values. A distinct value is there while its count is positive: COUNT and SUM of distinct values change where a
 count passes 0, and MIN and MAX are the first and the last of the values that are there (Gupta, Mumick: *Maintenance of
-Materialized Views*, 1995). The row of a group is a function of these: of every group that a step has touched it emits
+Materialized Views*, 1995). A quantile is the value
+at a place among those that are there, each as often as it is counted: a cursor follows it (`library.quantiles`).
+The row of a group is a function of these: of every group that a step has touched it emits
 the row that the group had (-1) and the row that it has (+1), if they differ.
 
 State: ``groups``, whose record is the key's words, the number of rows, and for each aggregated column what its
@@ -22,9 +24,9 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
-from runtime.native.library import hashing
+from runtime.native.library import hashing, quantiles
 from runtime.native.structures import NullablePlace
-from runtime.plan import Aggregate, GroupNode
+from runtime.plan import Aggregate, GroupNode, Quantile
 from runtime.views.emission.kernel import KernelSource
 from runtime.views.emission.order_words import OrderKey
 from runtime.views.emission.values import Field, Value, load_field, load_fields, may_be_direct, words_of
@@ -36,7 +38,7 @@ from runtime.views.nodes.totals import RecordTable, put_locate, put_touch
 
 __all__ = ["GroupTable", "lower"]
 
-_DISTINCT: Final = frozenset({"count_distinct", "sum_distinct", "min", "max"})
+_DISTINCT: Final = frozenset({"count_distinct", "sum_distinct", "min", "max", "quantile"})
 _SUMS: Final = frozenset({"sum", "sum_distinct"})
 _ROWS: Final = 0
 """Place of the number of rows among the value words of a group."""
@@ -60,8 +62,11 @@ class GroupTable(RecordTable):
 class _Measure:
     """One column's words among the value words of a group, and the table of its values."""
 
-    def __init__(self, field: Field, number: int, kinds: AbstractSet[str], place: int) -> None:
-        """``number``: of the column among those that are aggregated; ``place``: of its first word."""
+    def __init__(
+        self, field: Field, number: int, kinds: AbstractSet[str], place: int, wanted: Sequence[Quantile] = ()
+    ) -> None:
+        """``number``: of the column among those that are aggregated; ``place``: of its first word; ``wanted``: the
+        quantiles of the column."""
         if kinds & _SUMS and field.type not in ("int64", "int128"):
             raise ViewError(f"expected integers to be added up, was {field.name} {field.type}")
         self.field = Field(field.name, field.type)
@@ -82,6 +87,8 @@ class _Measure:
         """Where the least value stands, 0 if there is none."""
         self.max = self._take(field.value_words) if "max" in kinds else -1
         """Where the greatest value stands, 0 if there is none."""
+        self.quantiles = {each: self._take(quantiles.VALUE + field.value_words) for each in dict.fromkeys(wanted)}
+        """Where the cursor of each quantile stands."""
         self.values: RecordTable | None = None
         """Group key and value → count, where distinct values are asked for."""
 
@@ -92,11 +99,18 @@ class _Measure:
 
     @property
     def extremes(self) -> list[tuple[int, int, Field]]:
-        """Places of the least and the greatest value, each with that of the number of distinct values."""
-        return [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
+        """Places of the least and the greatest value, each with that of the number of distinct values.
 
-    def place(self, kind: str) -> int:
-        """Where what an aggregate of a kind shows stands."""
+        Also those of quantiles, each with that of the word which says whether there is one.
+        """
+        found = [(place, self.distinct, self.field) for place in (self.min, self.max) if place >= 0]
+        cursors = self.quantiles.values()
+        return found + [(place + quantiles.VALUE, place + quantiles.THERE, self.field) for place in cursors]
+
+    def place(self, aggregate: Aggregate) -> int:
+        """Where what an aggregate shows stands."""
+        if aggregate.quantile is not None:
+            return self.quantiles[aggregate.quantile] + quantiles.VALUE
         places = {
             "count": self.count,
             "sum": self.sum,
@@ -105,7 +119,7 @@ class _Measure:
             "min": self.min,
             "max": self.max,
         }
-        return places[kind]
+        return places[aggregate.kind]
 
 
 class _Group:
@@ -120,7 +134,8 @@ class _Group:
         words = 1
         for number, name in enumerate(dict.fromkeys(a.column for a in node.aggregates if a.column is not None)):
             kinds = {str(a.kind) for a in node.aggregates if a.column == name}
-            measure = self._measures[name] = _Measure(rows.field(name), number, kinds, words)
+            wanted = [a.quantile for a in node.aggregates if a.column == name and a.quantile is not None]
+            measure = self._measures[name] = _Measure(rows.field(name), number, kinds, words, wanted)
             words = measure.words
         extremes = [each for measure in self._measures.values() for each in measure.extremes]
         self._groups = ctx.structure("groups", lambda: GroupTable(self._keys, words, extremes))
@@ -144,6 +159,8 @@ class _Group:
         if aggregate.column is None or aggregate.kind.startswith("count"):
             return None
         measure = self._measures[aggregate.column]
+        if aggregate.quantile is not None:
+            return measure.quantiles[aggregate.quantile] + quantiles.THERE
         if self._keys and not measure.has_count:
             return None  # a group that has a row has values
         return measure.count if aggregate.kind == "sum" else measure.distinct
@@ -225,6 +242,8 @@ class _Group:
         cells = k.cells(self._groups, hashing.CELLS)
         k.use("extremes", "count_value")
         k.use("hashing", "drop_if_zero")
+        held = f"{k.cells(values, hashing.CELLS)}[{record} * {values.stride} + {values.key_words}]"
+        before = k.assign("n", f"max({held}, 0)") if measure.quantiles else ""
         moved = k.assign("moved", f"count_value({k.table(values)}, {record}, {weight})")
         with k.block(f"if {moved} != 0:"):
             k.put(f"{cells}[{group} + {measure.distinct}] += {moved}")
@@ -243,7 +262,39 @@ class _Group:
                         value_slot = f"{function}({k.table(values.rows)}, {record}, {moved})"
                         words = measure.field.words
                         k.put(f"copy_value({k.table(values)}, {value_slot}, {words}, {cells}, {group} + {place})")
+        if measure.quantiles:
+            assert isinstance(values, SortedTable)
+            k.use("quantiles", "follow_value")
+            self._put_group_key(k, values, cells, f"{slot} * {self._groups.stride}")
+            change = k.assign("n", f"max({held}, 0) - {before}")
+            tables = f"{k.table(values)}, {k.table(values.rows)}"
+            for place in measure.quantiles.values():
+                cursor = f"{cells}, {group} + {place}, {measure.field.words}"
+                k.put(f"follow_value({tables}, {record}, {change}, {cursor})")
         k.put(f"drop_if_zero({k.table(values)}, {record})")
+
+    def _put_group_key(self, k: KernelSource, values: RecordTable, cells: str, place: str) -> None:
+        """Write the line that begins the scratch key of a table of values with the key of a group."""
+        k.put(f"copy_words({k.cells(values, hashing.KEY)}, 0, {cells}, {place}, {self._groups.key_words})")
+
+    def _put_cursors(self, k: KernelSource, cells: str, place: str) -> None:
+        """Write the lines that move the cursors of a group to where they should stand; ``at``: its value words."""
+        for measure in self._measures.values():
+            values = measure.values
+            if not measure.quantiles or not isinstance(values, SortedTable):
+                continue
+            k.use("quantiles", "move_cursor")
+            number = k.assign("n", f"{cells}[at + {measure.count}]")
+            with k.block(f"if {number} > 0:"):
+                self._put_group_key(k, values, cells, place)
+                tables = f"{k.table(values)}, {k.table(values.rows)}"
+                for each, cursor in measure.quantiles.items():
+                    if each.kind == "disc":
+                        target = f"max(({number} * {each.part} + {each.whole - 1}) // {each.whole}, 1) - 1"
+                    else:
+                        rounding = each.whole - 1 if each.kind == "ceil" else 0
+                        target = f"(({number} - 1) * {each.part} + {rounding}) // {each.whole}"
+                    k.put(f"move_cursor({tables}, {target}, {cells}, at + {cursor}, {measure.field.words})")
 
     # --- rows of the groups
 
@@ -267,7 +318,7 @@ class _Group:
         if aggregate.column is None:
             return Value(k.assign("v", f"{cells}[{at} + {_ROWS}]"), "int64")
         measure = self._measures[aggregate.column]
-        place = f"{at} + {measure.place(aggregate.kind)}"
+        place = f"{at} + {measure.place(aggregate)}"
         if aggregate.kind.startswith("count"):
             return Value(k.assign("v", f"{cells}[{place}]"), "int64")
         field = Field("", "int128") if aggregate.kind in _SUMS else measure.field
@@ -285,6 +336,7 @@ class _Group:
         cells, old = k.cells(groups, hashing.CELLS), k.cells(groups, hashing.OLD)
         with open_touched(k, groups, self.batch, 2) as place:
             k.put(f"at = {place} + {groups.key_words}", f"before = i * {groups.value_words}")
+            self._put_cursors(k, cells, place)
             if self._keys:
                 k.put(f"was, now = {old}[before + {_ROWS}] > 0, {cells}[at + {_ROWS}] > 0")
             else:
@@ -301,10 +353,10 @@ class _Group:
         """Write the lines that compare what a group showed with what it shows."""
         tests = []
         for aggregate in self._node.aggregates:
-            if aggregate.kind in ("min", "max"):
+            if aggregate.kind in ("min", "max", "quantile"):
                 assert aggregate.column is not None
                 measure = self._measures[aggregate.column]
-                place = measure.place(aggregate.kind)
+                place = measure.place(aggregate)
                 tests += [
                     f"{old}[before + {place + n}] != {cells}[at + {place + n}]" for n in range(measure.field.words)
                 ]

@@ -23,11 +23,12 @@ from runtime.plan import (
     TopNode,
     UnionNode,
     View,
+    WindowNode,
 )
 from runtime.views.errors import ViewError
 from runtime.views.feeds import ColumnBatch, Rows
 from runtime.views.graph import GraphBuilder, ViewOutput
-from runtime.views.nodes import aggregate, inner_join, select, semi_join, sets, top
+from runtime.views.nodes import aggregate, inner_join, select, semi_join, sets, top, window
 from runtime.views.nodes.flow import FlowContext, reserve
 
 __all__ = ["OPERATORS", "lower"]
@@ -44,6 +45,7 @@ OPERATORS: Final[dict[type, _Lower]] = {
     SetNode: sets.lower_set,
     GroupNode: aggregate.lower,
     TopNode: top.lower,
+    WindowNode: window.lower,
 }
 """Record → the function that lowers it, from the rows of its inputs to its own."""
 

@@ -196,7 +196,7 @@ GROUP BY broker_id;
 SELECT channel, BOOL_AND(returned) AS every, BOOL_OR(returned) AS some FROM sales GROUP BY channel;
 
 -- name: median
--- class: reevaluated
+-- class: ordered
 SELECT MEDIAN(price) AS m FROM bids;
 
 -- name: column_called_weight

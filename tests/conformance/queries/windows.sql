@@ -30,7 +30,7 @@ SELECT start, SUM(volume) AS v FROM (
 SELECT x.id, x.t, COUNT(*) AS n, SUM(y.volume) AS v FROM bids x JOIN bids y ON y.t > x.t - 3 AND y.t <= x.t GROUP BY x.id, x.t;
 
 -- name: session
--- class: reevaluated
+-- class: ordered
 SELECT broker, session, MIN(t) AS first, MAX(t) AS last, COUNT(*) AS n FROM (
   SELECT broker, t, SUM(starts) OVER (PARTITION BY broker ORDER BY t) AS session FROM (
     SELECT broker, t, CASE WHEN t - LAG(t) OVER (PARTITION BY broker ORDER BY t) <= 2 THEN 0 ELSE 1 END AS starts
@@ -38,42 +38,42 @@ SELECT broker, session, MIN(t) AS first, MAX(t) AS last, COUNT(*) AS n FROM (
 GROUP BY broker, session;
 
 -- name: row_number
--- class: reevaluated
+-- class: ordered
 SELECT broker, price, ROW_NUMBER() OVER (PARTITION BY broker ORDER BY price DESC) AS place
 FROM (SELECT DISTINCT broker_id AS broker, price FROM bids) x;
 
 -- name: best_two_of_each
--- class: reevaluated
+-- class: ordered
 SELECT broker, price FROM (
   SELECT broker, price, ROW_NUMBER() OVER (PARTITION BY broker ORDER BY price DESC) AS place
   FROM (SELECT DISTINCT broker_id AS broker, price FROM bids) x) y
 WHERE place <= 2;
 
 -- name: qualify_best
--- class: reevaluated
+-- class: ordered
 SELECT DISTINCT broker_id, price FROM bids QUALIFY RANK() OVER (PARTITION BY broker_id ORDER BY price DESC) = 1;
 
 -- name: lag
--- class: reevaluated
+-- class: ordered
 SELECT t, price, price - LAG(price) OVER (ORDER BY t, price) AS step FROM (SELECT DISTINCT t, price FROM bids) x;
 
 -- name: running_sum
--- class: reevaluated
+-- class: ordered
 SELECT t, SUM(v) OVER (ORDER BY t) AS running FROM (SELECT t, SUM(volume) AS v FROM bids GROUP BY t) x;
 
 -- name: sum_over_partition
--- class: reevaluated
+-- class: multilinear
 SELECT id, volume, SUM(volume) OVER (PARTITION BY broker_id) AS total FROM bids;
 
 -- name: rank_and_dense_rank
--- class: reevaluated
+-- class: ordered
 SELECT id, price, RANK() OVER (ORDER BY price) AS r, DENSE_RANK() OVER (ORDER BY price) AS d FROM bids;
 
 -- name: moving_average
--- class: reevaluated
+-- class: ordered
 SELECT t, AVG(v) OVER (ORDER BY t ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS m
 FROM (SELECT t, SUM(volume) AS v FROM bids GROUP BY t) x;
 
 -- name: share_of_partition
--- class: reevaluated
+-- class: multilinear
 SELECT broker_id, id, volume / SUM(volume) OVER (PARTITION BY broker_id) AS share FROM bids;

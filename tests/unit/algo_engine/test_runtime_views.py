@@ -69,8 +69,8 @@ class Runtime:
 
     def answer_late(self) -> None:
         """Give the answers that are missing."""
-        for answer in self._late:
-            answer()
+        while self._late:
+            self._late.pop(0)()
 
     def _added(self, name: str, sql: str, lane: str) -> Response:
         if self.too_many:
@@ -209,3 +209,21 @@ def test_nothing_is_asked_after_a_stop(tmp_path: Path) -> None:
     lab.runtime.is_there = True
     lab.clock.advance(10)
     assert lab.runtime.asked == ["POST /v1/views"]
+
+
+def test_views_that_read_others_come_behind_them_and_go_before(tmp_path: Path) -> None:
+    runtime = Runtime()
+    runtime.is_slow = True
+    lab = Lab(tmp_path, runtime)
+    answers: list[str] = []
+    for view, sql in (("low", "SELECT a FROM t"), ("high", "SELECT a FROM low"), ("other", "SELECT a FROM t")):
+        lab.views.add(view, sql, "express", answers.append)
+    assert list(runtime.views) == ["low", "other"]
+    runtime.answer_late()
+    assert list(runtime.views) == ["low", "other", "high"]
+    runtime.is_slow = False
+    runtime.asked.clear()
+    lab.views.drop("high")
+    lab.views.drop("low")
+    assert runtime.asked == ["DELETE /v1/views/high", "DELETE /v1/views/low"]
+    assert answers == ["", "", ""]

@@ -1,13 +1,12 @@
-"""Aggregations: of sorted input, group by group, and of any input by a hash of its key.
+"""Aggregation: cells, the partial aggregates of groups, and the windows that they are kept for.
 
 ```
-batch ──▶ aggregations: which rows are of which group ──▶ cells: a value per group and aggregate ──▶ rows at a barrier
-                                                          keptcells: those that stay, in the object space
-                                                          exactsums: int64 or wider
+rows ──▶ cells: a row per group ──▶ windowed: added to the open groups, given out when their window has ended
+            │ exactsums: integers of any size
 ```
 """
 
-from runtime.engine.operators.aggregation.aggregations import HashAggregation, StreamingAggregation
 from runtime.engine.operators.aggregation.cells import Aggregate
+from runtime.engine.operators.aggregation.windowed import WindowAggregation, WindowSpan
 
-__all__ = ["Aggregate", "HashAggregation", "StreamingAggregation"]
+__all__ = ["Aggregate", "WindowAggregation", "WindowSpan"]

@@ -21,12 +21,10 @@ from runtime.engine.operators.errors import OperatorError, PlanError
 from runtime.engine.operators.keys import group_codes, order_codes
 from runtime.state.errors import StateOverflowError
 
-__all__ = ["AGGREGATE_KINDS", "Aggregate", "Cells"]
+__all__ = ["Aggregate", "Cells"]
 
 Integers = npt.NDArray[np.int64]
-Kind = Literal["count_rows", "count", "sum", "avg", "min", "max", "first", "last"]
-
-AGGREGATE_KINDS: Final = ("count_rows", "count", "sum", "avg", "min", "max", "first", "last")
+Kind = Literal["count_rows", "count", "count_distinct", "sum", "avg", "min", "max", "first", "last"]
 
 _WIDE: Final = pa.decimal128(38, 0)
 
@@ -94,11 +92,6 @@ class Cells:
             place += width
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
-    def of_nothing(self) -> pa.RecordBatch:
-        """The cells of the one group that an aggregate without keys has when there are no rows."""
-        arrays = [pa.nulls(1, f.type) if f.nullable else pa.array([0], pa.int64()).cast(f.type) for f in self.schema]
-        return self._cells(arrays)
-
     def _scale(self, part: Aggregate) -> int:
         """Digits behind the point in what is aggregated."""
         kind = self._input.field(part.column).type if part.column else None
@@ -112,6 +105,7 @@ class Cells:
 _CELLS: Final[dict[str, tuple[str, ...]]] = {
     "count_rows": ("add",),
     "count": ("add",),
+    "count_distinct": ("add",),
     "sum": ("add", "add"),
     "avg": ("add", "add"),
     "min": ("min",),
@@ -123,7 +117,7 @@ _CELLS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def _cell_fields(number: int, part: Aggregate, schema: pa.Schema) -> list[pa.Field]:
-    if part.kind in ("count_rows", "count"):
+    if part.kind in ("count_rows", "count", "count_distinct"):
         return [pa.field(f"cell_{number}_count", pa.int64(), nullable=False)]
     kind = schema.field(part.column).type
     if part.kind in ("sum", "avg"):
@@ -138,7 +132,7 @@ def _cell_fields(number: int, part: Aggregate, schema: pa.Schema) -> list[pa.Fie
 
 
 def _output_field(part: Aggregate, schema: pa.Schema, *, grouped: bool) -> pa.Field:
-    if part.kind in ("count_rows", "count"):
+    if part.kind in ("count_rows", "count", "count_distinct"):
         return pa.field(part.name, pa.int64(), nullable=False)
     field = schema.field(part.column)
     nullable = field.nullable or not grouped

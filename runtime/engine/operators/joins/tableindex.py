@@ -1,4 +1,4 @@
-"""An index in the object space: rows by a unique key, looked up and changed a batch at a time."""
+"""Rows of a table by the columns that they are looked up by, in the object space."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from runtime.engine.operators.aggregation.keptcells import KeyedRows
-from runtime.engine.operators.columns import as_schema, canonical
+from runtime.engine.operators.columns import concat
 from runtime.engine.operators.errors import OperatorError
-from runtime.engine.operators.joins.lookup import Found, Pending, UpdatableIndex
-from runtime.engine.operators.keys import group_codes
+from runtime.engine.operators.keyedrows import KeyedRows
+from runtime.engine.operators.keys import group_codes, order_codes
 from runtime.state import ObjectSpace
 
 __all__ = ["TableIndex"]
@@ -20,64 +19,136 @@ __all__ = ["TableIndex"]
 Integers = npt.NDArray[np.int64]
 
 
-class _Answer:
-    """An answer that is there at once."""
+class TableIndex:
+    """The rows of a table, a multiset that changes by deltas, and where the rows of a key are.
 
-    def __init__(self, found: Found) -> None:
-        self._found = found
+    The rows lie in the object space, each with its number of copies. The index over them is made anew when the table
+    has changed and is looked up in, in the time that it takes to sort the table.
 
-    def done(self) -> bool:
-        return True
-
-    def result(self) -> Found:
-        return self._found
-
-
-class TableIndex(UpdatableIndex):
-    """Rows by key; its changes are part of the next checkpoint of its object space.
-
-    Owned by one operator, or by the caller while none is running.
+    Not thread-safe: owned by one operator.
     """
 
-    def __init__(
-        self, schema: pa.Schema, keys: Sequence[str], *, name: str = "index", space: ObjectSpace | None = None
-    ) -> None:
-        schema = canonical(schema)
-        rest = [field for field in schema if field.name not in keys]
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], *, name: str, space: ObjectSpace) -> None:
+        self.schema = schema
+        """The columns of the table, without weight."""
         self.keys = tuple(keys)
-        self.schema = pa.schema([schema.field(key).with_nullable(False) for key in keys] + rest)
-        self._rows = KeyedRows(self.schema, len(self.keys), name, space)
+        kept = pa.schema([*schema, pa.field("weight", pa.int64(), nullable=False)])
+        self._rows = KeyedRows(kept, len(schema), name, space)
+        self._sorted: pa.RecordBatch | None = None  # the rows by key, None when they have to be read again
+        self._coders: list[_Coder] = []  # one for each key column
+        self._prefixes: list[Integers] = []  # for each further one the codes that the columns up to it have
+        self._codes: Integers = np.zeros(0, np.int64)  # of the sorted rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def look_up(self, keys: Sequence[pa.Array]) -> Pending:
-        _, slots = self._rows.find(keys)
-        rows = np.flatnonzero(slots >= 0)
-        matches = pa.RecordBatch.from_arrays(self._rows.rows(slots[rows]), schema=self.schema)
-        return _Answer(Found(rows, matches))
-
-    def put(self, batch: pa.RecordBatch) -> None:
-        """Set the rows of these keys; of several rows of one key the last stays."""
-        batch = as_schema(batch, self.schema)
-        if batch.num_rows:
-            self._rows.put(batch.take(pa.array(self._last_of_each(batch))))
-
     def update(self, batch: pa.RecordBatch) -> None:
-        weights = batch.column("weight").to_numpy(zero_copy_only=False)
-        if bool((np.abs(weights) != 1).any()):
-            raise OperatorError("expected a weight of 1 or -1 in every change of an index, was another")
-        plain = as_schema(batch.drop_columns(["weight"]), self.schema)
-        if not plain.num_rows:
+        """Take over deltas, whose last column is their weight; raises `OperatorError` for a row that is not there."""
+        if not batch.num_rows:
             return
-        last = self._last_of_each(plain)  # what comes after it does not matter
-        puts, gone = last[weights[last] > 0], last[weights[last] < 0]
-        words, slots = self._rows.find(plain.take(pa.array(gone)).columns[: len(self.keys)])
-        self._rows.delete(words[slots >= 0])
-        self._rows.put(plain.take(pa.array(puts)))
+        rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.schema)
+        weights = batch.columns[-1].to_numpy(zero_copy_only=False)
+        codes, first = group_codes(rows.columns, rows.num_rows)
+        change = np.zeros(len(first), np.int64)
+        np.add.at(change, codes, weights)
+        changed = np.flatnonzero(change)
+        rows = rows.take(pa.array(first[changed]))
+        _, slots = self._rows.find(rows.columns, rows.num_rows)
+        known = slots >= 0
+        counts = change[changed]
+        if known.any():
+            counts[known] += self._rows.values(slots[known])[0]
+        if bool((counts < 0).any()):
+            lost = rows.slice(int(np.argmin(counts)), 1).to_pylist()[0]
+            raise OperatorError(f"expected to delete a row that the table has, was {lost}")
+        self._rows.delete_at(slots[known & (counts == 0)])
+        stays = counts > 0
+        kept = rows.filter(pa.array(stays))
+        self._rows.put(pa.RecordBatch.from_arrays([*kept.columns, pa.array(counts[stays])], schema=self._rows.schema))
+        self._sorted = None
 
-    def _last_of_each(self, batch: pa.RecordBatch) -> Integers:
-        codes, first = group_codes(batch.columns[: len(self.keys)], batch.num_rows)
-        last = np.zeros(len(first), np.int64)
-        last[codes] = np.arange(batch.num_rows)
-        return last
+    def look_up(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Integers, Integers]:
+        """The rows of the table by key, and for each of these keys the first of its rows and their number."""
+        rows = self._indexed()
+        codes = self._coded(keys, len(keys[0]))
+        starts = np.searchsorted(self._codes, codes, side="left")
+        counts = np.searchsorted(self._codes, codes, side="right") - starts
+        return rows, starts, np.where(codes >= 0, counts, 0)
+
+    def _indexed(self) -> pa.RecordBatch:
+        if self._sorted is not None:
+            return self._sorted
+        slots = self._rows.live_slots()
+        found = pa.RecordBatch.from_arrays(self._rows.rows(slots), schema=self._rows.schema)
+        copies = found.column("weight").to_numpy()
+        rows = found.select(self.schema.names)
+        if len(copies) and int(copies.max()) > 1:
+            rows = rows.take(pa.array(np.repeat(np.arange(len(copies)), copies)))
+        if rows.num_rows:  # by all columns, so that the order of matches does not depend on what was deleted before
+            (order,) = order_codes([[rows.column(name) for name in self.schema.names]])
+            rows = rows.take(pa.array(np.argsort(order, kind="stable")))
+        columns = [rows.column(key) for key in self.keys]
+        self._coders = [_Coder(column) for column in columns]
+        self._prefixes = []
+        codes = self._coded(columns, rows.num_rows)
+        order = np.argsort(codes, kind="stable")
+        self._codes = codes[order]
+        self._sorted = concat([rows.take(pa.array(order))], self.schema)
+        return self._sorted
+
+    def _coded(self, columns: Sequence[pa.Array], rows: int) -> Integers:
+        """A number for each key that may be in the table; -1 for others and for NULL."""
+        codes = np.zeros(rows, np.int64)
+        for place, (column, coder) in enumerate(zip(columns, self._coders, strict=True)):
+            part = coder.codes(column)
+            codes = np.where((part < 0) | (codes < 0), -1, codes * (len(coder) + 1) + part)
+            if place:  # numbered anew, so that no number of columns can pass 64 bits
+                if len(self._prefixes) < place:
+                    self._prefixes.append(np.unique(codes[codes >= 0]))
+                codes = _places(self._prefixes[place - 1], codes)
+        return codes
+
+
+def _places(known: Integers, codes: Integers) -> Integers:
+    """The place of each code among known ones, -1 for others."""
+    if not len(known):
+        return np.full(len(codes), -1)
+    places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+    return np.where(known[places] == codes, places, -1)
+
+
+class _Coder:
+    """The distinct values of a column, numbered."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self._texts: dict[str, int] | None = None
+        if pa.types.is_string(column.type):
+            distinct = [text for text in column.unique().to_pylist() if text is not None]
+            self._texts = {text: number for number, text in enumerate(distinct)}
+            self._size = len(distinct)
+            return
+        self._values = column.drop_null().unique()
+        self._size = len(self._values)
+        if self._size:
+            (codes,) = order_codes([[self._values]])
+            self._values = self._values.take(pa.array(np.argsort(codes, kind="stable")))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def codes(self, column: pa.Array) -> Integers:
+        """The number of each value, -1 for one that is not among them."""
+        if not self._size:
+            return np.full(len(column), -1)
+        if self._texts is not None:
+            encoded = column.dictionary_encode()
+            numbers = [self._texts.get(text, -1) for text in encoded.dictionary.to_pylist()]
+            places = encoded.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
+            found: Integers = np.array([*numbers, -1], np.int64)[places]
+            return found
+        mine, known = order_codes([[column], [self._values]])
+        places = np.minimum(np.searchsorted(known, mine), self._size - 1)
+        hits = known[places] == mine
+        if column.null_count:
+            hits &= column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(hits, places, -1)

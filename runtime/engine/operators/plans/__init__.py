@@ -1,19 +1,13 @@
-"""Plans of operators: built in code or from SQL, drawn, and run on one thread or in the engine.
+"""Plans of derived streams: from SQL to operators in work.
 
 ```
-stream: scan(…).filter(…).join(…)        sql: plan_sql("SELECT …")  (sqlsources, sqlscope, expressions)
-   │ building, grouping: what goes together       │
-   └────────────────▶ steps ◀─────────────────────┘        drawing: str(plan)
-                        │
-                      stages: pipelines, and exchanges over instances
-              ┌─────────┴──────────┐
-   task (instances): one thread   pipeline: in the engine
+sql: SELECT (sqlsources, sqlscope, grouping, spans, expressions; dialect)
+   │ building: what goes together, which times and which order come of it
+   ▼
+steps ──▶ derived: operators in work, rows as they come, a close at every barrier        drawing: `explain`
 ```
 """
 
-from runtime.engine.operators.plans.pipeline import OperatorPipeline, engine_plan
-from runtime.engine.operators.plans.sql import plan_sql
-from runtime.engine.operators.plans.stream import Stream, scan
-from runtime.engine.operators.plans.task import Task, run_plan
+from runtime.engine.operators.plans.derived import DerivedQuery, StreamInput
 
-__all__ = ["OperatorPipeline", "Stream", "Task", "engine_plan", "plan_sql", "run_plan", "scan"]
+__all__ = ["DerivedQuery", "StreamInput"]

@@ -1,178 +1,219 @@
-"""Steps that follow others: checks what goes together, and says what order and instances come of it."""
+"""Steps that follow others: checks what goes together, and says which times and which order come of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
 
 import pyarrow as pa
 
 from runtime.compiler.operands import Lowered
+from runtime.engine.operators.aggregation import Aggregate, WindowAggregation, WindowSpan
 from runtime.engine.operators.columns import matched, type_of
 from runtime.engine.operators.counting import Limit, RowNumber
 from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.eventtime import Deduplicate, InOrder, Previous, Sessions, Union, Windows
 from runtime.engine.operators.joins.asof import AsofJoin
-from runtime.engine.operators.joins.lookup import Index, LookupJoin, LookupKind, UpdatableIndex
+from runtime.engine.operators.joins.lookup import LookupJoin, LookupKind
 from runtime.engine.operators.joins.merge import JoinKind, MergeJoin, join_schema
-from runtime.engine.operators.operator import MOST_ROWS
+from runtime.engine.operators.joins.tableindex import TableIndex
 from runtime.engine.operators.plans.expressions import column_of, schema_of
-from runtime.engine.operators.plans.steps import Step
-from runtime.engine.operators.rowwise import Filter, Project, Union
-from runtime.engine.operators.sorting import MOST_HELD, Sort
+from runtime.engine.operators.plans.steps import Place, Port, Step
+from runtime.engine.operators.rowwise import Filter, Flatten, Project, flattened
 from runtime.engine.operators.unnest import Unnest
-from runtime.plan import Col, Expr
+from runtime.plan import Call, Col, Expr
 
 __all__ = [
-    "Bounds",
+    "aggregated",
     "asof_joined",
+    "deduplicated",
     "filtered",
+    "flat",
+    "in_sessions",
+    "in_time_order",
+    "in_windows",
     "joined",
     "limited",
     "looked_up",
     "numbered",
     "projected",
-    "sorted_by",
     "united",
     "unnested",
+    "with_previous",
 ]
 
 On = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a step may hold and give out at a time."""
-
-    most_rows: int = MOST_ROWS
-    """Rows of an output batch."""
-    most_held: int = MOST_HELD
-    """Rows that an operator holds."""
-
-
-def filtered(step: Step, where: Expr, text: str, bounds: Bounds) -> Step:
+def filtered(step: Step, where: Expr, text: str) -> Step:
     """The rows for which the condition is true."""
     schema = step.schema
-    return Step("operator", f"filter {text}", schema, (step,),
-                lambda place: Filter(schema, where, most_rows=bounds.most_rows),
-                step.order, step.instances, step.spread)  # fmt: skip
+    return Step("arrival", f"filter {text}", schema, (step,), lambda place: Filter(schema, where), times=step.times,
+                is_ordered=step.is_ordered)  # fmt: skip
 
 
-def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str, bounds: Bounds) -> Step:
+def projected(step: Step, outputs: Sequence[tuple[str, Lowered]], text: str) -> Step:
     """Expressions as columns."""
     schema = schema_of(outputs, step.schema)
     exprs = [value.expr for _, value in outputs]
-    names: dict[str, str] = {}
-    for name, value in outputs:
-        if isinstance(value.expr, Col):
-            names.setdefault(value.expr.name, name)
-    order: list[str] = []
-    for column in step.order:
-        if column not in names:
-            break
-        order.append(names[column])
-    spread = tuple(names[key] for key in step.spread) if all(key in names for key in step.spread) else ()
-    return Step("operator", f"project {text}", schema, (step,),
-                lambda place: Project(schema, exprs, most_rows=bounds.most_rows),
-                tuple(order), step.instances, spread)  # fmt: skip
+    lags = dict(step.times)
+    times = [(name, _lag(value.expr, lags)) for name, value in outputs]
+    return Step("arrival", f"project {text}", schema, (step,), lambda place: Project(schema, exprs),
+                times=tuple((name, lag) for name, lag in times if lag is not None),
+                is_ordered=step.is_ordered)  # fmt: skip
 
 
-def sorted_by(step: Step, keys: Sequence[str], bounds: Bounds) -> Step:
-    """Sorted by these columns, if it is not known to be."""
-    for key in keys:
-        _orderable(step.schema, key)
-    keys = tuple(keys)
-    if step.order[: len(keys)] == keys:
+def _lag(expr: Expr, lags: dict[str, int]) -> int | None:
+    """The lag of an expression that is an event time: a time itself, or the one of a full join that is not NULL."""
+    if isinstance(expr, Col):
+        return lags.get(expr.name)
+    if isinstance(expr, Call) and expr.op == "coalesce":
+        return lags.get(_either(*(part.name if isinstance(part, Col) else "" for part in expr.args)))
+    return None
+
+
+def _either(*names: str) -> str:
+    """What the time of a full join is called: no column, but the one of these that is not NULL."""
+    return f"either of {', '.join(sorted(names))}"
+
+
+def flat(step: Step) -> Step:
+    """A column per field of each struct, if there are structs."""
+    schema = step.schema
+    if not any(pa.types.is_struct(field.type) for field in schema):
+        return step
+    return Step("arrival", "flatten structs", flattened(schema), (step,), lambda place: Flatten(schema),
+                times=step.times, is_ordered=step.is_ordered)  # fmt: skip
+
+
+def in_time_order(step: Step) -> Step:
+    """The rows in order of time, if they are not known to be."""
+    if step.is_ordered or step.time is None:
         return step
     schema = step.schema
-    return Step("operator", f"sort by {', '.join(keys)}", schema, (step,),
-                lambda place: Sort(schema, keys, most_rows=bounds.most_rows, most_held=bounds.most_held),
-                keys, step.instances, step.spread, state="holds the rows of the epoch")  # fmt: skip
+    return Step("ordered", f"in order of {step.time[0]}", schema, (step,), lambda place: InOrder(schema),
+                ports=(Port(*step.time),), times=_based(step.times, step.time[1]), is_ordered=True,
+                state="rows until the watermark has passed them")  # fmt: skip
 
 
-def joined(left: Step, right: Step, on: On, kind: JoinKind, bounds: Bounds) -> Step:
-    """Sort-merge join; what is not sorted yet is sorted."""
-    _check_on(left, right, on)
-    if not on:
-        raise PlanError(f"expected columns that must be equal for a {kind} join, was none")
-    instances = _same_instances((left, right), "join")
-    _check_spread(left, right, on, "join")
-    mine, theirs = tuple(one for one, _ in on), tuple(other for _, other in on)
-    schema = join_schema(kind, left.schema, right.schema)
-    sides = (sorted_by(left, mine, bounds), sorted_by(right, theirs, bounds))
-    text = ", ".join(f"{one} = {other}" for one, other in on)
-    order = theirs if kind == "right" else () if kind == "full" else mine
-    return Step(
-        "operator", f"merge join {kind} on {text}", schema, sides,
-        lambda place: MergeJoin(kind, left.schema, right.schema, mine, theirs, most_rows=bounds.most_rows,
-                                most_held=bounds.most_held),
-        order, instances, right.spread if kind == "right" else () if kind == "full" else left.spread,
-        state="holds the rows of the input that is ahead",
-    )  # fmt: skip
+def in_windows(step: Step, time: str, start: str, slide: int, size: int) -> Step:
+    """The rows with the start of each window that they are in."""
+    schema = step.schema
+    made = Windows(schema, time, start, slide, size).schema
+    text = f"tumbling windows of {size}" if slide == size else f"hopping windows of {size} every {slide}"
+    return Step("arrival", f"{text} over {time}", made, (step,),
+                lambda place: Windows(schema, time, start, slide, size), times=step.times,
+                is_ordered=step.is_ordered)  # fmt: skip
 
 
-def asof_joined(
-    left: Step,
-    right: Step,
-    on: tuple[str, str],
-    by: On,
-    bounds: Bounds,
-    *,
-    outer: bool,
-    tolerance: int | timedelta | None,
-    keep: bool,
+def in_sessions(step: Step, time: str, start: str, keys: Sequence[str], gap: int) -> Step:
+    """The rows with the start of the session that they are in."""
+    schema = step.schema
+    lag = _checked_time(step, time)
+    by = f" of {', '.join(keys)}" if keys else ""
+    return Step("ordered", f"sessions{by} over {time}, ended by a gap of {gap}",
+                schema.append(pa.field(start, schema.field(time).type, nullable=False)), (step,),
+                lambda place: Sessions(schema, time, start, keys, gap, name=place.name, space=place.space),
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Sessions.keeps)  # fmt: skip
+
+
+def with_previous(step: Step, time: str, keys: Sequence[str], columns: On) -> Step:
+    """The rows with values of the row before; ``columns``: which, and what they are called."""
+    lag = _checked_time(step, time)
+    schema = step.schema
+    made = [pa.field(new, schema.field(old).type, nullable=True) for old, new in columns]
+    by = f" of {', '.join(keys)}" if keys else ""
+    return Step("ordered", f"row before{by}: {', '.join(old for old, _ in columns)}", pa.schema([*schema, *made]),
+                (step,), lambda place: Previous(schema, keys, columns, name=place.name, space=place.space),
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Previous.keeps)  # fmt: skip
+
+
+def deduplicated(step: Step, time: str, keys: Sequence[str], bound: str, span: int) -> Step:
+    """The first row of each key in order of ``time``; a key goes ``span`` behind its value of ``bound``."""
+    lag = _checked_time(step, time)
+    schema = step.schema
+    return Step("ordered", f"first row of each {', '.join(keys)}", schema, (step,),
+                lambda place: Deduplicate(schema, keys, bound, span, name=place.name, space=place.space),
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Deduplicate.keeps)  # fmt: skip
+
+
+def aggregated(
+    step: Step, time: str, keys: Sequence[str], aggregates: Sequence[Aggregate], span: WindowSpan, *, label: str
 ) -> Step:
-    """As-of join; what is not sorted yet is sorted."""
+    """The groups of each window."""
+    lag = _checked_time(step, time)
+    schema = step.schema
+
+    def make(place: Place) -> WindowAggregation:
+        return WindowAggregation(schema, keys, aggregates, span, name=place.name, space=place.space)
+
+    return Step("ordered", f"streaming aggregation{label}", WindowAggregation.schema_of(schema, keys, aggregates, span),
+                (step,), make, ports=(Port(time, lag),),
+                times=((span.end, 0), *(() if span.time else ((span.start, span.size),))), is_ordered=True,
+                state=WindowAggregation.keeps)  # fmt: skip
+
+
+def joined(left: Step, right: Step, on: On, kind: JoinKind) -> Step:
+    """Sort-merge join on equal columns, among them the times of both sides."""
+    _check_on(left, right, on)
+    lags = dict(left.times), dict(right.times)
+    times = next(((one, other) for one, other in on if one in lags[0] and other in lags[1]), None)
+    if times is None:
+        raise PlanError("expected the times of both sides to be equal in ON, as in one.t = other.t: rows of a stream "
+                        "that may match at any time would have to be kept for ever; for the last row before another "
+                        "write ASOF JOIN")  # fmt: skip
+    rest = [pair for pair in on if pair != times]
+    mine, theirs = ([each[side] for each in (times, *rest)] for side in (0, 1))
+    ports = (Port(mine[0], lags[0][mine[0]], tuple(mine[1:])), Port(theirs[0], lags[1][theirs[0]], tuple(theirs[1:])))
+    left_times, right_times = (_based(side.times, port.lag) for side, port in zip((left, right), ports, strict=True))
+    made = {"left": left_times, "semi": left_times, "anti": left_times, "right": right_times,
+            "inner": (*left_times, *right_times), "full": ((_either(*times), 0),)}[kind]  # fmt: skip
+    schema = join_schema(kind, left.schema, right.schema)
+    text = ", ".join(f"{one} = {other}" for one, other in (times, *rest))
+    return Step("complete", f"merge join {kind} on {text}", schema, (left, right),
+                lambda place: MergeJoin(kind, left.schema, right.schema, mine, theirs), ports=ports, times=made,
+                is_ordered=True, state="rows until both inputs have passed them")  # fmt: skip
+
+
+def asof_joined(left: Step, right: Step, on: tuple[str, str], by: On, *, outer: bool, tolerance: int | None) -> Step:
+    """As-of join."""
     _check_on(left, right, [on, *by])
-    instances = _same_instances((left, right), "as-of join")
-    _check_spread(left, right, by, "as-of join")
+    ports = (Port(on[0], _checked_time(left, on[0])), Port(on[1], _checked_time(right, on[1])))
+    if left.schema.field(on[0]).type != right.schema.field(on[1]).type:
+        raise PlanError(f"expected times of one type, were {left.schema.field(on[0]).type} and "
+                        f"{right.schema.field(on[1]).type}")  # fmt: skip
     schema = matched(left.schema, right.schema, left_optional=False, right_optional=outer)
-    sides = (sorted_by(left, on[:1], bounds), sorted_by(right, on[1:], bounds))
     text = ", ".join(f"{one} = {other}" for one, other in by)
     label = f"as-of join {'left ' if outer else ''}on {on[0]} ≥ {on[1]}" + (f" by {text}" if by else "")
     label += "" if tolerance is None else f" within {tolerance}"
-    state = "holds rows the right input has not passed, and the last right row of each key"
     return Step(
-        "operator", label, schema, sides,
-        lambda place: AsofJoin(left.schema, right.schema, on, by, outer=outer, tolerance=tolerance, keep=keep,
-                               name=place.name, space=place.space, most_rows=bounds.most_rows,
-                               most_held=bounds.most_held),
-        sides[0].order, instances, left.spread, state=state + (", which it keeps" if keep else ""),
+        "complete", label, schema, (left, right),
+        lambda place: AsofJoin(left.schema, right.schema, on, by, outer=outer, tolerance=tolerance, name=place.name,
+                               space=place.space),
+        ports=ports, times=_based(left.times, ports[0].lag), is_ordered=True,
+        state=f"rows until both inputs have passed them, {AsofJoin.keeps}",
     )  # fmt: skip
 
 
-def looked_up(
-    step: Step,
-    index: Index,
-    keys: Sequence[str],
-    kind: LookupKind,
-    bounds: Bounds,
-    *,
-    updates: Step | None,
-    batch_rows: int,
-    most_in_flight: int,
-) -> Step:
-    """Index lookup join."""
-    for key, other in zip(keys, index.keys, strict=False):
-        _check_pair(step.schema, key, index.schema, other)
-    if updates is not None and not isinstance(index, UpdatableIndex):
-        raise PlanError(f"expected an index that can be changed, was {type(index).__name__}")
+def looked_up(step: Step, table: Step, on: On, kind: LookupKind) -> Step:
+    """Lookup join with a table."""
+    _check_on(step, table, on)
+    mine, theirs = [one for one, _ in on], [other for _, other in on]
     schema = step.schema
+    both = matched(schema, table.schema, left_optional=False, right_optional=kind == "left")
 
-    def make(place: object = None) -> LookupJoin:
-        return LookupJoin(schema, index, keys, kind, updates=updates is not None, batch_rows=batch_rows,
-                          most_in_flight=most_in_flight, most_rows=bounds.most_rows)  # fmt: skip
+    def make(place: Place) -> LookupJoin:
+        index = TableIndex(table.schema, theirs, name=place.name, space=place.space)
+        return LookupJoin(schema, index, mine, kind)
 
-    inputs = (step,) if updates is None else (step, updates)
-    if _same_instances(inputs, "look-up") > 1 and updates is not None:
-        raise PlanError("expected one instance of a look-up that changes its index, was several")
-    text = ", ".join(f"{one} = {other}" for one, other in zip(keys, index.keys, strict=False))
-    state = "holds rows whose look-ups are in flight" + (", keeps its index" if updates is not None else "")
-    return Step("operator", f"index lookup join {kind} on {text}", make().schema, inputs, make, step.order,
-                step.instances, step.spread, state=state)  # fmt: skip
+    text = ", ".join(f"{one} = {other}" for one, other in on)
+    return Step("barrier", f"lookup join {kind} on {text}", schema if kind in ("semi", "anti") else both,
+                (step, table), make, times=step.times, is_ordered=step.is_ordered, state=LookupJoin.keeps)  # fmt: skip
 
 
-def unnested(step: Step, lists: Sequence[str], bounds: Bounds, *, outer: bool, ordinality: str) -> Step:
+def unnested(step: Step, lists: Sequence[str], *, outer: bool, ordinality: str) -> Step:
     """A row for each element."""
     if not lists:
         raise PlanError("expected a list to unnest, was none")
@@ -188,15 +229,14 @@ def unnested(step: Step, lists: Sequence[str], bounds: Bounds, *, outer: bool, o
         fields.append(pa.field(ordinality, pa.int64(), outer))
     schema = pa.schema(fields)
     label = f"unnest {'outer ' if outer else ''}{', '.join(lists)}" + (f" numbered {ordinality}" if ordinality else "")
-    return Step(
-        "operator", label, schema, (step,),
-        lambda place: Unnest(schema, lists, outer=outer, ordinality=bool(ordinality), most_rows=bounds.most_rows),
-        _until(step.order, lists), step.instances, step.spread,
-    )  # fmt: skip
+    made = Step("arrival", label, schema, (step,),
+                lambda place: Unnest(schema, lists, outer=outer, ordinality=bool(ordinality)), times=step.times,
+                is_ordered=step.is_ordered)  # fmt: skip
+    return flat(made)
 
 
-def united(steps: Sequence[Step], bounds: Bounds) -> Step:
-    """UNION ALL, columns by their place."""
+def united(steps: Sequence[Step]) -> Step:
+    """UNION ALL in order of time, columns by their place."""
     first = steps[0].schema
     fields = list(first)
     for step in steps[1:]:
@@ -208,89 +248,78 @@ def united(steps: Sequence[Step], bounds: Bounds) -> Step:
                                 f"{other.type}")  # fmt: skip
             fields[place] = fields[place].with_nullable(fields[place].nullable or other.nullable)
     schema = pa.schema(fields)
-    return Step("operator", f"union of {len(steps)}", schema, tuple(steps),
-                lambda place: Union(schema, len(steps), most_rows=bounds.most_rows),
-                instances=_same_instances(steps, "union"), spread=_shared_spread(steps, schema))  # fmt: skip
+    shared = [[lags.get(step.schema.names[place]) for step in steps for lags in [dict(step.times)]]
+              for place in range(len(schema))]  # fmt: skip
+    places = [place for place, lags in enumerate(shared) if None not in lags]
+    if not places:
+        raise PlanError("expected a column that is the time of the rows in every part of a union, was none")
+    place = next((each for each in places if schema.names[each] == "t"), places[0])
+    times = [step.schema.names[place] for step in steps]
+    ports = tuple(Port(time, dict(step.times)[time]) for time, step in zip(times, steps, strict=True))
+    return Step("complete", f"union of {len(steps)} in order of {schema.names[place]}", schema, tuple(steps),
+                lambda place: Union(schema, times), ports=ports, times=((schema.names[place], 0),), is_ordered=True,
+                state="rows until all inputs have passed them")  # fmt: skip
 
 
-def limited(step: Step, count: int, offset: int, bounds: Bounds) -> Step:
-    """The first rows, of one instance: a limit of several would have to count together."""
-    _check_single(step, "limit")
+def limited(step: Step, count: int, offset: int) -> Step:
+    """The first rows in order of time."""
     if count < 0 or offset < 0:
         raise PlanError(f"expected a limit and an offset from 0, were {count} and {offset}")
+    time, lag = _expected_time(step, "LIMIT")
     schema = step.schema
     label = f"limit {count}" + (f" offset {offset}" if offset else "")
-    return Step("operator", label, schema, (step,),
-                lambda place: Limit(schema, count, offset, name=place.name, space=place.space,
-                                    most_rows=bounds.most_rows),
-                step.order, state="keeps how many rows it has seen")  # fmt: skip
+    return Step("ordered", label, schema, (step,),
+                lambda place: Limit(schema, count, offset, name=place.name, space=place.space),
+                ports=(Port(time, lag),), times=_based(step.times, lag), is_ordered=True,
+                state=Limit.keeps)  # fmt: skip
 
 
-def numbered(step: Step, name: str, bounds: Bounds) -> Step:
-    """The rows with their number."""
-    _check_single(step, "row number")
+def numbered(step: Step, name: str) -> Step:
+    """The rows with their number in order of time."""
     if name in step.schema.names:
         raise PlanError(f"expected a name that is free for the row number, was {name}")
+    time, lag = _expected_time(step, "ROW_NUMBER() OVER ()")
     schema = step.schema.append(pa.field(name, pa.int64(), nullable=False))
-    return Step("operator", f"row number {name}", schema, (step,),
-                lambda place: RowNumber(schema, name=place.name, space=place.space, most_rows=bounds.most_rows),
-                step.order or (name,), state="keeps how many rows it has numbered")  # fmt: skip
+    return Step("ordered", f"row number {name}", schema, (step,),
+                lambda place: RowNumber(schema, name=place.name, space=place.space), ports=(Port(time, lag),),
+                times=_based(step.times, lag), is_ordered=True, state=RowNumber.keeps)  # fmt: skip
 
 
-def _check_single(step: Step, what: str) -> None:
-    if step.instances > 1:
-        raise PlanError(f"expected one instance before a {what}, was {step.instances}: gather them first")
+def _based(times: Sequence[tuple[str, int]], lag: int) -> tuple[tuple[str, int], ...]:
+    """The times of a step whose own watermark is that of the column with this lag."""
+    return tuple((name, own - lag) for name, own in times)
 
 
-def _same_instances(steps: Sequence[Step], what: str) -> int:
-    counts = {step.instances for step in steps}
-    if len(counts) > 1:
-        raise PlanError(f"expected as many instances on all sides of a {what}, were {sorted(counts)}")
-    return counts.pop()
+def _expected_time(step: Step, what: str) -> tuple[str, int]:
+    if step.time is None:
+        raise PlanError(f"expected rows with an event time before {what}, was none of {', '.join(step.schema.names)}")
+    return step.time
 
 
-def _check_spread(left: Step, right: Step, on: On, what: str) -> None:
-    """Rows that may belong together must meet in one instance."""
-    if left.instances == 1:
-        return
-    others = dict(on)
-    if not left.spread or tuple(others.get(key) for key in left.spread) != right.spread:
-        raise PlanError(f"expected both sides of a {what} spread by columns that are equal in it, were spread by "
-                        f"{', '.join(left.spread) or 'none'} and {', '.join(right.spread) or 'none'}")  # fmt: skip
-
-
-def _shared_spread(steps: Sequence[Step], schema: pa.Schema) -> tuple[str, ...]:
-    places = {tuple(step.schema.get_field_index(key) for key in step.spread) for step in steps}
-    return tuple(schema.names[place] for place in places.pop()) if len(places) == 1 else ()
-
-
-def _until(order: tuple[str, ...], gone: Sequence[str]) -> tuple[str, ...]:
-    """The first columns of an order, up to one that is no more."""
-    for place, column in enumerate(order):
-        if column in gone:
-            return order[:place]
-    return order
+def _checked_time(step: Step, time: str) -> int:
+    """The lag of a column that must be an event time."""
+    lags = dict(step.times)
+    if time not in lags:
+        known = ", ".join(name for name in lags if name in step.schema.names) or "none"
+        raise PlanError(f"expected an event time, was {time}; the event times here: {known}")
+    return lags[time]
 
 
 def _orderable(schema: pa.Schema, name: str) -> pa.Field:
     field = schema.field(str(column_of(schema, name).expr.name))  # type: ignore[union-attr]
-    if pa.types.is_list(field.type):
+    if pa.types.is_nested(field.type):
         raise PlanError(f"expected a column with an order as a key, was {name}, a {field.type}")
     return field
 
 
 def _check_on(left: Step, right: Step, on: On) -> None:
     for one, other in on:
-        _check_pair(left.schema, one, right.schema, other)
-
-
-def _check_pair(left: pa.Schema, one: str, right: pa.Schema, other: str) -> None:
-    mine, theirs = _orderable(left, one), _orderable(right, other)
-    same = mine.type.equals(theirs.type)
-    if not same:  # integers of either width, if their scales meet
-        kinds = (type_of(mine), type_of(theirs))
-        same = {kind.kind for kind in kinds} == {"int"} and len({kind.scale for kind in kinds}) == 1
-    if not same:
-        raise PlanError(
-            f"expected columns of one type to be equal, were {one}, {mine.type}, and {other}, {theirs.type}"
-        )
+        mine, theirs = _orderable(left.schema, one), _orderable(right.schema, other)
+        same = mine.type.equals(theirs.type)
+        if not same:  # integers of either width, if their scales meet
+            kinds = (type_of(mine), type_of(theirs))
+            same = {kind.kind for kind in kinds} == {"int"} and len({kind.scale for kind in kinds}) == 1
+        if not same:
+            raise PlanError(
+                f"expected columns of one type to be equal, were {one}, {mine.type}, and {other}, {theirs.type}"
+            )

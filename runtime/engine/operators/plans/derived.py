@@ -1,130 +1,382 @@
-"""One SELECT kept over event time: rows of streams in, rows of a derived stream out behind the watermark."""
+"""Derived queries: one SELECT kept over event time, whose rows come out once, in order, as watermarks pass them.
+
+>>> import pyarrow as pa
+>>> from runtime.compiler.script import NamedSelect
+>>> trades = StreamInput(pa.schema([("t", pa.int64()), ("symbol", pa.string()), ("price", pa.int64())]), "t")
+>>> sql = "SELECT symbol, window_start AS t, MAX(price) AS high FROM trades GROUP BY symbol, TUMBLE(t, 60)"
+>>> bars = DerivedQuery(NamedSelect("bars", sql), {"trades": trades}, None, "bars")
+>>> bars.add("trades", pa.record_batch({"t": [3, 61, 7], "symbol": ["A", "A", "A"], "price": [10, 9, 12]}))
+>>> [batch.to_pylist() for batch in bars.close({"trades": 70})]
+[[{'symbol': 'A', 't': 0, 'high': 12}]]
+>>> bars.watermark()
+60
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-import duckdb
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import sqlglot
 from sqlglot import exp
 
-from runtime.compiler import NamedSelect, SqlError
-from runtime.state import MemoryStore, ObjectSpace, PersistedList, PersistedValue, Schema, decode_run, encode_run
+from runtime.compiler.parse import Query
+from runtime.compiler.script import NamedSelect
+from runtime.engine.operators.columns import as_schema, canonical, ticks_of
+from runtime.engine.operators.errors import HeldTooMuchError, OperatorError, PlanError
+from runtime.engine.operators.eventtime import Sequencer
+from runtime.engine.operators.operator import ENDED, MOST_HELD, Batches, Operator
+from runtime.engine.operators.plans import building
+from runtime.engine.operators.plans.dialect import StreamDialect
+from runtime.engine.operators.plans.drawing import drawn
+from runtime.engine.operators.plans.expressions import column_of
+from runtime.engine.operators.plans.sql import plan_query
+from runtime.engine.operators.plans.steps import Place, Step, earlier, in_order
+from runtime.state import MemoryStore, ObjectSpace, PersistedDictionary, Schema
 
 __all__ = ["DerivedQuery", "StreamInput"]
 
-_MOST_HELD: Final = 4_000_000
-_MOST_LATE: Final = 1_000
-_LOWEST: Final = -(1 << 63)
+_MOST_LATE = 10_000
+"""Late rows that wait to be taken; more of them are only counted."""
 
 
 class StreamInput(msgspec.Struct, frozen=True):
-    """A relation that a derived stream may read."""
+    """A relation that a derived query may read."""
 
     schema: pa.Schema
-    """Of its rows, without a weight."""
+    """The columns of its rows, without weight."""
     time: str = ""
-    """Its time column; empty for a table."""
+    """Its time column: int64 (nanoseconds), timestamp or date; empty for a table."""
     is_table: bool = False
-    """Whether its rows come and go: then `DerivedQuery.add` is given a last column ``weight``."""
+    """Whether its rows come and go: they are looked up, and `DerivedQuery.add` takes them with a last column
+    ``weight``."""
 
 
 class DerivedQuery:
-    """A projection and filter of one stream. Belongs to one thread at a time."""
+    """One SELECT over streams and tables, kept over event time. Belongs to one thread at a time.
 
-    def __init__(  # noqa: PLR0917 (called with four or five of them)
+    Its rows depend on the rows of each stream, their order and the watermarks alone, not on where epochs are cut. All
+    state lies in the object space, under names that begin with that of the query; whoever owns the space commits it
+    after `close`. A query that is made over a restored space goes on where that commit was.
+    """
+
+    def __init__(  # noqa: PLR0917 (what a stream is made of; the last two are mostly named)
         self,
         select: NamedSelect,
         inputs: Mapping[str, StreamInput],
         space: ObjectSpace | None,
         name: str,
         lateness: int = 0,
-        most_held: int = _MOST_HELD,
+        most_held: int = MOST_HELD,
     ) -> None:
-        """Raises `SqlError` for what is refused; without a ``space`` nothing is saved."""
-        self._select, self._lateness, self._most_held = select, lateness, most_held
-        try:
-            tree = sqlglot.parse_one(select.sql, read="duckdb")
-        except sqlglot.errors.ParseError as error:
-            raise self._error(str(error).splitlines()[0]) from None
-        tables = [table.name.lower() for table in tree.find_all(exp.Table)]
-        if len(tables) != 1 or tree.find(exp.Group) or tree.find(exp.AggFunc):
-            raise self._error(f"expected a projection of one stream, was {len(tables)} relations")
-        if tables[0] not in inputs:
-            raise self._error(f"unknown relation {tables[0]!r}; the relations are: {', '.join(sorted(inputs))}")
-        self.reads = (tables[0],)
-        self._input = inputs[tables[0]]
-        self._engine = duckdb.connect(":memory:", config={"threads": "1"})
-        try:
-            self.schema: pa.Schema = self._evaluate(self._input.schema.empty_table()).schema
-        except duckdb.Error as error:
-            raise self._error(str(error).splitlines()[0]) from None
-        if self._input.time not in self.schema.names:
-            raise self._error(f"expected the time column {self._input.time} among the columns, was none")
-        self.time = self._input.time
-        space = space or ObjectSpace(MemoryStore())
-        self._held = space.get_or_create(PersistedList, f"{name}/held", Schema(bytes))
-        self._mark = space.get_or_create(PersistedValue, f"{name}/watermark", Schema(int), initial=_LOWEST)
-        self._late: list[tuple[str, pa.RecordBatch]] = []
+        """``lateness``: how far watermarks are held back, in the unit of the times; ``most_held``: rows in all.
+
+        Without a space the state is in memory. Raises `SqlError` with the position of what is refused.
+        """
+        space = ObjectSpace(MemoryStore()) if space is None else space
+        query = Query(select, dialect=StreamDialect)
+        inputs = {relation.lower(): each for relation, each in inputs.items()}
+        used = _names_in(query)
+        scans = {relation: _scan(query, relation, each) for relation, each in inputs.items() if relation in used}
+        others = {relation: Step("stream", relation, pa.schema([])) for relation in inputs if relation not in used}
+        step = plan_query(query, {**others, **{relation: _read(scan, used) for relation, scan in scans.items()}})
+        if step.time is None or step.time[0] not in step.schema.names:
+            raise query.error("expected the time of the rows in SELECT, as it is in an input or as window_end: a "
+                              "stream needs one; add it as t")  # fmt: skip
+        self.schema = step.schema
+        """The columns of the output."""
+        self.time, self._lag = step.time
+        """The output's time column."""
+        steps = list(in_order(step))
+        read = [each.label for each in steps if each.kind in ("stream", "table")]
+        self.reads: tuple[str, ...] = tuple(dict.fromkeys(read))
+        """The relations that it reads."""
         self.late = 0
+        """Late rows since the last `take_late`."""
+        self._late_rows: list[tuple[str, pa.RecordBatch]] = []
+        self._late_held = 0
+        self._inputs = {relation: _Input(each, scans[relation]) for relation, each in inputs.items()
+                        if relation in self.reads}  # fmt: skip
+        self._lateness = lateness
+        self._most_held = most_held
+        self._name = name
+        self._step = step
+        try:
+            self._nodes = _nodes(steps, Place(name, space))
+        except PlanError as error:
+            raise query.error(str(error)) from None
+        self._output: list[pa.RecordBatch] = []
+        self._watermark = -(2**63)
+        kept = space.get_or_create(PersistedDictionary, f"{name}/watermarks", Schema(int, str))
+        self._kept: PersistedDictionary[str, int] = kept
+        for relation, watermark in kept.items():
+            if relation in self._inputs:
+                self._inputs[relation].watermark = watermark
 
     def add(self, relation: str, rows: pa.RecordBatch) -> None:
-        """Take rows in, in the order in which they came."""
-        is_late = pc.less(rows.column(self._input.time).cast(pa.int64()), self._mark.value)
-        if (late := rows.filter(is_late)).num_rows:
-            self.late += late.num_rows
-            self._late.append((relation, late.slice(0, _MOST_LATE)))
-            rows = rows.filter(pc.invert(is_late))
-        if rows.num_rows:
-            self._held.append(encode_run(rows))
-        if self.held_rows() > self._most_held:
-            raise ValueError(f"expected at most {self._most_held} rows that wait, was {self.held_rows()}")
+        """Take rows of an input: of a stream those that were inserted, of a table its deltas."""
+        known = self._inputs.get(relation.lower())
+        if known is None:
+            raise OperatorError(f"expected rows of {', '.join(self.reads)}, was {relation}")
+        if not rows.num_rows:
+            return
+        rows = as_schema(rows, known.schema)
+        if not known.input.is_table:
+            rows = self._without_late(relation.lower(), known, rows)
+        for node in self._nodes:
+            if node.step.label == relation.lower() and node.step.kind in ("stream", "table"):
+                self._given(node, iter((rows,)))
+        self._check_room()
 
     def close(self, watermarks: Mapping[str, int]) -> list[pa.RecordBatch]:
-        """Return the rows that are complete by the watermarks, in the order of time, then of arrival."""
-        mark = watermarks.get(self.reads[0])
-        if mark is None:
-            return []
-        self._mark.value = max(self._mark.value, mark - self._lateness if mark < (1 << 63) - 1 else mark)
-        batches = [decode_run(data, "held") for data in self._held]
-        if not batches:
-            return []
-        table = pa.Table.from_batches(batches)
-        times = table.column(self._input.time).cast(pa.int64())
-        table = table.take(pa.array(np.argsort(times.to_numpy(), kind="stable")))
-        is_complete = pc.less(table.column(self._input.time).cast(pa.int64()), self._mark.value)
-        left = table.filter(pc.invert(is_complete))
-        self._held.clear()
-        for batch in left.combine_chunks().to_batches():
-            self._held.append(encode_run(batch))
-        return [b for b in self._evaluate(table.filter(is_complete)).combine_chunks().to_batches() if b.num_rows]
+        """The barrier: the rows that are complete now, in order of time.
+
+        Raises `HeldTooMuchError` if more rows wait for their watermark than may.
+        """
+        for relation, watermark in watermarks.items():
+            known = self._inputs.get(relation.lower())
+            if known is not None and (known.watermark is None or watermark > known.watermark):
+                known.watermark = watermark
+                self._kept[relation.lower()] = watermark
+        for node in self._nodes:
+            self._advance(node)
+        last = self._nodes[-1]
+        if last.watermark is not None:
+            self._watermark = max(self._watermark, earlier(last.watermark, self._lag))
+        self._check_room()
+        made, self._output = self._output, []
+        return made
 
     def watermark(self) -> int:
-        """Return the time before which no further row will come out."""
-        return int(self._mark.value)
+        """The time before which no further row comes out, as of the last `close`; -2^63 before anything is known."""
+        return self._watermark
 
     def take_late(self) -> list[tuple[str, pa.RecordBatch]]:
-        """Return late rows by relation since the last call, the first of them."""
-        late, self._late, self.late = self._late, [], 0
-        return late
+        """Rows that were late since the last call, by relation: at most the first 10,000 of them, `late` counts all."""
+        rows, self._late_rows = self._late_rows, []
+        self.late = self._late_held = 0
+        return rows
 
     def explain(self) -> str:
-        """Return the operators in words."""
-        return f"project {', '.join(self.schema.names)} of {self.reads[0]}"
+        """The operators, from the last to the first, and the state of each."""
+        return drawn(self._step)
 
     def held_rows(self) -> int:
-        """Return how many rows wait."""
-        return sum(decode_run(data, "held").num_rows for data in self._held)
+        """Rows and groups that are held for later output."""
+        return sum(node.held_rows() for node in self._nodes)
 
-    def _evaluate(self, rows: pa.Table) -> pa.Table:
-        self._engine.register(self.reads[0], rows)
-        return self._engine.sql(self._select.sql).arrow().read_all()
+    def _check_room(self) -> None:
+        held = self.held_rows()
+        if held > self._most_held:
+            node = max(self._nodes, key=lambda node: node.held_rows())
+            raise HeldTooMuchError(f"expected at most {self._most_held} rows held by {self._name}, was {held}, most of "
+                                   f"them in: {node.step.label}; an input may be behind, or a key may have too many "
+                                   f"values")  # fmt: skip
 
-    def _error(self, reason: str) -> SqlError:
-        select = self._select
-        return SqlError(reason, file=select.file, line=select.line, column=select.column)
+    def _without_late(self, relation: str, known: _Input, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are in time; the others are set aside. A row without time is late."""
+        column = rows.column(known.input.time)
+        is_late = np.zeros(rows.num_rows, np.bool_)
+        if known.watermark is not None:
+            is_late = ticks_of(column) < earlier(known.watermark, self._lateness)
+        if column.null_count:
+            is_late |= column.is_null().to_numpy(zero_copy_only=False)
+        if is_late.any():
+            late = rows.filter(pa.array(is_late))
+            self.late += late.num_rows
+            kept = late.slice(0, max(0, _MOST_LATE - self._late_held))
+            if kept.num_rows:
+                self._late_held += kept.num_rows
+                self._late_rows.append((relation, kept))
+            rows = rows.filter(pa.array(~is_late))
+        if column.null_count:
+            rows = pa.RecordBatch.from_arrays(rows.columns, schema=known.scan)
+        return rows.cast(known.scan) if rows.schema != known.scan else rows
+
+    # --- the graph
+
+    def _given(self, node: _Node, batches: Batches) -> None:
+        """Rows that a node gives out."""
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if node is self._nodes[-1]:
+                self._output.append(batch)
+            for consumer, port in node.consumers:
+                self._taken(consumer, port, batch)
+
+    def _taken(self, node: _Node, port: int, batch: pa.RecordBatch) -> None:
+        """Rows that come to a node."""
+        if node.sequencers:
+            if not node.is_useless(port):
+                node.sequencers[port].push(batch)
+        elif node.step.kind == "barrier" and port == 0:
+            node.waiting.append(batch)
+        else:
+            self._given(node, node.operator_.add_input(batch, port))
+
+    def _advance(self, node: _Node) -> None:
+        """Let a node come as far as its inputs are; those have done so before."""
+        step = node.step
+        if step.kind in ("stream", "table"):
+            known = self._inputs[step.label]
+            lag = self._lateness
+            node.watermark = None if known.watermark is None else earlier(known.watermark, lag)
+            if step.kind == "table":
+                node.watermark = ENDED
+            return
+        if step.kind == "barrier":
+            batches, node.waiting = node.waiting, []
+            for batch in batches:
+                self._given(node, node.operator_.add_input(batch))
+        node.input_watermarks = [each.watermark for each in node.inputs]
+        if not node.sequencers:
+            known_ones = [each for each in node.input_watermarks if each is not None]
+            node.watermark = min(known_ones) if len(known_ones) == len(node.inputs) else None
+            return
+        bounds = [None if watermark is None else earlier(watermark, port.lag)
+                  for watermark, port in zip(node.input_watermarks, step.ports, strict=True)]  # fmt: skip
+        if any(bound is None for bound in bounds):
+            return
+        bound = min(bound for bound in bounds if bound is not None)
+        for sequencer in [each for port, each in enumerate(node.sequencers) if node.is_useless(port)]:
+            sequencer.drop()
+        for port, sequencer in enumerate(node.sequencers):
+            rows = sequencer.release(bound, inclusive=step.kind == "ordered")
+            if rows.num_rows:
+                self._given(node, node.operator_.add_input(rows, port))
+        self._given(node, node.operator_.advance(bound))
+        node.watermark = node.operator_.watermark(bound)
+
+
+@dataclass(slots=True)
+class _Input:
+    """A relation that is read."""
+
+    input: StreamInput
+    """What was said of it."""
+    step: Step
+    """Its scan."""
+    schema: pa.Schema = field(init=False)
+    """Of the rows that are added."""
+    scan: pa.Schema = field(init=False)
+    """Of those that are scanned."""
+    watermark: int | None = None
+    """Of the last barrier; None before it has one."""
+
+    def __post_init__(self) -> None:
+        self.scan = self.step.schema
+        self.schema = canonical(self.input.schema)
+        if self.input.is_table:
+            self.schema = self.schema.append(pa.field("weight", pa.int64()))
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """One step of the plan in work."""
+
+    step: Step
+    """What it does."""
+    inputs: list[_Node]
+    """What feeds its ports."""
+    operator: Operator | None
+    """None for an input."""
+    sequencers: list[Sequencer]
+    """One for each port, where it takes rows in order."""
+    consumers: list[tuple[_Node, int]] = field(default_factory=list)
+    """What takes its rows, and on which port."""
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    """Rows that wait for the barrier, and for nothing else."""
+    watermark: int | None = None
+    """Of its output; None while nothing is known."""
+    input_watermarks: list[int | None] = field(default_factory=list)
+    """Of its inputs, as of the last barrier."""
+
+    @property
+    def operator_(self) -> Operator:
+        """Its operator, where it has one."""
+        assert self.operator is not None
+        return self.operator
+
+    def is_useless(self, port: int) -> bool:
+        """Whether rows of this port cannot match any more: every other input has ended, and nothing of it waits."""
+        if not (self.operator_.drops and self.operator_.drops[port]):
+            return False
+        others = [other for other in range(len(self.sequencers)) if other != port]
+        return all(self.input_watermarks and self.input_watermarks[other] == ENDED and not self.sequencers[other].rows
+                   for other in others)  # fmt: skip
+
+    def held_rows(self) -> int:
+        """Rows and groups that it holds."""
+        held = sum(each.rows for each in self.sequencers) + sum(int(batch.num_rows) for batch in self.waiting)
+        return held + (self.operator.held_rows() if self.operator is not None else 0)
+
+
+def _nodes(steps: Sequence[Step], place: Place) -> list[_Node]:
+    """The plan in work, every step after those that feed it."""
+    made: dict[int, _Node] = {}
+    for number, step in enumerate(steps):
+        at = Place(f"{place.name}/{number}", place.space)
+        operator = None if step.make is None else step.make(at)
+        sequencers = [
+            Sequencer(
+                step.inputs[port_number].schema, port.time, f"{at.name}/{port_number}", place.space, keys=port.keys
+            )
+            for port_number, port in enumerate(step.ports)
+        ]
+        node = made[id(step)] = _Node(step, [made[id(each)] for each in step.inputs], operator, sequencers)
+        for port_number, source in enumerate(node.inputs):
+            source.consumers.append((node, port_number))
+    return list(made.values())
+
+
+def _scan(query: Query, relation: str, given: StreamInput) -> Step:
+    """The rows of a relation as they come from outside."""
+    try:
+        schema = canonical(given.schema)
+        if given.is_table:
+            return Step("table", relation, schema)
+        time = column_of(schema, given.time)
+    except PlanError as error:
+        raise query.error(f"expected to read {relation}: {error}") from None
+    if time.type.kind not in ("int", "timestamp", "date") or time.type.wide:
+        raise query.error(f"expected an int64, a timestamp or a date as the time of {relation}, was {time.type}")
+    place = schema.get_field_index(given.time)
+    schema = schema.set(place, schema.field(place).with_nullable(False))
+    return Step("stream", relation, schema, times=((given.time, 0),))
+
+
+def _read(scan: Step, used: frozenset[str]) -> Step:
+    """What of a relation a query reads: fields of structs by themselves, and only columns whose names it has."""
+    if scan.kind == "table":
+        return scan
+    step = building.flat(scan)
+    if "*" in used:
+        return step
+    times = dict(scan.times)
+    names = [name for name in step.schema.names if name in times or not used.isdisjoint(name.lower().split("."))]
+    if len(names) == len(step.schema):
+        return step
+    return building.projected(step, [(name, column_of(step.schema, name)) for name in names], ", ".join(names))
+
+
+def _names_in(query: Query) -> frozenset[str]:
+    """The names of relations and columns in a query, in lower case; ``*`` if it has one outside of COUNT(*)."""
+    tables = {node.name.lower() for node in query.tree.find_all(exp.Table)}
+    aliases = {node.name.lower() for node in query.tree.find_all(exp.TableAlias)}
+    return frozenset(tables).union(_names(query.tree, tables | aliases))
+
+
+def _names(tree: exp.Expr, tables: set[str]) -> Iterator[str]:
+    for node in tree.walk():
+        if isinstance(node, exp.Column):
+            parts = [part.name.lower() for part in node.parts]
+            yield from parts[1:] if len(parts) > 1 and parts[0] in tables else parts
+        elif isinstance(node, exp.Join):
+            yield from (part.name.lower() for part in node.args.get("using") or [])
+        elif isinstance(node, exp.Dot) or (isinstance(node, exp.Literal) and node.is_string):  # the field of a struct
+            yield node.name.lower()
+        elif isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            yield "*"

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from runtime.compiler.lower import Leaf, lower
 from runtime.compiler.operands import Lowered, NotIncremental
+from runtime.compiler.parse import Query
 from runtime.engine.operators.columns import field_of, type_of
 from runtime.engine.operators.errors import PlanError
 from runtime.plan import Col
 
-__all__ = ["column_of", "condition", "lowered", "named", "parsed", "schema_leaf", "schema_of"]
+__all__ = ["about", "column_of", "condition", "lowered", "schema_of"]
 
 
-def parsed(text: str) -> exp.Expr:
-    """The expression of this SQL, with its alias if it has one; raises `PlanError`."""
+@contextmanager
+def about(query: Query, node: exp.Expr) -> Iterator[None]:
+    """Raise a `PlanError` of the block as `SqlError` about this part of the query."""
     try:
-        tree = sqlglot.parse_one(f"SELECT {text}", read="duckdb")
-    except SqlglotError as error:
-        raise PlanError(f"expected a SQL expression, was {text!r}: {str(error).splitlines()[0]}") from None
-    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or tree.args.get("from_") is not None:
-        raise PlanError(f"expected one SQL expression, was {text!r}")
-    found: exp.Expr = tree.expressions[0]
-    return found
-
-
-def named(node: exp.Expr, text: str) -> tuple[str, exp.Expr]:
-    """The name of an output column and its expression; raises `PlanError` for one without a name."""
-    name = node.alias_or_name
-    if not name or isinstance(node, exp.Star):
-        raise PlanError(f"expected a name for the column, as in {text} AS name")
-    return name.lower(), node.unalias()
+        yield
+    except PlanError as error:
+        raise query.error(str(error), node) from None
 
 
 def column_of(schema: pa.Schema, name: str) -> Lowered:
@@ -44,15 +33,6 @@ def column_of(schema: pa.Schema, name: str) -> Lowered:
     if found is None:
         raise PlanError(f"expected one of the columns {', '.join(schema.names)}, was {name}")
     return Lowered(Col(found.name), type_of(found))
-
-
-def schema_leaf(schema: pa.Schema) -> Leaf:
-    """Reads columns by their name alone."""
-
-    def leaf(node: exp.Expr) -> Lowered | None:
-        return column_of(schema, node.name) if isinstance(node, exp.Column) else None
-
-    return leaf
 
 
 def lowered(node: exp.Expr, leaf: Leaf) -> Lowered:

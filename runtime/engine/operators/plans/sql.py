@@ -1,57 +1,57 @@
-"""Plans from SQL: SELECT over named streams, as a stream."""
+"""Plans from SQL: SELECT over streams and tables, as steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
+import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 
-from runtime.compiler.lower import Leaf
+from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import Lowered, NotIncremental, alike
 from runtime.compiler.parse import Query
-from runtime.compiler.script import NamedSelect
 from runtime.engine.operators.columns import type_of
 from runtime.engine.operators.errors import PlanError
-from runtime.engine.operators.joins.lookup import Index
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.building import Bounds
-from runtime.engine.operators.plans.expressions import column_of, condition, lowered
-from runtime.engine.operators.plans.grouping import aggregates_of, grouped
+from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
+from runtime.engine.operators.plans.grouping import WINDOW_END, WINDOW_START, Grouping, aggregates_of, grouped
+from runtime.engine.operators.plans.spans import WindowCall, span_of, window_call
+from runtime.engine.operators.plans.sqlscope import HIDDEN
 from runtime.engine.operators.plans.sqlsources import Sources
 from runtime.engine.operators.plans.steps import Step
-from runtime.engine.operators.plans.stream import Stream
 from runtime.plan import Col
 
-__all__ = ["plan_sql"]
+__all__ = ["plan_query"]
 
-_CLAUSES = frozenset(
-    ("expressions", "from_", "joins", "where", "group", "having", "distinct", "limit", "offset", "with_", "order")
-)
+_CLAUSES: Final = frozenset(
+    ("expressions", "from_", "joins", "where", "group", "having", "distinct", "limit", "offset", "with_", "order",
+     "qualify", "kind")
+)  # fmt: skip
 """What a SELECT may have; ORDER BY is refused with a reason of its own."""
+_WINDOWS: Final = "TUMBLE(t, INTERVAL '1' SECOND), HOP(t, slide, size) or SESSION(t, gap)"
+_STARTS: Final = frozenset(("window_start", "tumble_start", "hop_start", "session_start"))
+_ENDS: Final = frozenset(("window_end", "tumble_end", "hop_end", "session_end"))
 
 
-def plan_sql(sql: str, tables: Mapping[str, Stream], indexes: Mapping[str, Index] | None = None) -> Stream:
-    """The plan of a query over these streams, by their names in it.
+def plan_query(query: Query, relations: Mapping[str, Step]) -> Step:
+    """The plan of a query over these relations, by their names; raises `SqlError` with a position.
 
-    SELECT with expressions, WHERE, GROUP BY, HAVING, DISTINCT, JOIN (inner, LEFT, RIGHT, FULL, SEMI, ANTI) on
-    equalities, ASOF JOIN, UNNEST as a lateral join, ROW_NUMBER() OVER (), UNION ALL, LIMIT, WITH and subqueries in
-    FROM. A table that is an index is looked up in. Aggregates and joins are of an epoch; LIMIT and ROW_NUMBER count
-    over all of them. Raises `SqlError` with the position for what is not SQL, and for what is not supported.
+    SELECT with expressions, WHERE, GROUP BY over a window of event time, HAVING, DISTINCT, JOIN (inner, LEFT, RIGHT,
+    FULL, SEMI, ANTI) of streams on equal times, ASOF JOIN, JOIN with a table, UNNEST as a lateral join, LAG,
+    ROW_NUMBER() = 1 in QUALIFY, ROW_NUMBER() OVER (), UNION ALL, LIMIT, WITH and subqueries in FROM. The rows of the
+    result are in order of time.
     """
-    query = Query(NamedSelect("plan", sql))
-    known = {name.lower(): stream.step for name, stream in tables.items()}
-    indexes = {name.lower(): index for name, index in (indexes or {}).items()}
-    return Stream(_Planner(query, known, indexes).query(query.tree))
+    return building.in_time_order(_Planner(query, relations).query(query.tree))
 
 
 class _Planner:
     """Plans the parts of one query."""
 
-    def __init__(self, query: Query, tables: Mapping[str, Step], indexes: Mapping[str, Index]) -> None:
+    def __init__(self, query: Query, relations: Mapping[str, Step]) -> None:
         self._query = query
-        self._tables = dict(tables)
-        self._indexes = indexes
-        self._bounds = Bounds()
+        self._tables = dict(relations)
 
     def query(self, node: exp.Expr) -> Step:
         """A query of any kind."""
@@ -78,11 +78,12 @@ class _Planner:
 
     def _union(self, node: exp.Union) -> Step:
         if node.args.get("distinct") or node.args.get("by_name"):
-            raise self._query.error("UNION without ALL, and BY NAME, are not supported: expected UNION ALL", node)
+            raise self._query.error("UNION without ALL, and BY NAME, are not supported: write UNION ALL, and SELECT "
+                                    "DISTINCT around it", node)  # fmt: skip
         arms = [self.query(arm) for arm in (node.left, node.right)]
         if len({len(arm.schema) for arm in arms}) > 1:
             raise self._query.error("expected as many columns in both parts of UNION ALL", node)
-        return building.united(self._alike(arms, node), self._bounds)
+        return building.united(self._alike(arms, node))
 
     def _alike(self, arms: Sequence[Step], node: exp.Expr) -> list[Step]:
         """Both parts with columns of the same types."""
@@ -91,11 +92,9 @@ class _Planner:
             values = [column_of(arm.schema, own) for arm, own in zip(arms, names, strict=True)]
             for output, value in zip(outputs, self._meeting(values, name, node), strict=True):
                 output.append((name, value))
-        return [_brought_to(arm, output, self._bounds) for arm, output in zip(arms, outputs, strict=True)]
+        return [_brought_to(arm, output) for arm, output in zip(arms, outputs, strict=True)]
 
     def _meeting(self, values: Sequence[Lowered], name: str, node: exp.Expr) -> Sequence[Lowered]:
-        if values[0].type.kind == "other":  # lists, which the union compares
-            return values
         try:
             target, exprs = alike(values)
         except NotIncremental:
@@ -105,7 +104,9 @@ class _Planner:
 
     def _limited(self, node: exp.Expr, step: Step) -> Step:
         if node.args.get("order") is not None:
-            raise self._query.error("ORDER BY is not supported: a stream has no end at which to sort it", node)
+            raise self._query.error("ORDER BY is not supported: a stream has no end at which to sort it, and its rows "
+                                    "are in order of time; leave it out, or sort in a view that reads the stream",
+                                    node.args["order"])  # fmt: skip
         limit, offset = node.args.get("limit"), node.args.get("offset")
         if limit is None and offset is None:
             return step
@@ -113,46 +114,97 @@ class _Planner:
         for clause in (limit, offset):
             value = None if clause is None else clause.expression
             if clause is not None and not (isinstance(value, exp.Literal) and value.is_int):
-                raise self._query.error("LIMIT and OFFSET are whole numbers here", clause)
+                raise self._query.error("expected a whole number in LIMIT and OFFSET", clause)
             numbers.append(None if value is None else int(value.name))
         count = 2**62 if numbers[0] is None else numbers[0]
-        return building.limited(step, count, numbers[1] or 0, self._bounds)
+        return building.limited(step, count, numbers[1] or 0)
 
     def _select(self, node: exp.Select) -> Step:
         for name, clause in node.args.items():
             if clause and name not in _CLAUSES:
-                raise self._query.error(f"{name.rstrip('_').upper()} is not supported", node)
-        sources = Sources(self._query, self.query, self._tables, self._indexes, self._bounds)
+                raise self._query.error(f"{name.rstrip('_').upper()} is not supported in a stream",
+                                        clause if isinstance(clause, exp.Expr) else node)  # fmt: skip
+        for part in node.expressions + [
+            node.args[name] for name in ("where", "having", "qualify") if node.args.get(name)
+        ]:
+            inner = part.find(exp.Query)
+            if inner is not None:
+                raise self._query.error("expected no subquery here: a row of a stream is joined with rows of its own "
+                                        "time; write JOIN, ASOF JOIN or SEMI JOIN in FROM", inner)  # fmt: skip
+        sources = Sources(self._query, self.query, self._tables)
         sources.read(node)
-        step = sources.scope.step
         for part in sources.where:
-            expr = condition(part, sources.scope.leaf).expr
-            step = building.filtered(step, expr, part.sql("duckdb"), self._bounds)
-        outputs = self._outputs(node, sources)
-        numbers = [name for name, part in outputs if _is_row_number(part)]
-        if numbers:
-            step, outputs = self._numbered(step, outputs, numbers)
-        having = node.args.get("having")
-        group = node.args.get("group")
+            with about(self._query, part):
+                expr = condition(part, sources.scope.leaf).expr
+            sources.scope.step = building.filtered(sources.scope.step, expr, part.sql("duckdb"))
+        return _Selection(self._query, sources).planned(node)
+
+
+class _Selection:
+    """What one SELECT makes of the rows that it reads."""
+
+    def __init__(self, query: Query, sources: Sources) -> None:
+        self._query = query
+        self._sources = sources
+        self._scope = sources.scope
+        self._scope.tables.setdefault(HIDDEN, {})
+        self._known_before: dict[tuple[str, ...], str] = {}
+        """Columns with values of the row before, by time, keys and column."""
+
+    def planned(self, node: exp.Select) -> Step:
+        """The rows that it gives out."""
+        node = node.copy()
+        qualify = [] if node.args.get("qualify") is None else conjuncts(node.args["qualify"].this)
+        self._with_previous(node, qualify := [exp.Paren(this=part) for part in qualify])
+        qualify = [part.this for part in qualify]
+        for part in list(qualify):
+            if self._deduplicated(part):
+                qualify.remove(part)
+        for part in qualify:
+            with about(self._query, part):
+                expr = condition(part, self._scope.leaf).expr
+            self._scope.step = building.filtered(self._scope.step, expr, part.sql("duckdb"))
+        outputs = self._outputs(node)
+        having, group = node.args.get("having"), node.args.get("group")
         nodes = [part for _, part in outputs] + ([] if having is None else [having.this])
-        if group is not None or having is not None or any(True for _ in aggregates_of(nodes)):
-            step = self._grouped(step, sources, outputs, group, None if having is None else having.this)
+        if group is not None or having is not None or self._aggregates(nodes):
+            step = self._grouped(node, outputs)
         else:
-            leaf = sources.scope.leaf if not numbers else _with_columns(sources.scope.leaf, step, numbers)
-            values = [(name, lowered(part, leaf)) for name, part in outputs]
-            text = ", ".join(part.sql("duckdb") for part in node.expressions)
-            step = building.projected(step, values, text, self._bounds)
+            step = self._projected(node, outputs)
         return self._distinct(node, step)
 
-    def _outputs(self, node: exp.Select, sources: Sources) -> list[tuple[str, exp.Expr]]:
+    def _aggregates(self, nodes: Sequence[exp.Expr]) -> bool:
+        return any(_is_time_weighted(part) for node in nodes for part in node.walk()) or any(
+            True for node in nodes for _ in aggregates_of([part for part in [node] if not part.find(exp.Window)])
+        )
+
+    def _projected(self, node: exp.Select, outputs: list[tuple[str, exp.Expr]]) -> Step:
+        for place, (name, part) in enumerate(outputs):
+            if _is_row_number(part):
+                hidden = self._hidden_name("row number")
+                with about(self._query, part):
+                    self._scope.step = building.numbered(self._scope.step, hidden)
+                outputs[place] = (name, self._hidden(hidden))
+        values = []
+        for name, part in outputs:
+            window = part.find(exp.Window)
+            if window is not None:
+                raise self._query.error(f"expected LAG(x) OVER (PARTITION BY … ORDER BY time) or ROW_NUMBER() OVER (), "
+                                        f"was {window.sql('duckdb')}", window)  # fmt: skip
+            with about(self._query, part):
+                values.append((name, lowered(part, self._scope.leaf)))
+        text = ", ".join(part.sql("duckdb") for part in node.expressions)
+        return building.projected(self._scope.step, values, text)
+
+    def _outputs(self, node: exp.Select) -> list[tuple[str, exp.Expr]]:
         """Names and expressions, stars expanded."""
         found: list[tuple[str, exp.Expr]] = []
         for part in node.expressions:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
             if isinstance(star, exp.Star):
                 if star.args.get("except_") or star.args.get("replace"):
-                    raise self._query.error("* EXCLUDE and REPLACE are not supported", part)
-                found += sources.star(part.table if isinstance(part, exp.Column) else "")
+                    raise self._query.error("* EXCLUDE and REPLACE are not supported: name the columns", part)
+                found += self._sources.star(part.table if isinstance(part, exp.Column) else "")
                 continue
             name = part.alias_or_name if isinstance(part, (exp.Alias, exp.Column)) else f"column_{len(found) + 1}"
             found.append((name.lower(), part.unalias()))
@@ -165,75 +217,249 @@ class _Planner:
             found[place] = (free, part)
         return found
 
-    def _grouped(
-        self,
-        step: Step,
-        sources: Sources,
-        outputs: Sequence[tuple[str, exp.Expr]],
-        group: exp.Group | None,
-        having: exp.Expr | None,
-    ) -> Step:
-        clauses = [] if group is None else list(group.expressions)
-        if group is not None and any(value for name, value in group.args.items() if name != "expressions"):
-            raise self._query.error("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not supported", group)
-        keys = []
-        aliases = dict(outputs)
-        for number, clause in enumerate(clauses, 1):
-            part = clause
-            if isinstance(clause, exp.Literal) and clause.is_int and 1 <= int(clause.name) <= len(outputs):
-                part = outputs[int(clause.name) - 1][1]
-            elif isinstance(clause, exp.Column) and not clause.table and not sources.scope.find(clause):
-                part = aliases.get(clause.name, clause)
-            keys.append((part.name or f"key_{number}", part))
-        by = ", ".join(part.sql("duckdb") for _, part in keys)
-        made = ", ".join(
-            f"{part.sql('duckdb')} AS {name}" for name, part in outputs if not isinstance(part, exp.Column)
-        )
-        label = (f" by {by}" if by else "") + (f": {made}" if made else "")
-        return grouped(step, keys, outputs, sources.scope.leaf, self._bounds, having=having, label=label)
+    # --- rows before, duplicates
 
-    def _numbered(
-        self, step: Step, outputs: list[tuple[str, exp.Expr]], numbers: Sequence[str]
-    ) -> tuple[Step, list[tuple[str, exp.Expr]]]:
-        for name in numbers:
-            step = building.numbered(step, name, self._bounds)
-        return step, [(name, exp.column(name) if name in numbers else part) for name, part in outputs]
+    def _hidden_name(self, what: str) -> str:
+        taken = self._scope.step.schema.names
+        return next(name for name in (f"{what} {number}" for number in range(1, len(taken) + 2)) if name not in taken)
+
+    def _hidden(self, name: str) -> exp.Column:
+        """A column that no SQL can name."""
+        self._scope.tables[HIDDEN][name] = name
+        return exp.column(name, table=HIDDEN, quoted=True)
+
+    def _column(self, node: exp.Expr) -> str:
+        """The name of the column with this value."""
+        with about(self._query, node):
+            return self._scope.with_value(lowered(node, self._scope.leaf))
+
+    def _time_of(self, node: exp.Window) -> str:
+        """The time by which OVER orders."""
+        order = node.args.get("order")
+        parts = [] if order is None else order.expressions
+        if len(parts) != 1 or parts[0].args.get("desc") or not isinstance(parts[0].this, exp.Column):
+            raise self._query.error("expected OVER (PARTITION BY … ORDER BY time), ascending: rows of a stream are in "
+                                    "order of time", node)  # fmt: skip
+        name = self._column(parts[0].this)
+        if name not in dict(self._scope.step.times):
+            raise self._query.error(f"expected ORDER BY an event time, was {parts[0].this.sql('duckdb')}", parts[0])
+        return name
+
+    def _with_previous(self, node: exp.Select, qualify: Sequence[exp.Expr]) -> None:
+        """Replace LAG in the SELECT and in QUALIFY by columns that are made here."""
+        for root in (*node.expressions, *qualify):
+            for window in list(root.find_all(exp.Window)):
+                if not isinstance(window.this, exp.Lag):
+                    continue
+                lag = window.this
+                offset = lag.args.get("offset")
+                if lag.args.get("default") is not None or (offset is not None and offset.name != "1"):
+                    raise self._query.error("expected LAG(x), the value of the row before, without offset and default",
+                                            window)  # fmt: skip
+                hidden = self._previous(window, [lag.this])[0]
+                window.replace(hidden)
+
+    def _previous(self, window: exp.Window, values: Sequence[exp.Expr]) -> list[exp.Column]:
+        time = self._time_of(window)
+        keys = [self._column(part) for part in window.args.get("partition_by") or []]
+        return self._before(window, time, keys, [self._column(value) for value in values])
+
+    def _before(self, node: exp.Expr, time: str, keys: Sequence[str], columns: Sequence[str]) -> list[exp.Column]:
+        """Columns with the values of the row before."""
+        named: list[tuple[str, str]] = []
+        for column in columns:
+            if (time, *keys, "", column) in self._known_before:
+                continue
+            taken = {*self._scope.step.schema.names, *(new for _, new in named)}
+            new = next(name for name in (f"previous {number}" for number in range(len(taken) + 1)) if name not in taken)
+            named.append((column, new))
+            self._known_before[(time, *keys, "", column)] = new
+        if named:
+            with about(self._query, node):
+                self._scope.step = building.with_previous(self._scope.step, time, keys, named)
+        return [self._hidden(self._known_before[(time, *keys, "", column)]) for column in columns]
+
+    def _deduplicated(self, node: exp.Expr) -> bool:
+        """Whether this part of QUALIFY is ROW_NUMBER() OVER (…) = 1, which is applied then."""
+        window = node.find(exp.Window)
+        if window is None:
+            return False
+        is_first = isinstance(node, (exp.EQ, exp.LTE)) and node.left is window and node.right.name == "1"
+        if not is_first or not isinstance(window.this, exp.RowNumber):
+            raise self._query.error("expected ROW_NUMBER() OVER (PARTITION BY … ORDER BY time) = 1, or a condition on "
+                                    "LAG, in QUALIFY", node)  # fmt: skip
+        time = self._time_of(window)
+        bound, span = "", 0
+        keys = []
+        for part in window.args.get("partition_by") or []:
+            call = window_call(part, self._query)
+            if call is not None:
+                bound, span = self._deduplication_window(call, part)
+                keys.append(bound)
+            else:
+                keys.append(self._column(part))
+        if not bound:
+            lags = dict(self._scope.step.times)
+            bound = next((key for key in keys if key in lags), "")
+            span = 1
+        if not bound:
+            raise self._query.error("expected a bound by time, so that keys need not be kept for ever: add the time, "
+                                    "or TUMBLE(time, INTERVAL '1' HOUR), to PARTITION BY", window)  # fmt: skip
+        with about(self._query, node):
+            self._scope.step = building.deduplicated(self._scope.step, time, keys, bound, span)
+        return True
+
+    def _deduplication_window(self, call: WindowCall, node: exp.Expr) -> tuple[str, int]:
+        if call.kind != "tumble":
+            raise self._query.error(f"expected TUMBLE in PARTITION BY, was {call.kind.upper()}", node)
+        time = self._column(call.time)
+        size = span_of(call.spans[0], self._scope.step.schema.field(time).type, self._query, node)
+        start = self._hidden_name("window")
+        self._scope.step = building.in_windows(self._scope.step, time, start, size, size)
+        self._hidden(start)
+        return start, size
 
     def _distinct(self, node: exp.Select, step: Step) -> Step:
         distinct = node.args.get("distinct")
         if distinct is None:
             return step
         if distinct.args.get("on") is not None:
-            raise self._query.error("DISTINCT ON is not supported", node)
-        keys = [(name, exp.column(name)) for name in step.schema.names]
+            raise self._query.error("DISTINCT ON is not supported: write QUALIFY ROW_NUMBER() OVER (PARTITION BY … "
+                                    "ORDER BY time) = 1", node)  # fmt: skip
+        if step.time is None:
+            raise self._query.error("expected the time among the columns of SELECT DISTINCT, so that rows need not be "
+                                    "kept for ever", node)  # fmt: skip
+        time = step.time[0]
+        return building.deduplicated(step, time, step.schema.names, time, 1)
 
-        def leaf(part: exp.Expr) -> Lowered | None:
-            return column_of(step.schema, part.name) if isinstance(part, exp.Column) else None
+    # --- windows
 
-        return grouped(step, keys, keys, leaf, self._bounds, label=" of distinct rows")
+    def _grouped(self, node: exp.Select, outputs: list[tuple[str, exp.Expr]]) -> Step:
+        group, having = node.args.get("group"), node.args.get("having")
+        condition_ = None if having is None else having.this
+        if group is not None and any(value for name, value in group.args.items() if name != "expressions"):
+            raise self._query.error("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not supported in a stream: write "
+                                    "one stream for each grouping", group)  # fmt: skip
+        calls, keys = self._keys([] if group is None else list(group.expressions), outputs)
+        if len(calls) != 1:
+            raise self._query.error(f"expected one window in GROUP BY, such as {_WINDOWS}, were {len(calls)}: without "
+                                    f"one a group of a stream never ends; what changes for ever is a view",
+                                    group or node)  # fmt: skip
+        ((clause, call),) = calls
+        time = self._column(call.time)
+        if time not in dict(self._scope.step.times):
+            raise self._query.error(f"expected an event time in a window, was {call.time.sql('duckdb')}", clause)
+        kind = self._scope.step.schema.field(time).type
+        spans = [span_of(span, kind, self._query, clause) for span in call.spans]
+        names = [self._column(part) for _, part in keys]
+        wholes = [part for _, part in outputs] + ([] if condition_ is None else [condition_])
+        roots = [exp.Paren(this=part) for part in wholes]
+        for root in roots:
+            self._time_weighted(root, time, names)
+        start = self._hidden_name("window")
+        if call.kind == "session":
+            with about(self._query, clause):
+                self._scope.step = building.in_sessions(self._scope.step, time, start, names, spans[0])
+        else:
+            slide, size = spans[0], spans[-1]
+            if slide > size:
+                raise self._query.error("expected a slide of at most the size: HOP(time, slide, size)", clause)
+            self._scope.step = building.in_windows(self._scope.step, time, start, slide, size)
+        hidden = self._hidden(start)
+        self._scope.tables[HIDDEN][WINDOW_START] = start
+        for root in roots:
+            _with_window_names(root, clause)
+        parts = [root.this for root in roots]
+        if condition_ is not None:
+            condition_ = parts.pop()
+        made = tuple((name, part) for (name, _), part in zip(outputs, parts, strict=True))
+        by = ", ".join(part.sql("duckdb") for part in ([] if group is None else group.expressions))
+        asked = ", ".join(
+            f"{part.sql('duckdb')} AS {name}" for name, part in outputs if not isinstance(part, exp.Column)
+        )
+        grouping = Grouping(
+            time=exp.column(time, table=HIDDEN, quoted=True), start=hidden, size=spans[-1],
+            slide=0 if call.kind == "session" else spans[0], keys=tuple(keys), outputs=made, having=condition_,
+            label=f" by {by}" + (f": {asked}" if asked else ""),
+        )  # fmt: skip
+        self._scope.tables[HIDDEN][time] = time
+        with about(self._query, node):
+            return grouped(self._scope.step, grouping, self._scope.leaf)
+
+    def _keys(
+        self, clauses: Sequence[exp.Expr], outputs: Sequence[tuple[str, exp.Expr]]
+    ) -> tuple[list[tuple[exp.Expr, WindowCall]], list[tuple[str, exp.Expr]]]:
+        """The windows and the other keys of GROUP BY."""
+        calls, keys = [], []
+        aliases = dict(outputs)
+        for number, clause in enumerate(clauses, 1):
+            part = clause
+            if isinstance(clause, exp.Literal) and clause.is_int and 1 <= int(clause.name) <= len(outputs):
+                part = outputs[int(clause.name) - 1][1]
+            elif isinstance(clause, exp.Column) and not clause.table and not self._scope.find(clause):
+                part = aliases.get(clause.name.lower(), clause)
+            call = window_call(part, self._query)
+            if call is not None:
+                calls.append((part, call))
+            else:
+                keys.append((part.name or f"key_{number}", part))
+        return calls, keys
+
+    def _time_weighted(self, root: exp.Expr, time: str, keys: Sequence[str]) -> None:
+        """Replace TIME_WEIGHTED_AVG(value, t) by sums over the time that each value held.
+
+        The value of the row before holds from that row, or from the start of the window, up to a row; the last value
+        holds up to the end of the window.
+        """
+        for node in list(root.walk()):
+            if not _is_time_weighted(node):
+                continue
+            arguments = node.expressions
+            if len(arguments) != 2 or self._column(arguments[1]) != time:
+                raise self._query.error("expected TIME_WEIGHTED_AVG(value, time) with the time of the window", node)
+            if not pa.types.is_int64(self._scope.step.schema.field(time).type):
+                raise self._query.error("expected an int64 time, in nanoseconds, in TIME_WEIGHTED_AVG", node)
+            value = self._column(arguments[0])
+            before, since = self._before(node, time, keys, [value, time])
+            for name in (value, time):
+                self._scope.tables[HIDDEN][name] = name
+            at = exp.column(time, table=HIDDEN, quoted=True)
+            last = exp.column(value, table=HIDDEN, quoted=True)
+            length = f"{at.sql()} - GREATEST({since.sql()}, {WINDOW_START})"
+            rest = f"{WINDOW_END} - LAST({at.sql()})"
+            text = (
+                f"(SUM(CASE WHEN {before.sql()} IS NULL THEN 0 ELSE {before.sql()} * ({length}) END)"
+                f" + COALESCE(LAST({last.sql()}) * ({rest}), 0))"
+                f" / (SUM(CASE WHEN {before.sql()} IS NULL THEN 0 ELSE {length} END)"
+                f" + CASE WHEN LAST({last.sql()}) IS NULL THEN 0 ELSE {rest} END)"
+            )
+            node.replace(exp.paren(sqlglot.parse_one(text, read="duckdb")))
 
 
-def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]], bounds: Bounds) -> Step:
+def _is_time_weighted(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "time_weighted_avg"
+
+
+def _with_window_names(root: exp.Expr, clause: exp.Expr) -> None:
+    """Replace the window of GROUP BY, and functions of its bounds, by the columns of its start and end."""
+    for node in list(root.walk()):
+        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if node == clause or name in _STARTS:
+            node.replace(exp.column(WINDOW_START))
+        elif name in _ENDS:
+            node.replace(exp.column(WINDOW_END))
+
+
+def _brought_to(step: Step, outputs: Sequence[tuple[str, Lowered]]) -> Step:
     """The step with these columns, itself where it has them."""
     for (_, value), field in zip(outputs, step.schema, strict=True):
         if value.expr != Col(field.name) or value.type.with_null(False) != type_of(field).with_null(False):
-            return building.projected(step, outputs, "as the other part of the union", bounds)
+            return building.projected(step, outputs, "as the other part of the union")
     return step
 
 
 def _is_row_number(node: exp.Expr) -> bool:
-    """Whether this is ROW_NUMBER() OVER (), of rows as they come."""
+    """Whether this is ROW_NUMBER() OVER (), of rows in their order."""
     if not isinstance(node, exp.Window) or not isinstance(node.this, exp.RowNumber):
         return False
     return not (node.args.get("partition_by") or node.args.get("order"))
-
-
-def _with_columns(leaf: Leaf, step: Step, names: Sequence[str]) -> Leaf:
-    """Reads these columns of the rows too."""
-
-    def read(node: exp.Expr) -> Lowered | None:
-        if isinstance(node, exp.Column) and not node.table and node.name in names:
-            return column_of(step.schema, node.name)
-        return leaf(node)
-
-    return read

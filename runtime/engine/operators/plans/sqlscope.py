@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
+import pyarrow as pa
 from sqlglot import exp
 
 from runtime.compiler.operands import Lowered
 from runtime.compiler.parse import Query
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.building import Bounds
 from runtime.engine.operators.plans.expressions import column_of
 from runtime.engine.operators.plans.steps import Step
 
-__all__ = ["SqlScope"]
+__all__ = ["HIDDEN", "SqlScope"]
+
+HIDDEN: Final = " "
+"""No name that SQL can have."""
 
 
 class SqlScope:
-    """Rows of some tables, and the names of their columns by table."""
+    """Rows of some tables, and the names of their columns by table.
+
+    Columns that a query does not name, such as the value of the row before, belong to the table `HIDDEN`.
+    """
 
     def __init__(self, query: Query, step: Step) -> None:
         self.step = step
         """The rows."""
         self.tables: dict[str, dict[str, str]] = {}
         """Table → column → what it is called in the rows; all in lower case but the last."""
+        self.shared: set[str] = set()
+        """Columns of USING: without a table, such a name means the first table's."""
         self._query = query
 
     @classmethod
@@ -37,23 +47,33 @@ class SqlScope:
 
     def leaf(self, node: exp.Expr) -> Lowered | None:
         """A column; raises `SqlError` for an unknown one, or one of several tables."""
+        path = _struct_path(node)
+        if path is not None:
+            return self.leaf(path)
         if not isinstance(node, exp.Column):
             return None
         found = self.find(node)
         if not found:
-            shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items())
+            shown = ", ".join(f"{alias}({', '.join(names)})" for alias, names in self.tables.items() if alias != HIDDEN)
             raise self._query.error(f"unknown column {node.sql()!r}; the columns in scope are: {shown}", node)
         if len(found) > 1:
             raise self._query.error(f"expected one column called {node.sql()}, was one of {len(found)} tables", node)
         return column_of(self.step.schema, found[0])
 
     def find(self, node: exp.Column) -> list[str]:
-        """What the column may be called in the rows."""
-        name = node.name.lower()
-        tables = [node.table.lower()] if node.table else list(self.tables)
+        """What the column may be called in the rows; ``a.b.c`` may be a field of a struct."""
+        parts = [part.name.lower() for part in node.parts]
+        found = self._of_tables(list(self.tables), ".".join(parts))
+        if len(parts) == 1 and parts[0] in self.shared:
+            return found[:1]
+        if len(parts) > 1:
+            found += self._of_tables([parts[0]], ".".join(parts[1:]))
+        return found
+
+    def _of_tables(self, tables: Sequence[str], name: str) -> list[str]:
         return [self.tables[table][name] for table in tables if name in self.tables.get(table, {})]
 
-    def apart(self, taken: Sequence[str], bounds: Bounds) -> None:
+    def apart(self, taken: Sequence[str]) -> None:
         """Give the columns other names than these."""
         called: dict[str, str] = {}
         for name in self.step.schema.names:
@@ -63,14 +83,20 @@ class SqlScope:
             called[name] = free
         if all(old == new for old, new in called.items()):
             return
-        outputs = [(new, column_of(self.step.schema, old)) for old, new in called.items()]
-        text = ", ".join(new if old == new else f"{old} AS {new}" for old, new in called.items())
-        self.step = building.projected(self.step, outputs, text, bounds)
+        if self.step.kind == "table":
+            self.step = replace(self.step, schema=pa.schema([f.with_name(called[f.name]) for f in self.step.schema]))
+        else:
+            self._rename(called)
         for names in self.tables.values():
             for column, old in names.items():
                 names[column] = called[old]
 
-    def with_value(self, value: Lowered, bounds: Bounds, taken: Sequence[str] = ()) -> str:
+    def _rename(self, called: Mapping[str, str]) -> None:
+        outputs = [(new, column_of(self.step.schema, old)) for old, new in called.items()]
+        text = ", ".join(new if old == new else f"{old} AS {new}" for old, new in called.items())
+        self.step = building.projected(self.step, outputs, text)
+
+    def with_value(self, value: Lowered, taken: Sequence[str] = ()) -> str:
         """The name of a column with this value, which is computed beside the others where it is none of them."""
         names: list[str] = self.step.schema.names
         for name in names:
@@ -80,5 +106,21 @@ class SqlScope:
         while free in taken or free in names:
             free, number = f"key_{number}", number + 1
         outputs = [(name, column_of(self.step.schema, name)) for name in names]
-        self.step = building.projected(self.step, [*outputs, (free, value)], f"*, {free}", bounds)
+        self.step = building.projected(self.step, [*outputs, (free, value)], f"*, {free}")
         return free
+
+
+def _struct_path(node: exp.Expr) -> exp.Column | None:
+    """The column of ``s['field']``, ``s['field'].field`` and ``struct_extract(s, 'field')``."""
+    if isinstance(node, exp.Bracket) and len(node.expressions) == 1:
+        inner, field = node.this, node.expressions[0]
+    elif isinstance(node, exp.StructExtract):
+        inner, field = node.this, node.expression
+    elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        inner, field = node.this, exp.Literal.string(node.expression.name)
+    else:
+        return None
+    inner = _struct_path(inner) or inner
+    if not isinstance(inner, exp.Column) or not (isinstance(field, exp.Literal) and field.is_string):
+        return None
+    return exp.Column(this=exp.to_identifier(".".join([*(part.name for part in inner.parts), field.name]), quoted=True))

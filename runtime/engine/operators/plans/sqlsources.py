@@ -10,12 +10,12 @@ from sqlglot import exp
 from runtime.compiler.lower import conjuncts
 from runtime.compiler.operands import NotIncremental, aligned
 from runtime.compiler.parse import Query
-from runtime.engine.operators.joins.lookup import Index, LookupKind
+from runtime.engine.operators.joins.lookup import LOOKUP_KINDS, LookupKind
 from runtime.engine.operators.joins.merge import JoinKind
 from runtime.engine.operators.plans import building
-from runtime.engine.operators.plans.building import Bounds
-from runtime.engine.operators.plans.expressions import column_of, condition, lowered
-from runtime.engine.operators.plans.sqlscope import SqlScope
+from runtime.engine.operators.plans.expressions import about, column_of, condition, lowered
+from runtime.engine.operators.plans.spans import span_of
+from runtime.engine.operators.plans.sqlscope import HIDDEN, SqlScope
 from runtime.engine.operators.plans.steps import Step
 
 __all__ = ["Sources"]
@@ -35,8 +35,6 @@ class Sources:
         query: Query,
         plan: Callable[[exp.Expr], Step],
         tables: Mapping[str, Step],
-        indexes: Mapping[str, Index],
-        bounds: Bounds,
     ) -> None:
         self.scope: SqlScope
         """The rows so far, and their names."""
@@ -45,8 +43,6 @@ class Sources:
         self._query = query
         self._plan = plan
         self._tables = tables
-        self._indexes = indexes
-        self._bounds = bounds
 
     def read(self, select: exp.Select) -> None:
         """FROM and its joins; `where` has what of WHERE no join has used."""
@@ -67,20 +63,27 @@ class Sources:
         tables = self.scope.tables
         if table and table.lower() not in tables:
             raise self._query.error(f"expected one of {', '.join(tables)} before .*, was {table}")
-        chosen = [table.lower()] if table else list(tables)
-        return [(name, exp.column(name, table=alias)) for alias in chosen for name in tables[alias]]
+        chosen = [table.lower()] if table else [alias for alias in tables if alias != HIDDEN]
+        found: dict[tuple[str, str], None] = {}
+        for alias in chosen:
+            for name in tables[alias]:
+                is_repeated = not table and name in self.scope.shared and any(name == other for _, other in found)
+                if not is_repeated:
+                    found[alias, name] = None
+        return [(name.replace(".", "_"), exp.column(name, table=alias, quoted=True)) for alias, name in found]
 
-    def _source(self, node: exp.Expr) -> SqlScope:
+    def _source(self, node: exp.Expr, *, is_right: bool = False) -> SqlScope:
         if isinstance(node, exp.Subquery):
             return SqlScope.of(self._query, self._plan(node), node.alias_or_name)
         if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.db:
             step = self._tables.get(node.name.lower())
-            if step is not None:
-                return SqlScope.of(self._query, step, node.alias_or_name)
-            if node.name.lower() in self._indexes:
-                raise self._query.error(f"expected the index {node.name} on the right side of a JOIN", node)
-            names = ", ".join([*self._tables, *self._indexes])
-            raise self._query.error(f"unknown relation {node.name!r}; the relations are: {names}", node)
+            if step is None:
+                names = ", ".join(sorted(self._tables))
+                raise self._query.error(f"unknown relation {node.name!r}; the relations are: {names}", node)
+            if step.kind == "table" and not is_right:
+                raise self._query.error(f"expected a stream in FROM, was the table {node.name}: its rows have no time; "
+                                        f"write it on the right side of a JOIN", node)  # fmt: skip
+            return SqlScope.of(self._query, step, node.alias_or_name)
         raise self._query.error("expected a relation or a subquery in FROM", node)
 
     # --- joins
@@ -92,57 +95,36 @@ class Sources:
             raise self._query.error(f"{words} JOIN is not supported", join)
         named = (kind if kind in ("SEMI", "ANTI") else side or "INNER").lower()
         source = join.this
-        if isinstance(source, exp.Table) and source.name.lower() in self._indexes:
-            self._lookup(join, source, named)
-            return
-        right = self._source(source)
+        right = self._source(source, is_right=True)
         if right.tables.keys() & self.scope.tables.keys():
             raise self._query.error(f"expected tables with names that differ, was {source.alias_or_name} twice", join)
-        right.apart(self.scope.step.schema.names, self._bounds)
+        right.apart(self.scope.step.schema.names)
+        is_table = right.step.kind == "table"
+        if is_table and (method or named not in LOOKUP_KINDS):
+            raise self._query.error(f"expected JOIN, LEFT JOIN, SEMI JOIN or ANTI JOIN with the table "
+                                    f"{source.name}, was {f'{method} {named.upper()}'.strip()} JOIN", join)  # fmt: skip
         equal, rest = self._conditions(join, right, named, is_asof=bool(method))
         times = self._time(rest, right, join) if method else None
+        tolerance = self._tolerance(rest, times, right) if times is not None else None
         self._apply_alone(rest, right, named, join)
         on = [self._columns(one, other, right, join) for one, other in equal]
-        if times is not None:
-            when = self._columns(*times, right, join)
-            self.scope.step = building.asof_joined(
-                self.scope.step, right.step, when, on, self._bounds, outer=named == "left", tolerance=None, keep=False
-            )
-        elif not on:
-            raise self._query.error("expected an equality between both sides of the JOIN", join)
-        else:
-            self.scope.step = building.joined(self.scope.step, right.step, on, cast(JoinKind, named), self._bounds)
+        with about(self._query, join):
+            if times is not None:
+                when = self._columns(*times, right, join)
+                self.scope.step = building.asof_joined(
+                    self.scope.step, right.step, when, on, outer=named == "left", tolerance=tolerance
+                )
+            elif not on:
+                raise self._query.error("expected an equality between both sides of the JOIN", join)
+            elif is_table:
+                if right.step.kind != "table":
+                    raise self._query.error(f"expected plain columns of the table {source.name} in ON", join)
+                self.scope.step = building.looked_up(self.scope.step, right.step, on, cast(LookupKind, named))
+            else:
+                self.scope.step = building.joined(self.scope.step, right.step, on, cast(JoinKind, named))
         if named not in ("semi", "anti"):
             self.scope.tables |= right.tables
-
-    def _lookup(self, join: exp.Join, source: exp.Table, kind: str) -> None:
-        """A join with an index; its columns that are keys are those of the left side."""
-        index = self._indexes[source.name.lower()]
-        if kind not in ("inner", "left", "semi", "anti") or join.args.get("method"):
-            raise self._query.error(f"{kind.upper()} JOIN with an index is not supported", join)
-        right = SqlScope.of(self._query, Step("scan", source.name, index.schema), source.alias_or_name)
-        equal, rest = self._conditions(join, right, kind, is_asof=False)
-        keys: dict[str, str] = {}
-        for one, other in equal:
-            mine, theirs = self._columns(one, other, right, join)
-            keys[theirs] = mine
-        if rest or set(keys) != set(index.keys):
-            raise self._query.error(f"expected equalities with the keys of the index, {', '.join(index.keys)}, and no "
-                                    f"other condition in ON", join)  # fmt: skip
-        taken = set(self.scope.step.schema.names) & set(index.schema.names) - set(index.keys)
-        if taken and kind in ("inner", "left"):
-            raise self._query.error(f"expected other names than the index's columns, was {', '.join(sorted(taken))}",
-                                    join)  # fmt: skip
-        columns = [keys[key] for key in index.keys]
-        self.scope.step = building.looked_up(
-            self.scope.step, index, columns, cast(LookupKind, kind), self._bounds, updates=None, batch_rows=1,
-            most_in_flight=8,
-        )  # fmt: skip
-        if kind in ("inner", "left"):
-            names = {name.lower(): name for name in index.schema.names if name not in index.keys}
-            if kind == "inner":
-                names |= {key.lower(): mine for key, mine in keys.items()}
-            self.scope.tables[source.alias_or_name.lower()] = names
+            self.scope.shared |= {column.name.lower() for column in join.args.get("using") or []}
 
     def _conditions(
         self, join: exp.Join, right: SqlScope, kind: str, *, is_asof: bool
@@ -205,17 +187,35 @@ class Sources:
                 return node.right, node.left
         raise self._query.error("expected left.time >= right.time in ON of an ASOF JOIN", join)
 
+    def _tolerance(self, rest: list[exp.Expr], times: Pair, right: SqlScope) -> int | None:
+        """How far back a match may lie, from ``left.t - right.t <= length``, which leaves the other conditions."""
+        later, earlier = times
+        for node in rest:
+            difference, length = (node.left, node.right) if isinstance(node, exp.LTE) else (None, None)
+            if isinstance(node, exp.GTE):
+                difference, length = node.right, node.left
+            if isinstance(difference, exp.Paren):
+                difference = difference.this
+            if isinstance(difference, exp.Sub) and (difference.left, difference.right) == (later, earlier):
+                assert length is not None
+                rest.remove(node)
+                found = self.scope.find(later) if isinstance(later, exp.Column) else []
+                if len(found) != 1:
+                    raise self._query.error("expected a column as the time of an ASOF JOIN with a tolerance", node)
+                return span_of(length, self.scope.step.schema.field(found[0]).type, self._query, node)
+        return None
+
     def _apply_alone(self, rest: Sequence[exp.Expr], right: SqlScope, kind: str, join: exp.Join) -> None:
         """Conditions of one side alone go to that side; others behind an inner join."""
         is_asof = bool(join.args.get("method"))
         for node in rest:
             side = self._side(node, right)
-            if side == "right" and kind in _FILTERS_RIGHT:
+            if side == "right" and kind in _FILTERS_RIGHT and right.step.kind != "table":
                 expr = condition(node, right.leaf).expr
-                right.step = building.filtered(right.step, expr, node.sql("duckdb"), self._bounds)
+                right.step = building.filtered(right.step, expr, node.sql("duckdb"))
             elif side == "left" and kind in _FILTERS_LEFT:
                 expr = condition(node, self.scope.leaf).expr
-                self.scope.step = building.filtered(self.scope.step, expr, node.sql("duckdb"), self._bounds)
+                self.scope.step = building.filtered(self.scope.step, expr, node.sql("duckdb"))
             elif kind == "inner" and not is_asof and not (isinstance(node, exp.Boolean) and node.this):
                 self.where.append(node)
             elif not (isinstance(node, exp.Boolean) and node.this):
@@ -229,9 +229,7 @@ class Sources:
             raise self._query.error(f"expected values that can be compared, were {one.sql()} and {other.sql()}",
                                     join) from None  # fmt: skip
         taken = [*self.scope.step.schema.names, *right.step.schema.names]
-        return self.scope.with_value(mine, self._bounds, taken), right.with_value(
-            theirs, self._bounds, [*taken, *self.scope.step.schema.names]
-        )
+        return self.scope.with_value(mine, taken), right.with_value(theirs, [*taken, *self.scope.step.schema.names])
 
     # --- unnest
 
@@ -257,8 +255,12 @@ class Sources:
         called = self._lists(lists, names, select)
         step = self.scope.step
         free = _free(numbered, step.schema.names) if numbered else ""
-        self.scope.step = building.unnested(step, list(called.values()), self._bounds, outer=is_outer, ordinality=free)
-        columns = {name.lower(): called[name] for name in names} | ({numbered.lower(): free} if numbered else {})
+        self.scope.step = building.unnested(step, list(called.values()), outer=is_outer, ordinality=free)
+        columns = {numbered.lower(): free} if numbered else {}
+        for name in names:  # of a struct, its fields
+            for column in self.scope.step.schema.names:
+                if column == called[name] or column.startswith(f"{called[name]}."):
+                    columns[name.lower() + column.removeprefix(called[name])] = column
         self.scope.tables[alias.this.name.lower()] = columns
 
     def _lists(self, lists: Sequence[exp.Expr], names: Sequence[str], select: exp.Select) -> dict[str, str]:
@@ -279,7 +281,7 @@ class Sources:
                 gone.update(self.scope.find(node))  # type: ignore[arg-type]
         kept = [(column, column_of(schema, column)) for column in schema.names if column not in gone]
         text = ", ".join(column for column, _ in (*kept, *outputs))
-        self.scope.step = building.projected(self.scope.step, [*kept, *outputs], text, self._bounds)
+        self.scope.step = building.projected(self.scope.step, [*kept, *outputs], text)
         return copied
 
 

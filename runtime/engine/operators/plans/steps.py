@@ -1,4 +1,4 @@
-"""Steps of a plan: what each does to the batches, and which others it takes them from."""
+"""Steps of a plan: what each does to the rows, which others it takes them from, and how it takes them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Literal
 
 import pyarrow as pa
 
-from runtime.engine.operators.operator import Operator
+from runtime.engine.operators.operator import ENDED, Operator
 from runtime.state import ObjectSpace
 
-__all__ = ["Place", "Step", "in_order"]
+__all__ = ["Place", "Port", "Step", "StepKind", "earlier", "in_order"]
 
-StepKind = Literal["scan", "operator", "exchange", "gather"]
+StepKind = Literal["stream", "table", "arrival", "barrier", "ordered", "complete"]
+"""How rows come: from outside, as a stream or a table; to an operator that takes them at their arrival, or together at
+the barrier; ordered by time as far as the watermark; or ordered, and complete on all ports up to the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,21 @@ class Place:
     """Where an operator that is made will stand."""
 
     name: str
-    """Its own among all operators of the plan; what it keeps is called so in the object space."""
-    space: ObjectSpace | None
-    """For what it keeps; None: in memory only."""
+    """Its own among all operators of the plan; its state is called so in the object space."""
+    space: ObjectSpace
+    """For its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One input of a step that takes rows in order."""
+
+    time: str
+    """The column by which they are ordered."""
+    lag: int = 0
+    """How far that column is behind the watermark of the input."""
+    keys: tuple[str, ...] = ()
+    """The columns by which rows of equal times are ordered; the others come as they arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,25 +45,33 @@ class Step:
     """One step; never changed, so that plans can share steps. Steps are equal only to themselves."""
 
     kind: StepKind
-    """A scan takes what comes from outside; an exchange and a gather only say where batches go."""
+    """How it takes rows."""
     label: str
-    """What it does, for people: the operator, its keys and conditions."""
+    """What it does, for people: the operator, its keys and conditions; the name of a relation."""
     schema: pa.Schema
     """Of its output."""
     inputs: tuple[Step, ...] = ()
     """What feeds its ports, in their order."""
     make: Callable[[Place], Operator] | None = None
     """Makes its operator."""
-    order: tuple[str, ...] = ()
-    """Columns by which the rows of an epoch are known to be sorted, ascending with NULL last."""
-    instances: int = 1
-    """How many of it run side by side."""
-    spread: tuple[str, ...] = ()
-    """Where there are several instances: the columns whose hash says which one has a row; () if that is not known."""
+    ports: tuple[Port, ...] = ()
+    """Of a step that takes rows in order: its ports."""
+    times: tuple[tuple[str, int], ...] = ()
+    """The columns that are event times: no later row has one below the step's watermark less this number."""
+    is_ordered: bool = False
+    """Whether rows come in the order of each of these times."""
     state: str = ""
-    """What it holds until a barrier or keeps over it, for people."""
-    cannot_drain: str = ""
-    """Why plans with it refuse barriers; empty: they do not."""
+    """What it keeps, for people."""
+
+    @property
+    def time(self) -> tuple[str, int] | None:
+        """The event time of its rows: the column ``t`` if it is one, otherwise the first; None if there is none."""
+        return next((each for each in self.times if each[0] == "t"), next(iter(self.times), None))
+
+
+def earlier(watermark: int, lag: int) -> int:
+    """A watermark less a lag; an input that has ended has no lag."""
+    return ENDED if watermark == ENDED else watermark - lag
 
 
 def in_order(last: Step) -> Iterator[Step]:

@@ -157,3 +157,67 @@ def test_what_is_wrong_with_the_command_line_is_one_line(arguments: list[str], e
     code, out, error = run(*given)
     assert (code, out, error.count("\n")) == (1, "", 1)
     assert expected in error
+
+
+ANSWER = json.dumps(
+    {
+        "epoch": 17,
+        "columns": [{"name": "symbol", "type": "VARCHAR"}, {"name": "lots", "type": "HUGEINT"}],
+        "rows": [["ACME", 5], [None, 1]],
+    }
+).replace("5]", "1237940039285380274899124224]")
+
+
+def test_a_question_is_asked_and_its_answer_names_the_epoch(service: Service) -> None:
+    service.answers["/v1/ask"] = ANSWER
+    result = CliRunner().invoke(main, ["query", "ask", "SELECT 1", "--epoch", "3", "--results", service.address])
+    assert service.asked == [("POST", "/v1/ask", {"sql": "SELECT 1", "epoch": 3})]
+    assert "epoch 17" in result.output
+    assert "1237940039285380274899124224" in result.output
+    assert "NULL" in result.output
+
+
+def test_an_answer_as_json_is_one_object_with_every_digit(service: Service) -> None:
+    service.answers["/v1/ask"] = ANSWER
+    result = CliRunner().invoke(main, ["query", "ask", "SELECT 1", "--json", "--results", service.address])
+    assert json.loads(result.output) == {
+        "epoch": 17, "columns": ["symbol", "lots"], "types": ["VARCHAR", "HUGEINT"],
+        "rows": [["ACME", 1237940039285380274899124224], [None, 1]],
+    }  # fmt: skip
+
+
+def test_a_table_of_an_answer_has_so_many_rows(service: Service) -> None:
+    service.answers["/v1/ask"] = ANSWER
+    result = CliRunner().invoke(main, ["query", "ask", "SELECT 1", "--rows", "1", "--results", service.address])
+    assert "the first 1 of 2 rows; --rows prints more" in result.output
+    assert "NULL" not in result.output
+
+
+def test_arrow_is_written_as_it_comes_and_not_with_json(service: Service) -> None:
+    service.answers["/v1/ask"] = "bytes"
+    arguments = ["query", "ask", "SELECT 1", "--arrow", "--results", service.address]
+    assert CliRunner().invoke(main, arguments).output == "bytes"
+    result = CliRunner().invoke(main, [*arguments, "--json"])
+    assert (result.exit_code, result.output) == (1, "deltabook: error: expected either --json or --arrow, was both\n")
+
+
+def test_views_are_listed_with_what_they_read(service: Service) -> None:
+    line = {**VIEW, "rows": 1, "epoch": 4, "failed": None}
+    service.pages["/v1/views"] = json.dumps([{**line, "reads": ["bids", "w"]}, line])
+    result = CliRunner().invoke(main, ["query", "list", "--results", service.address])
+    assert result.output.splitlines() == [
+        "v(a): linear, lane spark, reads bids, w, 1 row at epoch 4",
+        "v(a): linear, lane spark, 1 row at epoch 4",
+    ]
+
+
+def test_a_file_may_read_the_views_of_files_before_it(tmp_path: Path) -> None:
+    low, high = tmp_path / "low.sql", tmp_path / "high.sql"
+    low.write_text("SELECT symbol, SUM(volume) AS lots FROM bids GROUP BY symbol")
+    high.write_text("SELECT symbol FROM low WHERE lots > 5")
+    result = CliRunner().invoke(main, ["query", "explain", str(low), str(high), "--json"])
+    found = [json.loads(line) for line in result.output.splitlines()]
+    assert [(one["query"], one["class"], one["reads"]) for one in found] == [
+        ("low", "linear", ["bids"]), ("high", "linear", ["low"]),
+    ]  # fmt: skip
+    assert "view low" in found[1]["explain"] or "low" in found[1]["reads"]

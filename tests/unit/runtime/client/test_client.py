@@ -327,3 +327,49 @@ def test_an_address_is_checked_before_anything_is_sent(address: str) -> None:
 def test_every_error_is_one_of_the_client() -> None:
     for error in (ConnectionFailedError, GoneError, NotFoundError, ProtocolError, RefusedError):
         assert issubclass(error, ClientError)
+
+
+def answer_stream(metadata: dict[str, str] | None) -> bytes:
+    """An Arrow stream with two rows."""
+    table = pa.table({"a": [1, 2], "d": pa.array([Decimal("1.5"), None], pa.decimal128(10, 1))})
+    table = table.replace_schema_metadata(metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+
+def test_a_question_has_an_answer_with_its_epoch(server: Server) -> None:
+    server.answers.append(says(answer_stream({"deltabook.epoch": "9"}), content_type=ARROW_STREAM))
+    with connect(server.address) as client:
+        answer = client.ask("SELECT a, d FROM t", epoch=9)
+    assert (answer.epoch, answer.columns, answer.rows()) == (9, ("a", "d"), [(1, Decimal("1.5")), (2, None)])
+    assert (server.asked, json_of(server.bodies[0])) == (["POST /v1/ask"], {"sql": "SELECT a, d FROM t", "epoch": 9})
+    assert server.headers[0]["Accept"] == ARROW_STREAM
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b"{}", "application/json"), (b"x", ARROW_STREAM), (answer_stream(None), ARROW_STREAM)]
+)
+def test_an_answer_that_is_none_is_an_error(server: Server, body: bytes, kind: str) -> None:
+    server.answers.append(says(body, content_type=kind))
+    with connect(server.address) as client, pytest.raises(ProtocolError, match="expected an"):
+        client.ask("SELECT 1")
+
+
+def test_a_question_that_is_refused_has_the_runtimes_words(server: Server) -> None:
+    server.answers.append(says(b"question:1:8: no such column\n", 422))
+    server.answers.append(says(b"retired\n", 410))
+    with connect(server.address) as client:
+        with pytest.raises(RefusedError, match="question:1:8: no such column"):
+            client.ask("SELECT x")
+        with pytest.raises(GoneError):
+            client.ask("SELECT 1 AS OF EPOCH 2")
+
+
+def json_of(body: bytes) -> Any:
+    """A body as JSON."""
+    return msgspec.json.decode(body)

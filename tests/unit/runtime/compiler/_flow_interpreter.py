@@ -22,7 +22,9 @@ from runtime.plan import (
     SetNode,
     TopNode,
     UnionNode,
+    WindowNode,
 )
+from tests.generators.flows import place_of, windowed
 from tests.generators.programs import evaluate, groups
 
 Row = tuple[Any, ...]
@@ -68,6 +70,10 @@ def _run(node: Node, done: Sequence[Bag]) -> Bag:
         return done[node.inputs[0]][0], total
     if isinstance(node, SetNode):
         return _set(node, done[node.left], done[node.right])
+    if isinstance(node, WindowNode):
+        names, rows = done[node.input]
+        results = windowed(node, tuple((name, "int64") for name in names), rows, zero=False)
+        return [*names, *(function.name for function in node.functions)], Counter(results)
     assert isinstance(node, TopNode)
     return _top(node, *done[node.input])
 
@@ -124,6 +130,8 @@ def _aggregate(part: Aggregate, names: list[str], rows: list[Row]) -> Any:
         return len(values)
     if not values:
         return None
+    if part.quantile is not None:
+        return sorted(values)[place_of(part.quantile, len(values))]
     if part.kind in ("min", "max"):
         return min(values) if part.kind == "min" else max(values)
     return sum(values)

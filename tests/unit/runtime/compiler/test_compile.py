@@ -22,6 +22,7 @@ from runtime.compiler import (
     explain,
     read_script,
 )
+from runtime.plan import Flow, WindowNode
 
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = sorted(path.stem for path in QUERIES_DIR.glob("*.sql") if read_script(path).selects)
@@ -92,9 +93,13 @@ def test_names_are_taken_once() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SELECT price, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids", "a window function"),
+        ("SELECT price, NTILE(4) OVER (ORDER BY price) AS n FROM bids", "the window function NTILE"),
+        ("SELECT price, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids",
+         "operators over one relation, window functions over rows in order"),
         ("SELECT SUM(price * 1e0) AS x FROM bids", "float SUM: floats cannot be taken back exactly"),
-        ("SELECT MEDIAN(price) AS m FROM bids", "MEDIAN cannot be kept by adding up and taking back"),
+        ("SELECT MEDIAN(price) AS m FROM bids",
+         "operators over one relation, one grouping, quantiles in an ordered index"),
+        ("SELECT MODE(price) AS m FROM bids", "MODE cannot be kept by adding up and taking back"),
         ("SELECT UPPER(symbol) AS u FROM bids", "the function UPPER"),
         ("SELECT x.id, SUM(x.price * y.price) FROM bids x, asks y WHERE x.t < y.t AND x.id = y.id GROUP BY x.id",
          "sums over a join of 2 relations, by equality of id and a range of t"),
@@ -102,6 +107,25 @@ def test_names_are_taken_once() -> None:
 )  # fmt: skip
 def test_reasons_are_in_plain_words(sql: str, reason: str) -> None:
     assert program(sql).views[0].reason.split(";")[0] == reason
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("SELECT price, volume FROM bids QUALIFY ROW_NUMBER() OVER (ORDER BY price DESC) <= 5", ("row_number", 5)),
+        ("SELECT * FROM (SELECT price, RANK() OVER (ORDER BY price) AS n FROM bids) x WHERE n < 3", ("rank", 2)),
+        ("SELECT price FROM bids QUALIFY DENSE_RANK() OVER (ORDER BY price) = 1", ("dense_rank", 1)),
+        ("SELECT price FROM bids QUALIFY ROW_NUMBER() OVER (ORDER BY price) > 5", None),
+        ("SELECT price, LEAD(t) OVER (ORDER BY price) FROM bids QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 5", None),
+    ],
+)  # fmt: skip
+def test_a_condition_on_a_ranking_limits_it(sql: str, reads: tuple[str, int] | None) -> None:
+    """A function that looks behind a row needs the rows behind the limit."""
+    body = program(sql).views[0].body
+    assert isinstance(body, Flow)
+    (window,) = (node for node in body.nodes if isinstance(node, WindowNode))
+    assert window.limit == reads
+    assert not any(function.name == "window_row_number" for function in window.functions) or reads is None
 
 
 def test_a_growing_relation_may_be_summed() -> None:
@@ -131,7 +155,7 @@ def test_conditions_on_one_relation_go_into_its_map() -> None:
 
 def test_a_column_called_weight_does_not_clash() -> None:
     relation = Relation("n", (Column("weight", "int64"), Column("k", "int64")))
-    made = compile_program([NamedSelect("v", "SELECT k, MEDIAN(weight) AS m FROM n GROUP BY k")], [relation])
+    made = compile_program([NamedSelect("v", "SELECT k, MODE(weight) AS m FROM n GROUP BY k")], [relation])
     body = made.views[0].body
     assert isinstance(body, Reevaluated)
     assert {key.name for key in made.maps[0].keys} == {"weight_", "k"}

@@ -72,6 +72,33 @@ SELECT s, ARG_MIN(a, b) AS x, ARG_MAX(a, b) AS y, COUNT(*) AS c FROM r GROUP BY 
 SELECT name, ARG_MIN(k, v) AS x, ARG_MAX(v, k) AS y FROM n GROUP BY name
 SELECT ARG_MAX(v, k) AS y, MAX(v) AS z FROM n
 SELECT BOOL_AND(v > 0) AS x, BOOL_OR(v > 3) AS y, COUNT_IF(v > 0) AS z FROM n
+SELECT a, b, ROW_NUMBER() OVER (PARTITION BY s ORDER BY b DESC, a) AS x FROM (SELECT DISTINCT a, b, s FROM r) y
+SELECT DISTINCT s, a, b FROM r QUALIFY ROW_NUMBER() OVER (PARTITION BY s ORDER BY a, b) <= 2
+SELECT a, b FROM (SELECT a, b, RANK() OVER (PARTITION BY s ORDER BY a) AS x FROM r) y WHERE x < 3 AND b > 0
+SELECT a, DENSE_RANK() OVER (ORDER BY a DESC) AS x, RANK() OVER (ORDER BY b) AS y FROM r QUALIFY x = 2 OR y = 1
+SELECT k, v, RANK() OVER (PARTITION BY name ORDER BY v DESC NULLS FIRST) AS x FROM n
+SELECT a, SUM(b) OVER (PARTITION BY s ORDER BY a) AS x, COUNT(*) OVER (PARTITION BY s ORDER BY a) AS y FROM r
+SELECT k, SUM(v) OVER (PARTITION BY name) AS x, COUNT(*) OVER () AS y, AVG(v) OVER (PARTITION BY name, k) AS z FROM n
+SELECT k, MIN(v) OVER (PARTITION BY name ORDER BY k) AS x, MAX(d) OVER (ORDER BY k) AS y FROM n
+SELECT a, LAG(a) OVER (ORDER BY a, b, s) AS x, LEAD(b, 2) OVER (ORDER BY a, b, s) AS y FROM r
+SELECT a, b, s, LAG(b, 2, 7) OVER (PARTITION BY s ORDER BY a, b) AS x FROM r
+SELECT a, b, s, FIRST_VALUE(s) OVER (ORDER BY a DESC, b, s) AS x, LAST_VALUE(b) OVER (ORDER BY a DESC, b, s) AS y FROM r
+SELECT a, b, LAST_VALUE(b) OVER (ORDER BY a, b ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS x FROM r
+SELECT a, b, SUM(a) OVER (ORDER BY b, a ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS x FROM r
+SELECT b, MAX(a) OVER (ORDER BY b, a ROWS 2 PRECEDING) AS x, STDDEV(a) OVER (ORDER BY b, a ROWS 3 PRECEDING) FROM r
+SELECT a, b, SUM(b) FILTER (WHERE a > 1) OVER (ORDER BY a, b ROWS UNBOUNDED PRECEDING) AS x FROM r
+SELECT a, b, COUNT(*) OVER (ORDER BY a, b ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS x FROM r
+SELECT a, RANK() OVER w AS x, SUM(b) OVER w AS y FROM r WINDOW w AS (PARTITION BY s ORDER BY a)
+SELECT s, a, SUM(b) AS x, GROUPING(a) AS y FROM r GROUP BY ROLLUP (s, a)
+SELECT a, a + b AS c, COUNT(*) AS n FROM r GROUP BY CUBE (a, a + b) HAVING SUM(b) > 0
+SELECT name, k, MAX(v) AS x FROM n GROUP BY GROUPING SETS ((name), (k), ()) HAVING COUNT(*) > 1
+SELECT s, MEDIAN(a) AS x, QUANTILE_DISC(b, 0.3) AS y, QUANTILE_CONT(a, 0.9) AS z, COUNT(*) AS c FROM r GROUP BY s
+SELECT MEDIAN(v) AS x, QUANTILE_DISC(name, 0.75) AS y, QUANTILE_DISC(d, 0.5) AS z FROM n
+SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY v) AS x, PERCENTILE_DISC(0) WITHIN GROUP (ORDER BY k) AS y FROM n
+SELECT a, a - MEDIAN(a) OVER (PARTITION BY s) AS x FROM r
+SELECT s, SUM(a) AS x, RANK() OVER (ORDER BY SUM(a) DESC) AS y, SUM(SUM(a)) OVER () AS z FROM r GROUP BY s
+SELECT s, COUNT(*) AS c FROM r GROUP BY s HAVING COUNT(*) > 1 QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*), s) = 1
+SELECT s, SUM(x) AS y FROM (SELECT s, a - LAG(a) OVER (PARTITION BY s ORDER BY b, a) AS x FROM r) d GROUP BY s
 SELECT DISTINCT s, a FROM r
 SELECT DISTINCT name FROM n WHERE v IS NOT NULL
 SELECT s FROM r UNION SELECT name FROM n
@@ -157,9 +184,20 @@ ORACLES = {
 """Where every column breaks ties, as it does for a view."""
 
 REFUSED = {
-    "SELECT a, ROW_NUMBER() OVER (ORDER BY a) FROM r": "a window function",
-    "SELECT a, SUM(b) OVER (PARTITION BY s) FROM r": "a window function",
-    "SELECT MEDIAN(a) FROM r": "MEDIAN cannot be kept by adding up and taking back",
+    "SELECT a, NTILE(4) OVER (ORDER BY a) FROM r": "the window function NTILE",
+    "SELECT a, SUM(b) OVER (ORDER BY a RANGE BETWEEN 2 PRECEDING AND CURRENT ROW) FROM r":
+        "a frame by RANGE: ROWS BETWEEN … is incremental",
+    "SELECT a, LAG(b, 2000) OVER (ORDER BY a) FROM r":
+        "a window function that looks 2000 rows far: at most 1000 are incremental",
+    "SELECT a, FIRST_VALUE(b) OVER (ORDER BY a ROWS 2 PRECEDING) FROM r":
+        "FIRST_VALUE of a frame that begins at a row: LAG is incremental",
+    "SELECT a FROM r WHERE b = (SELECT MAX(v) OVER () FROM n WHERE n.k = r.a LIMIT 1)":
+        "a subquery in FROM that depends on the query around it",
+    "SELECT MODE(a) FROM r": "MODE cannot be kept by adding up and taking back",
+    "SELECT MEDIAN(a * 0.5) FROM r": "MEDIAN of integer with 1 decimals: of whole numbers it is incremental",
+    "SELECT QUANTILE_CONT(a, 0.1234567) FROM r":
+        "PERCENTILE_CONT of a share that is no constant from 0 to 1, with 6 decimals at most",
+    "SELECT MEDIAN(d) FROM n": "MEDIAN of date: QUANTILE_DISC is incremental",
     "SELECT UPPER(s) FROM r": "the function UPPER",
     "SELECT SUM(a * 1e0), MAX(a) FROM r": "float SUM: floats cannot be taken back exactly",
     "SELECT (SELECT v FROM n WHERE n.k = r.a) FROM r": "a subquery that may give more than one row",

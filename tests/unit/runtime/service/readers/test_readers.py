@@ -286,3 +286,11 @@ def test_what_is_said_of_readers_is_json(begin: Begin) -> None:
     told = msgspec.json.decode(msgspec.json.encode(lab.runtime.readers.list()))
     assert [each["name"] for each in told["readers"]] == ["feed", "prices"]
     assert told["readers"][0]["relations"] == ["bids", "asks", "trades"]
+
+
+def test_a_relation_is_not_called_as_a_view(begin: Begin) -> None:
+    """Else a view that names it would read one or the other."""
+    lab = begin()
+    lab.view("prices", "SELECT symbol, MAX(price) AS bid FROM bids GROUP BY symbol")
+    with pytest.raises(CatalogueError, match="expected a name for the relation that no view has, was 'prices'"):
+        lab.add(file_reader("prices", "prices.csv"))

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from runtime.native.cache import KernelCache
-from runtime.plan import Aggregate, ColumnType, GroupNode, ScanNode
+from runtime.native.library import quantiles
+from runtime.plan import Aggregate, ColumnType, GroupNode, Quantile, ScanNode
 from runtime.views.errors import ViewError, ViewOverflowError
 from tests.generators.flow_graphs import VALUES, GraphLab
 from tests.generators.flow_streams import compare_with_scratch, short_room
@@ -31,6 +32,15 @@ def aggregates_of(column: str, type_: ColumnType, kinds: Sequence[str] = KINDS) 
         result: ColumnType = type_ if kind in ("min", "max") else "int128" if is_sum else "int64"
         made.append(Aggregate(f"{kind} {column}", kind, None if kind == "count_rows" else column, result))  # type: ignore[arg-type]
     return made
+
+
+def quantiles_of(column: str, type_: ColumnType) -> list[Aggregate]:
+    """Quantiles of each kind, from the least value to the greatest one."""
+    places = [("disc", 0), ("disc", 3), ("disc", 5), ("disc", 10), ("floor", 5), ("ceil", 5), ("ceil", 9)]
+    return [
+        Aggregate(f"{kind} {part} {column}", "quantile", column, type_, Quantile(kind, part, 10))  # type: ignore[arg-type]
+        for kind, part in places
+    ]
 
 
 def lab_of(fields: Fields, keys: Sequence[str], aggregates: Sequence[Aggregate], **options: Any) -> GraphLab:
@@ -55,6 +65,47 @@ def test_groups_equal_groups_from_scratch(type_: ColumnType, is_short: bool) -> 
         if keys:
             assert lab.result == Counter()
             assert set(lab.records().values()) == {0}
+
+
+@pytest.mark.parametrize("is_short", [False, True])
+@pytest.mark.parametrize("type_", VALUES)
+def test_quantiles_equal_sorted_values(type_: ColumnType, is_short: bool) -> None:
+    fields: Fields = (("k", "string"), ("v", type_))
+    aggregates = [*quantiles_of("v", type_), *aggregates_of("v", type_, ["min", "count"])]
+    for keys in (("k",), ()):
+        rng = random.Random(f"{type_} {keys}")
+        with short_room() if is_short else nullcontext():
+            lab = lab_of(fields, keys, aggregates)
+            compare_with_scratch(lab, rng, 30)
+        if keys:
+            assert set(lab.records().values()) == {0}
+
+
+def test_quantiles_of_many_values() -> None:
+    fields: Fields = (("k", "bool"), ("v", "int64"))
+    values: dict[ColumnType, list[Any]] = {"bool": [True, False], "int64": [None, *range(500)]}
+    with small_nodes():
+        compare_with_scratch(
+            lab_of(fields, ["k"], quantiles_of("v", "int64")), random.Random(5), 12, values=values, size=200
+        )
+
+
+def test_a_median_moves_by_as_many_values_as_rows_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost of a step does not grow with the values of a group."""
+    looked_at: list[int] = []
+    count_of = quantiles.count_of
+
+    def counted(values: Any, slot: int) -> int:
+        looked_at.append(slot)
+        return count_of(values, slot)
+
+    monkeypatch.setattr(quantiles, "count_of", counted)
+    lab = lab_of((("v", "int64"),), [], quantiles_of("v", "int64")[2:3])
+    lab.step({0: [((number,), 1) for number in range(1000)]})
+    looked_at.clear()
+    lab.step({0: [((2000,), 3), ((-1,), 1), ((499,), -1)]})
+    assert 1 <= len(looked_at) <= 12
+    assert lab.result == Counter({(501,): 1})
 
 
 def test_many_values_keep_their_extremes() -> None:
@@ -155,6 +206,7 @@ def test_compiled_groups_equal_groups_from_scratch(tmp_path_factory: pytest.Temp
     ]  # fmt: skip
     for type_, keys in drawn:
         fields: Fields = (("k", "string"), ("v", type_))
-        lab = lab_of(fields, keys, aggregates_of("v", type_), kernels=kernels)
+        aggregates = [*aggregates_of("v", type_), *quantiles_of("v", type_)]
+        lab = lab_of(fields, keys, aggregates, kernels=kernels)
         compare_with_scratch(lab, random.Random(type_), 60, size=40)
     kernels.close()

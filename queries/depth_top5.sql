@@ -1,0 +1,12 @@
+-- The five best price levels of each side, best first.
+WITH levels AS (
+  SELECT symbol, 'B' AS side, price, -price AS distance, SUM(volume) AS volume, COUNT(*) AS orders
+  FROM bids GROUP BY symbol, price
+  UNION ALL
+  SELECT symbol, 'S' AS side, price, price AS distance, SUM(volume) AS volume, COUNT(*) AS orders
+  FROM asks GROUP BY symbol, price
+)
+SELECT symbol, side, ROW_NUMBER() OVER best AS level, price, volume, orders
+FROM levels
+QUALIFY level <= 5
+WINDOW best AS (PARTITION BY symbol, side ORDER BY distance);

@@ -1,0 +1,125 @@
+"""GROUPING SETS, ROLLUP and CUBE as what they mean: a union of one SELECT for each set of keys.
+
+In the SELECT of a set, a key that is not in it is NULL, but not within an aggregate, and ``GROUPING(…)`` is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
+
+from sqlglot import exp
+
+__all__ = ["expand_groupings"]
+
+_MOST_SETS = 64
+Fail = Callable[[str, exp.Expr], Exception]
+"""Makes the error that says something about a part of the query."""
+
+
+def expand_groupings(tree: exp.Query, fail: Fail) -> exp.Query:
+    """The query with unions in place of SELECTs over several sets of keys; ``fail``: makes errors."""
+    for select in reversed(list(tree.find_all(exp.Select))):
+        group = select.args.get("group")
+        if group is None or not any(isinstance(part, _SEVERAL) for part in group.expressions):
+            continue
+        union = _union(select, fail)
+        if select is tree:
+            tree = union
+        else:
+            select.replace(union)
+    return tree
+
+
+_SEVERAL = (exp.GroupingSets, exp.Rollup, exp.Cube)
+_Keys = tuple[exp.Expr, ...]
+
+
+def _union(select: exp.Select, fail: Fail) -> exp.Query:
+    group = select.args["group"]
+    choices = [_sets(part) for part in group.expressions]
+    sets = [tuple(_resolved(key, select, fail) for part in chosen for key in part) for chosen in product(*choices)]
+    if len(sets) > _MOST_SETS:
+        raise fail(f"expected at most {_MOST_SETS} sets of keys, was {len(sets)}", group)
+    every = list({key.sql(): key for keys in sets for key in keys}.values())
+    arms = [_arm(select, keys, every) for keys in sets]
+    union: exp.Query = arms[0]
+    for arm in arms[1:]:
+        union = exp.Union(this=union, expression=arm, distinct=False)
+    if len(arms) == 1:
+        union = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=union))
+    for name in ("with_", "limit", "offset"):
+        union.set(name, select.args.get(name))
+    order = select.args.get("order")
+    if order is not None:
+        union.set("order", exp.Order(expressions=[_criterion(part, select, fail) for part in order.expressions]))
+    return union
+
+
+def _sets(node: exp.Expr) -> list[_Keys]:
+    """The sets of keys that a part of GROUP BY stands for."""
+    if isinstance(node, exp.GroupingSets):
+        return [keys for part in node.expressions for keys in _sets(part)]
+    if isinstance(node, exp.Rollup):
+        parts = [_keys(part) for part in node.expressions]
+        return [tuple(key for part in parts[:count] for key in part) for count in range(len(parts), -1, -1)]
+    if isinstance(node, exp.Cube):
+        parts = [_keys(part) for part in node.expressions]
+        return [tuple(key for part in chosen for key in part)
+                for count in range(len(parts), -1, -1) for chosen in combinations(parts, count)]  # fmt: skip
+    return [_keys(node)]
+
+
+def _keys(node: exp.Expr) -> _Keys:
+    inner = node.unnest()
+    return tuple(inner.expressions) if isinstance(inner, exp.Tuple) else (inner,)
+
+
+def _resolved(key: exp.Expr, select: exp.Select, fail: Fail) -> exp.Expr:
+    """A key, which may be the number of a column."""
+    if not isinstance(key, exp.Literal) or not key.is_int:
+        return key
+    number = int(key.name)
+    if not 1 <= number <= len(select.expressions):
+        raise fail(f"expected the number of one of {len(select.expressions)} columns, was {number}", key)
+    found: exp.Expr = select.expressions[number - 1].unalias()
+    return found
+
+
+def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]) -> exp.Select:
+    arm = select.copy()
+    for name in ("with_", "order", "limit", "offset"):
+        arm.set(name, None)
+    held = {key.sql() for key in keys}
+    arm.set("group", exp.Group(expressions=[key.copy() for key in every if key.sql() in held]) if held else None)
+    if not held and arm.args.get("having") is None:
+        arm.set("having", exp.Having(this=exp.Boolean(this=True)))  # one row, whatever is selected
+    missing = {key.sql() for key in every} - held
+    for clause in [*arm.expressions, *(arm.args[name] for name in ("having", "qualify") if arm.args.get(name))]:
+        for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
+            node.replace(exp.Literal.number(_grouping(node, held)))
+        # A key may be within another one, which stays whole as long as it is a key of this set.
+        for node in list(clause.walk(prune=lambda part: isinstance(part, exp.AggFunc) or part.sql() in held | missing)):
+            if node.sql() in missing:
+                node.replace(exp.Null())
+    return arm
+
+
+def _grouping(node: exp.Expr, held: set[str]) -> int:
+    """A bit for each argument, the first one in front: 1 if it is not among the keys."""
+    number = 0
+    for argument in node.expressions:
+        number = 2 * number + (argument.sql() not in held)
+    return number
+
+
+def _criterion(part: exp.Ordered, select: exp.Select, fail: Fail) -> exp.Ordered:
+    """A criterion of ORDER BY as the name of a column of the union."""
+    found = part.copy()
+    if isinstance(part.this, exp.Literal) or (isinstance(part.this, exp.Column) and not part.this.table):
+        return found
+    for column in select.expressions:
+        if column.unalias().sql() == part.this.sql():
+            found.set("this", exp.column(column.alias_or_name, quoted=True))
+            return found
+    raise fail("expected ORDER BY of columns that are selected, as there are several sets of keys", part)

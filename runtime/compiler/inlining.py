@@ -1,0 +1,332 @@
+"""Views over views: what a query reads of other views is put into it, so that it is one query over relations.
+
+A view that another query names in FROM is replaced by its own query. Where its rows are those of one relation the two
+become one SELECT, and where the query only filters and projects an aggregate its conditions become a HAVING, so that
+the plain forms still have them. Everything else becomes a subquery; a view that is named more than once becomes a table
+of WITH, which each form builds once. What is put in keeps the position of the name that it stands for, and the view's
+name, for errors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runtime.compiler.maps import unique
+from runtime.plan import Column, Relation
+
+__all__ = ["VIEW_META", "Definition", "Definitions", "read_names"]
+
+VIEW_META = "view"
+"""Key of a node's metadata: the view whose query the node was written in."""
+_ROWWISE = frozenset(("expressions", "from_", "where", "order"))
+"""What a SELECT may have that gives one row for each row of its relation; its order is of no account."""
+_GROUPED = frozenset(("expressions", "from_", "joins", "where", "group", "having", "order"))
+_OUTER = frozenset(("expressions", "from_", "where", "order", "limit", "offset"))
+"""What a SELECT may have whose conditions become a HAVING."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A view as the queries of others read it."""
+
+    name: str
+    """Lower case."""
+    columns: tuple[Column, ...]
+    """Of its rows."""
+    query: exp.Query
+    """Qualified; names relations, and views by `_table_name`."""
+    reads: tuple[str, ...]
+    """Relations and views that it names, in the order of its text."""
+
+
+class Definitions:
+    """The views that a query may read, each with its query."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Definition] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def names(self) -> list[str]:
+        """All of them, in the order in which they came."""
+        return list(self._known)
+
+    def as_relations(self) -> list[Relation]:
+        """What they look like to a query that reads them."""
+        return [Relation(known.name, known.columns) for known in self._known.values()]
+
+    def add(self, name: str, columns: Sequence[Column], query: exp.Query, reads: Sequence[str]) -> None:
+        """A view that was compiled; ``query`` is what `opened` has made of it."""
+        self._known[name] = Definition(name, tuple(columns), query, tuple(reads))
+
+    def opened(self, tree: exp.Query) -> exp.Query:
+        """A qualified query in which views are merged, or named by `_table_name`; changes the tree."""
+        local = {cte.alias for cte in tree.find_all(exp.CTE)}
+        for table in [table for table in tree.find_all(exp.Table) if self._is_view(table)]:
+            known = self._known[table.name.lower()]
+            inner = _placed(known, table)
+            if local.isdisjoint(self._relations_of(known)) and _merge(inner, table, known.columns):
+                continue
+            name, start = exp.to_identifier(_table_name(known.name), quoted=True), _offset(table)
+            name.meta["start"] = start
+            table.set("this", name)
+        return tree
+
+    def closed(self, tree: exp.Query) -> exp.Query:
+        """The query with all views that it still names put in; changes the tree."""
+        needed = self._needed(tree)
+        if not needed:
+            return tree
+        local = {cte.alias for part in (tree, *needed.values()) for cte in part.find_all(exp.CTE)}
+        uses = Counter(table.name for part in (tree, *needed.values()) for table in part.find_all(exp.Table))
+        tables: list[exp.CTE] = []
+        for name, query in needed.items():
+            if uses[_table_name(name)] == 1 and local.isdisjoint(self._relations_of(self._known[name])):
+                _put_in(query, _table_name(name), (tree, *needed.values()))
+            else:
+                alias = exp.TableAlias(this=exp.to_identifier(_table_name(name), quoted=True))
+                tables.append(exp.CTE(this=query, alias=alias))
+        if tables:
+            top = tree if tree.args.get("with_") is not None else tree.unnest()
+            clause = top.args.get("with_")
+            own = [] if clause is None else clause.expressions
+            top.set("with_", exp.With(expressions=[*tables, *own]))
+        return tree
+
+    def _is_view(self, table: exp.Table) -> bool:
+        return table.name.lower() in self._known and not table.db and not _is_local(table)
+
+    def _needed(self, tree: exp.Query) -> dict[str, exp.Query]:
+        """Copies of the queries of all views that are named, each behind those that it names itself."""
+        found: dict[str, exp.Query] = {}
+        names = {_table_name(name): name for name in self._known}
+
+        def visit(part: exp.Query) -> None:
+            for table in list(part.find_all(exp.Table)):
+                name = names.get(table.name)
+                if name is not None and name not in found:
+                    query = _placed(self._known[name], table)
+                    visit(query)
+                    found[name] = query
+
+        visit(tree)
+        return found
+
+    def _relations_of(self, known: Definition) -> set[str]:
+        """The relations that a view reads, through others too."""
+        found: set[str] = set()
+        for name in known.reads:
+            found |= self._relations_of(self._known[name]) if name in self._known else {name}
+        return found
+
+
+def read_names(tree: exp.Expr) -> dict[str, exp.Table]:
+    """The relations and views that a query names, in the order of its text, each with the first place."""
+    found: dict[str, exp.Table] = {}
+    for table in sorted(tree.find_all(exp.Table), key=_offset):
+        if isinstance(table.this, exp.Identifier) and not table.db and not _is_local(table):
+            found.setdefault(table.name.lower(), table)
+    return found
+
+
+def _offset(table: exp.Table) -> int:
+    return min((part.meta["start"] for part in table.walk() if "start" in part.meta), default=0)
+
+
+def _table_name(view: str) -> str:
+    """What the table of WITH for a view is called: no name that a query has, as it has a blank and a colon."""
+    return f"view: {view}"
+
+
+def _is_local(table: exp.Table) -> bool:
+    """Whether a table of WITH is meant: one of a query around it, before the place where the name stands."""
+    name, node = table.name.lower(), table.parent
+    inside: exp.Expr = table
+    while node is not None:
+        clause = node.args.get("with_")
+        if clause is not None:
+            tables = clause.expressions
+            if inside is clause:
+                within = next((cte for cte in tables if _has(cte, table)), None)
+                tables = tables[: tables.index(within)] if within is not None else tables
+            if any(cte.alias.lower() == name for cte in tables):
+                return True
+        inside, node = node, node.parent
+    return False
+
+
+def _has(node: exp.Expr, part: exp.Expr) -> bool:
+    while part is not node and part.parent is not None:
+        part = part.parent
+    return part is node
+
+
+def _placed(known: Definition, table: exp.Table) -> exp.Query:
+    """A copy of the view's query whose nodes say where the view is named; its columns are called as the view's are."""
+    query = known.query.copy()
+    start = _offset(table)
+    for node in query.walk():
+        if "start" in node.meta:
+            node.meta["start"] = start
+            node.meta.setdefault(VIEW_META, known.name)
+    return _renamed(query, [column.name for column in known.columns])
+
+
+def _renamed(query: exp.Query, names: Sequence[str]) -> exp.Query:
+    """The query with its columns called so: an unnamed aggregate has DuckDB's name in the view, another one here."""
+    inner: list[str] = []
+    for part in query.selects:
+        inner.append(unique(part.alias_or_name.lower(), inner))
+    if inner == list(names):
+        return query
+    if isinstance(query, exp.Select) and not any(query.args.get(name) for name in ("order", "distinct")):
+        parts = [exp.alias_(part.unalias(), name, quoted=True) for part, name in zip(query.selects, names, strict=True)]
+        query.set("expressions", parts)
+        return query
+    parts = [
+        exp.alias_(exp.column(old, table="view", quoted=True), name, quoted=True)
+        for old, name in zip(inner, names, strict=True)
+    ]
+    alias = exp.TableAlias(this=exp.to_identifier("view", quoted=True))
+    outer = exp.Select(expressions=parts)
+    outer.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias)))
+    return outer
+
+
+def _put_in(query: exp.Query, name: str, parts: Sequence[exp.Query]) -> None:
+    """Put a query in the one place that names it."""
+    (table,) = [table for part in parts for table in part.find_all(exp.Table) if table.name == name]
+    table.replace(exp.Subquery(this=query, alias=table.args["alias"].copy()))
+
+
+# --- two SELECTs as one
+
+
+def _merge(inner: exp.Query, table: exp.Table, columns: Sequence[Column]) -> bool:
+    """Make a view's query and the SELECT that reads it one, where that gives the same rows."""
+    outer = table.find_ancestor(exp.Select)
+    if not isinstance(inner, exp.Select) or outer is None or table.parent is None:
+        return False
+    outputs = {column.name: part.unalias() for column, part in zip(columns, inner.selects, strict=True)}
+    if not _is_resolved(outer, table.alias_or_name, outputs):
+        return False
+    if _is_rowwise(inner) and _has_plain_joins(outer, table):
+        _merge_rows(inner, outer, table, outputs)
+        return True
+    if _is_grouped(inner) and _is_filter(outer, table):
+        _merge_groups(inner, outer, table, outputs)
+        return True
+    return False
+
+
+def _is_resolved(outer: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> bool:
+    """Whether every column belongs to a table that has it: an unknown one must not be found in the view's relation."""
+    shown = {part.alias_or_name for part in outer.selects}
+    for column in outer.find_all(exp.Column):
+        if not column.table and not (column.name in shown and column.find_ancestor(exp.Order)):
+            return False
+    return all(column.name.lower() in outputs for column in _columns_of(outer, alias))
+
+
+def _clauses(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _is_rowwise(inner: exp.Select) -> bool:
+    start = inner.args.get("from_")
+    if not _clauses(inner) <= _ROWWISE or start is None or not isinstance(start.this, exp.Table):
+        return False
+    if start.this.name.startswith(_table_name("")) or not _clauses(start.this) <= {"this", "alias"}:
+        return False
+    where = inner.args.get("where")
+    parts = [part.unalias() for part in inner.selects]
+    return not any(part.find(exp.AggFunc, exp.Window, exp.Query) or not part.find(exp.Column) for part in parts) and (
+        where is None or where.find(exp.Query) is None
+    )
+
+
+def _has_plain_joins(outer: exp.Select, table: exp.Table) -> bool:
+    """Whether the table is a source of the SELECT itself and all of its joins are inner ones."""
+    joins = outer.args.get("joins") or []
+    if not (isinstance(table.parent, (exp.From, exp.Join)) and table.parent.parent is outer):
+        return False
+    return not any(
+        join.side or (join.kind or "").upper() not in ("", "INNER", "CROSS") or join.args.get("method")
+        for join in joins
+    )
+
+
+def _merge_rows(inner: exp.Select, outer: exp.Select, table: exp.Table, outputs: dict[str, exp.Expr]) -> None:
+    alias, source = table.alias_or_name, inner.args["from_"].this
+    where = inner.args.get("where")
+    for part in (*outputs.values(), *([where] if where is not None else [])):
+        for column in part.find_all(exp.Column):
+            column.set("table", exp.to_identifier(alias, quoted=True))
+    _substitute(outer, alias, outputs)
+    table.set("this", source.this.copy())
+    if where is not None:
+        _add_condition(outer, "where", exp.Where, where.this)
+
+
+def _is_grouped(inner: exp.Select) -> bool:
+    group, parts = inner.args.get("group"), [part.unalias() for part in inner.selects]
+    if not _clauses(inner) <= _GROUPED or any(part.find(exp.Window, exp.Query) for part in parts):
+        return False
+    return group is not None and not group.args.get("all") and bool(group.expressions)
+
+
+def _is_filter(outer: exp.Select, table: exp.Table) -> bool:
+    """Whether the SELECT only filters and projects the rows of the one table, and reads nothing from around it."""
+    if not _clauses(outer) <= _OUTER or outer.args["from_"].this is not table:
+        return False
+    if outer.find(exp.AggFunc, exp.Window) is not None or len(list(outer.find_all(exp.Query))) > 1:
+        return False
+    return all(column.table == table.alias_or_name or not column.table for column in outer.find_all(exp.Column))
+
+
+def _merge_groups(inner: exp.Select, outer: exp.Select, table: exp.Table, outputs: dict[str, exp.Expr]) -> None:
+    _substitute(outer, table.alias_or_name, outputs)
+    where = outer.args.get("where")
+    outer.set("where", None)
+    for name in ("from_", "joins", "where", "group", "having"):
+        outer.set(name, inner.args.get(name))
+    if where is not None:
+        _add_condition(outer, "having", exp.Having, where.this)
+
+
+def _add_condition(select: exp.Select, name: str, clause: type[exp.Where | exp.Having], condition: exp.Expr) -> None:
+    """AND a condition to a clause."""
+    there = select.args.get(name)
+    both = condition if there is None else exp.and_(condition, there.this, copy=False)
+    select.set(name, clause(this=both))
+
+
+def _substitute(select: exp.Select, alias: str, outputs: dict[str, exp.Expr]) -> None:
+    """Put expressions in place of the columns of a table."""
+    for column in list(_columns_of(select, alias)):
+        found = outputs[column.name.lower()].copy()
+        is_alone = isinstance(column.parent, (exp.Alias, exp.Group)) or isinstance(found, (exp.Column, exp.Func))
+        column.replace(found if is_alone else exp.Paren(this=found))
+
+
+def _columns_of(select: exp.Select, alias: str) -> Iterator[exp.Column]:
+    """The columns of one of a SELECT's tables, in subqueries too, unless they have a table of that name."""
+    for column in select.find_all(exp.Column):
+        if column.table != alias:
+            continue
+        around = column.find_ancestor(exp.Select)
+        while around is not None and around is not select and alias not in _own(around):
+            around = around.find_ancestor(exp.Select)
+        if around is select:
+            yield column
+
+
+def _own(select: exp.Select) -> set[str]:
+    start = select.args.get("from_")
+    parts = [] if start is None else [start.this, *(join.this for join in select.args.get("joins") or [])]
+    return {part.alias_or_name for part in parts}

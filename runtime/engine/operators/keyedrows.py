@@ -1,0 +1,93 @@
+"""Rows by a unique key in the object space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from runtime.engine.operators.columns import outward, unscaled
+from runtime.engine.operators.errors import PlanError
+from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, decode_words, encode_words, width_of
+
+__all__ = ["KeyedRows"]
+
+Words = npt.NDArray[np.int64]
+
+
+class KeyedRows:
+    """Rows by a unique key in the object space: a table of words, and a pool for their strings.
+
+    Owned by one operator; the space is read by whoever commits it, at a barrier.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: int, name: str, space: ObjectSpace) -> None:
+        self.schema = schema
+        """Its first columns are the key."""
+        self._columns = [_state_column(field) for field in schema]
+        self._keys = keys
+        width = width_of(self._columns[keys:])
+        self._pool = space.pool(f"{name}/strings")
+        self._table = space.table(name, width_of(self._columns[:keys]), [f"w{number}" for number in range(width)])
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def live_slots(self) -> Words:
+        """The slots of all rows."""
+        return self._table.live_slots()
+
+    def find(self, keys: Sequence[pa.Array], rows: int) -> tuple[Words, Words]:
+        """The words of so many keys and the slot of each, -1 where there is none."""
+        words = self._words(self._columns[: self._keys], keys, rows)
+        return words, self._table.lookup(words)
+
+    def first_words(self, slots: Words) -> Words:
+        """The first word of the keys of live slots: of a time that is never NULL, the time."""
+        found: Words = self._table.keys_of(slots)[:, 0]
+        return found
+
+    def values(self, slots: Words) -> Words:
+        """The words of what is not key of live slots, shape (words, slots)."""
+        return self._table.get(slots)
+
+    def delete_at(self, slots: Words) -> None:
+        """Delete the rows of live slots."""
+        if len(slots):
+            self._table.delete_at(slots)
+
+    def rows(self, slots: Words, first: int = 0) -> list[pa.Array]:
+        """The columns from the ``first`` on of live slots."""
+        arrays: list[pa.Array] = []
+        if first < self._keys:
+            arrays += decode_words(self._columns[: self._keys], self._table.keys_of(slots), self._pool)
+        words = np.ascontiguousarray(self._table.get(slots).T)
+        arrays += decode_words(self._columns[self._keys :], words, self._pool)
+        chosen = arrays if first < self._keys else [None] * self._keys + arrays
+        fields = list(self.schema)
+        return [outward(chosen[i], fields[i].type) for i in range(first, len(fields))]
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        """Set the rows of these keys, which must not repeat."""
+        keys = self._words(self._columns[: self._keys], batch.columns[: self._keys], batch.num_rows)
+        values = self._words(self._columns[self._keys :], batch.columns[self._keys :], batch.num_rows)
+        self._table.put(keys, np.ascontiguousarray(values.T))
+
+    def _words(self, columns: Sequence[KeyColumn], arrays: Sequence[pa.Array], rows: int) -> Words:
+        if not columns:
+            return np.zeros((rows, 0), np.int64)
+        return encode_words(columns, [unscaled(array) for array in arrays], self._pool)
+
+
+def _state_column(field: pa.Field) -> KeyColumn:
+    """How the state keeps a column; raises `PlanError` for one that it cannot."""
+    if pa.types.is_decimal(field.type):
+        return KeyColumn(field.name, "int128", field.nullable)
+    if pa.types.is_timestamp(field.type):
+        return KeyColumn(field.name, "int64", field.nullable)  # whatever its unit
+    for name, kind in ARROW_TYPES.items():
+        if field.type.equals(kind):
+            return KeyColumn(field.name, name, field.nullable)
+    raise PlanError(f"expected a type that can be kept in column {field.name}, was {field.type}")

@@ -1,0 +1,88 @@
+"""Lengths of time in SQL, in the unit of a time column; and the windows that are written with them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from sqlglot import exp
+
+from runtime.compiler.parse import Query
+
+__all__ = ["WindowCall", "span_of", "window_call"]
+
+_NS: Final = {
+    "nanosecond": 1,
+    "microsecond": 10**3,
+    "millisecond": 10**6,
+    "second": 10**9,
+    "minute": 60 * 10**9,
+    "hour": 3600 * 10**9,
+    "day": 86400 * 10**9,
+    "week": 7 * 86400 * 10**9,
+}
+_SHORT: Final = {
+    "ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second", "sec": "second", "m": "minute",
+    "min": "minute", "h": "hour", "d": "day",
+}  # fmt: skip
+_UNITS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_ARGUMENTS: Final = {
+    "tumble": "TUMBLE(time, INTERVAL '…' unit)",
+    "hop": "HOP(time, slide, size), both intervals",
+    "session": "SESSION(time, gap), the gap an interval",
+}
+
+
+class WindowCall(msgspec.Struct, frozen=True):
+    """TUMBLE, HOP or SESSION."""
+
+    kind: str
+    """In lower case."""
+    time: exp.Column
+    """What the windows are over."""
+    spans: tuple[exp.Expr, ...]
+    """The lengths that follow."""
+
+
+def window_call(node: exp.Expr, query: Query) -> WindowCall | None:
+    """What the node says if it is TUMBLE, HOP or SESSION; raises `SqlError` for wrong arguments."""
+    kind = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    if kind not in _ARGUMENTS:
+        return None
+    time, *spans = node.expressions or [None]
+    if not isinstance(time, exp.Column) or len(spans) != (2 if kind == "hop" else 1):
+        raise query.error(f"expected {_ARGUMENTS[kind]}, was {node.sql('duckdb')}", node)
+    return WindowCall(kind, time, tuple(spans))
+
+
+def span_of(node: exp.Expr, kind: pa.DataType, query: Query, around: exp.Expr) -> int:
+    """A length of time, more than 0, in the unit of a time column: nanoseconds for int64.
+
+    Raises `SqlError` about the part of the query ``around`` it, as a constant has no place of its own.
+    """
+    unit = 1 if pa.types.is_int64(kind) else _NS["day"] if pa.types.is_date32(kind) else _UNITS[kind.unit]
+    if isinstance(node, exp.Literal) and node.is_int and pa.types.is_int64(kind):
+        length = Fraction(int(node.name))
+    else:
+        length = Fraction(_nanoseconds(node, query, around), unit)
+    if length <= 0 or length.denominator != 1:
+        raise query.error(f"expected a length of time of whole units of {kind}, more than 0, was "
+                          f"{node.sql('duckdb')}", around)  # fmt: skip
+    return int(length)
+
+
+def _nanoseconds(node: exp.Expr, query: Query, around: exp.Expr) -> int:
+    if isinstance(node, exp.Interval) and isinstance(node.this, exp.Literal):
+        unit = node.text("unit").lower()
+        unit = _SHORT.get(unit, unit.removesuffix("s"))
+        try:
+            length = Fraction(node.this.name) * _NS[unit]
+        except (KeyError, ValueError, ZeroDivisionError):
+            pass
+        else:
+            if length.denominator == 1:
+                return int(length)
+    raise query.error(f"expected an interval such as INTERVAL '1' SECOND, in units from nanosecond to week, was "
+                      f"{node.sql('duckdb')}", around)  # fmt: skip

@@ -1,0 +1,173 @@
+"""Answers questions: which epoch they are about, what they read, and how long that may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
+
+from runtime.epochs import EpochLogReader
+from runtime.plan import Column, Relation
+from runtime.service.asking.errors import AskError, CostlyError, TooManyError
+from runtime.service.asking.limits import AskLimits
+from runtime.service.asking.question import CheckedQuestion, checked, unknown, with_epoch
+from runtime.service.asking.relations import RelationsAtEpochs
+from runtime.service.asking.sandbox import Cancel, Rows, Sandbox
+from runtime.service.asking.views import PublishedView, ViewsAtEpochs, published_views
+from runtime.service.hub import Hub
+from runtime.service.materialised import FullRows
+from runtime.service.stream import History
+
+__all__ = ["Asker"]
+
+_INTERRUPT_S: Final = 0.05
+_GONE: Final = "nobody waits for the answer any more"
+
+
+class Asker:
+    """Answers questions about one runtime; on the reactor's thread, the work on threads of its pool."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        hub: Hub,
+        directory: Path,
+        history: History,
+        *,
+        relations: Callable[[], Sequence[Relation]],
+        sealed: Callable[[], int],
+        in_thread: Callable[[Callable[[], Any]], Deferred[Any]],
+        limits: AskLimits = AskLimits(),  # noqa: B008 (frozen)
+    ) -> None:
+        """``relations`` gives those that there are, ``sealed`` the newest epoch of the log in ``directory``."""
+        self.limits = limits
+        self._reactor = reactor
+        self._hub = hub
+        self._relations = relations
+        self._sealed = sealed
+        self._in_thread = in_thread
+        self._at_epochs = RelationsAtEpochs(directory / "epochs", directory / "snapshots", limits.kept_bytes)
+        self._views = ViewsAtEpochs(lambda: EpochLogReader(directory / "epochs"), history)
+        self._running: set[Cancel] = set()
+
+    @property
+    def running(self) -> int:
+        """Questions that are being answered."""
+        return len(self._running)
+
+    def stop(self) -> None:
+        """Interrupt all of them."""
+        for cancel in tuple(self._running):
+            cancel.stop("the runtime stops")
+
+    async def ask(self, sql: str, epoch: int | None, gone: Deferred[Any] | None = None) -> tuple[int, Rows]:
+        """The epoch and the rows of an answer.
+
+        ``gone`` fires or fails when nobody waits for the answer any more. Raises `SqlError`, `AskError`.
+        """
+        if len(self._running) >= self.limits.at_once:
+            raise TooManyError(f"expected at most {self.limits.at_once} questions at a time, was one more: try later")
+        cancel = Cancel()
+        self._running.add(cancel)
+        interrupting = LoopingCall(self._interrupt, cancel, waiting := _Waiting())
+        interrupting.clock = self._reactor
+        late = f"expected an answer within {self.limits.seconds:g} s, was a question that takes longer"
+        timer = self._reactor.callLater(self.limits.seconds, cancel.stop, late)
+        if gone is not None:
+            gone.addBoth(lambda _: cancel.stop(_GONE))
+        interrupting.start(_INTERRUPT_S, now=False)
+        try:
+            return await self._answer(*with_epoch(sql, epoch), cancel, waiting)
+        finally:
+            interrupting.stop()
+            self._running.discard(cancel)
+            if timer.active():
+                timer.cancel()
+
+    def _interrupt(self, cancel: Cancel, waiting: _Waiting) -> None:
+        """Again and again: DuckDB forgets an interrupt that comes before it runs."""
+        if cancel:
+            cancel.stop("")
+            waiting.give_up()
+
+    async def _answer(self, sql: str, epoch: int | None, cancel: Cancel, waiting: _Waiting) -> tuple[int, Rows]:
+        question: CheckedQuestion = await self._in_thread(lambda: self._checked(sql))
+        relations = {relation.name: relation for relation in self._relations()}
+        views = [view.name for view in self._hub.views]
+        for name, place in question.names:
+            if name not in relations and name not in views:
+                raise unknown(question, name, place, list(relations), views)
+        read = [relations[name] for name, _ in question.names if name in relations]
+        wanted = [name for name, _ in question.names if name not in relations]
+        published: dict[str, PublishedView] = {}
+        if wanted:
+            if self._hub.committed is None:
+                raise AskError("expected a question about relations alone, as no epochs of views are kept")
+            try:
+                published = await waiting.on(published_views(self._hub, wanted, self._reactor))
+            except CancelledError:
+                cancel.check()
+                raise
+        newest = min([self._sealed(), *(found.epoch for found in published.values())])
+        at = newest if epoch is None else epoch
+        if at > self._sealed():
+            raise AskError(f"expected an epoch up to {self._sealed()}, the newest, was {at}")
+        rows: Rows = await self._in_thread(lambda: self._rows(sql, at, read, list(published.values()), cancel))
+        return at, rows
+
+    # On a thread of the pool
+
+    def _checked(self, sql: str) -> CheckedQuestion:
+        from runtime.compiler.describe import database  # it imports DuckDB, 0.3 s on the first question
+
+        with database().cursor() as connection:
+            return checked(sql, connection)
+
+    def _rows(
+        self, sql: str, epoch: int, relations: Sequence[Relation], views: Sequence[PublishedView], cancel: Cancel
+    ) -> Rows:
+        tables: dict[str, tuple[Sequence[Column], pa.Table]] = {}
+        held = 0
+        for relation in relations:
+            tables[relation.name] = self._shown(relation.columns, self._at_epochs.at(relation, epoch, cancel), held)
+            held += tables[relation.name][1].nbytes
+        for found in views:
+            columns = found.view.columns
+            tables[found.view.name] = self._shown(columns, self._views.at(found, epoch, cancel), held)
+            held += tables[found.view.name][1].nbytes
+        cancel.check()
+        sandbox = Sandbox(self.limits)
+        try:
+            return sandbox.answer(sql, tables, cancel)
+        finally:
+            sandbox.close()
+
+    def _shown(self, columns: Sequence[Column], rows: pa.Table, held: int) -> tuple[Sequence[Column], pa.Table]:
+        """The rows as often as they are there; raises `CostlyError` for too many bytes with what is held already."""
+        shown = FullRows(columns, rows.filter(pc.greater(rows.column(rows.num_columns - 1), 0)))
+        most = self.limits.read_bytes
+        if held + shown.whole_bytes > most:
+            raise CostlyError(f"expected to read at most {most} bytes of relations and views, was more")
+        return columns, shown.arrow(0, len(shown))
+
+
+class _Waiting:
+    """What a question waits for on the reactor, if anything."""
+
+    def __init__(self) -> None:
+        self._deferred: Deferred[Any] | None = None
+
+    def on(self, deferred: Deferred[Any]) -> Deferred[Any]:
+        """Wait for this."""
+        self._deferred = deferred
+        return deferred
+
+    def give_up(self) -> None:
+        """Wait no longer."""
+        if self._deferred is not None:
+            self._deferred.cancel()

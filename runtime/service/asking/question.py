@@ -1,0 +1,165 @@
+"""What a question may say: one SELECT that names relations and views and nothing else.
+
+DuckDB's own parser says what the text is, so that there is no second reading of it that could differ. What it names is
+checked in its tree; the sandbox refuses once more, when it runs, what reaches for a file, an extension or a setting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import sqlglot
+from sqlglot.errors import SqlglotError
+
+from runtime.compiler.errors import SqlError
+from runtime.compiler.tokens import Text
+from runtime.service.asking.errors import AskError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["CheckedQuestion", "checked", "located", "with_epoch"]
+
+_NAME: Final = "question"
+"""What messages call the text."""
+_TABLE_FUNCTIONS: Final = frozenset(("generate_series", "range", "unnest"))
+_REFUSED: Final = re.compile(
+    r"current_setting|getenv|getvariable|nextval|currval|setseed|write_log|glob|query|query_table|"
+    r"(read|duckdb|pragma|parquet|sqlite|postgres|iceberg|delta)_.*|.*_scan"
+)
+"""Functions beyond the rows: settings, the environment, sequences, files."""
+_NO_PLACE: Final = 2**63
+_AS_OF: Final = ("AS", "OF", "EPOCH")
+
+
+class CheckedQuestion(msgspec.Struct, frozen=True):
+    """A question that may be asked."""
+
+    sql: str
+    """Its SELECT."""
+    names: tuple[tuple[str, int], ...]
+    """Relations and views that it names, in lower case, each with the first place in bytes; tables of WITH left out."""
+
+
+def with_epoch(sql: str, epoch: int | None) -> tuple[str, int | None]:
+    """The SELECT, and the epoch of a trailing ``AS OF EPOCH n`` or the given one; raises `AskError` for two epochs.
+
+    >>> with_epoch("SELECT 1 AS OF EPOCH 12;", None)
+    ('SELECT 1 ', 12)
+    """
+    try:
+        tokens = [token for token in sqlglot.tokenize(sql, read="duckdb") if token.text != ";"]
+    except SqlglotError:
+        return sql, epoch  # DuckDB says what is wrong with it
+    last = tokens[-4:]
+    if tuple(token.text.upper() for token in last[:3]) != _AS_OF or not last[-1].text.isdigit():
+        return sql, epoch
+    found = int(last[-1].text)
+    if epoch is not None and epoch != found:
+        raise AskError(f"expected one epoch, was {epoch} and AS OF EPOCH {found}")
+    return sql[: last[0].start], found
+
+
+def checked(sql: str, connection: duckdb.DuckDBPyConnection) -> CheckedQuestion:
+    """Check a question; raises `SqlError` with the place for anything but one SELECT over relations and views.
+
+    ``connection`` is one in which nothing is: it parses and runs nothing of the question.
+    """
+    import duckdb
+
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise located(sql, error) from None
+    if len(statements) != 1:
+        raise SqlError(f"expected one SELECT, was {len(statements) or 'no'} statements", file=_NAME)
+    kind = statements[0].type.name
+    if kind != "SELECT":
+        raise _error(sql, f"expected a SELECT, was {kind}", 0)
+    (text,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone() or ("{}",)
+    tree = msgspec.json.decode(text)
+    if tree.get("error"):
+        raise _error(sql, f"expected a SELECT, was {tree.get('error_message', kind)}", 0)
+    local, found = _local_tables(tree), dict[str, int]()
+    for node in _nodes(tree):
+        place = node.get("query_location", 0)
+        place = place if isinstance(place, int) and place < _NO_PLACE else 0
+        _check(sql, node, place)
+        if node.get("type") == "BASE_TABLE" and (name := node["table_name"].lower()) not in local:
+            found.setdefault(name, place)
+    return CheckedQuestion(sql, tuple(found.items()))
+
+
+def located(sql: str, error: duckdb.Error) -> SqlError:
+    """DuckDB's message at the place that it shows."""
+    reason, _, shown = str(error).partition("\nLINE ")
+    reason = " ".join(reason.split())
+    match = re.match(r"(\d+): (.*)\n( *)\^", shown)
+    if match is None:
+        return SqlError(reason, file=_NAME)
+    number, line, indent = int(match[1]), match[2], len(match[3])
+    at = indent - len(f"LINE {number}: ")
+    lines = sql.split("\n")
+    text = lines[number - 1] if 0 < number <= len(lines) else ""
+    shown_line = line.removesuffix("...")
+    if shown_line.startswith("...") and not text.startswith("..."):  # DuckDB cuts long lines
+        at -= 3
+        shown_line = shown_line[3:]
+    return SqlError(reason, file=_NAME, line=number, column=max(text.find(shown_line), 0) + max(at, 0) + 1)
+
+
+def unknown(question: CheckedQuestion, name: str, place: int, relations: list[str], views: list[str]) -> SqlError:
+    """The error for a name that is neither a relation nor a view."""
+    known = f"the relations are: {', '.join(sorted(relations)) or 'none'}; the views are: {', '.join(views) or 'none'}"
+    return _error(question.sql, f"unknown relation or view {name!r}; {known}", place)
+
+
+def _check(sql: str, node: dict[str, Any], place: int) -> None:
+    kind = node.get("type")
+    if kind == "BASE_TABLE":
+        path = node.get("qualified_name", {}).get("path", [])
+        if node.get("schema_name") or node.get("catalog_name") or len(path) > 1:
+            raise _error(sql, f"expected a relation or a view, was {'.'.join(map(str, path))!r}", place)
+    elif kind == "SHOW_REF":
+        raise _error(sql, "expected a SELECT, was DESCRIBE, SHOW or SUMMARIZE", place)
+    elif kind == "TABLE_FUNCTION":
+        name = str(node.get("function", {}).get("function_name", "")).lower()
+        if name not in _TABLE_FUNCTIONS:
+            allowed = ", ".join(sorted(_TABLE_FUNCTIONS))
+            raise _error(
+                sql, f"expected a relation, a view or one of the functions {allowed} in FROM, was {name}()", place
+            )
+    elif node.get("class") == "FUNCTION":
+        name = str(node.get("function_name", "")).lower()
+        if _REFUSED.fullmatch(name):
+            raise _error(sql, f"expected functions of the rows alone, was {name}()", place)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            yield node
+            pending += reversed(node.values())
+        elif isinstance(node, list):
+            pending += reversed(node)
+
+
+def _local_tables(tree: Any) -> set[str]:
+    """Names of tables of WITH, wherever they stand; one that is a relation elsewhere is read in vain, no more."""
+    found = set()
+    for node in _nodes(tree):
+        tables = node.get("cte_map")
+        if isinstance(tables, dict):
+            found |= {str(entry["key"]).lower() for entry in tables.get("map", [])}
+    return found
+
+
+def _error(sql: str, reason: str, place: int) -> SqlError:
+    text = Text(sql, _NAME)
+    line, column = text.position(len(sql.encode()[:place].decode("utf-8", "ignore")))
+    return SqlError(reason, file=_NAME, line=line, column=column)

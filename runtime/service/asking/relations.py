@@ -1,0 +1,97 @@
+"""Relations as they were at an epoch: the log added up, kept for the next question and brought forward."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from runtime.epochs import EpochLogError, EpochLogReader, SnapshotDirectory
+from runtime.epochs.consolidating import consolidate
+from runtime.epochs.snapshots import add_up
+from runtime.plan import Relation
+from runtime.service.asking.errors import GoneError
+from runtime.service.asking.sandbox import Cancel
+from runtime.views.rows import change_schema
+
+__all__ = ["RelationsAtEpochs"]
+
+_ATTEMPTS: Final = 2
+"""What was retired while it was read is read again, from a newer snapshot."""
+
+
+class RelationsAtEpochs:
+    """The relations of one log; from any thread, one at a time.
+
+    A relation is kept as it was at the newest epoch that was asked for: the next question costs what has changed since.
+    An older epoch is added up from a snapshot, and not kept.
+    """
+
+    def __init__(self, epochs: Path, snapshots: Path, most_bytes: int) -> None:
+        self._log = EpochLogReader(epochs)
+        self._snapshots = SnapshotDirectory(snapshots)
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[str, tuple[int, Relation, pa.Table]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
+        """The rows at the end of an epoch, with their weights behind them.
+
+        Raises `GoneError` for an epoch that cannot be had any more, `CostlyError` if it is cancelled.
+        """
+        with self._lock:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    rows = self._at(relation, epoch, cancel)
+                    cancel.check()
+                    return rows
+                except (EpochLogError, OSError) as error:
+                    cancel.check()
+                    if attempt == _ATTEMPTS - 1:
+                        raise GoneError(self._gone(epoch, error)) from None
+        raise AssertionError("the last attempt returns or raises")
+
+    def kept(self) -> dict[str, int]:
+        """Which relations are kept, as they were at which epochs."""
+        return {name: epoch for name, (epoch, _, _) in self._kept.items()}
+
+    def _at(self, relation: Relation, epoch: int, cancel: Cancel) -> pa.Table:
+        begin, known, rows = self._kept.get(relation.name, (-1, relation, None))
+        if rows is None or begin > epoch or known != relation:
+            base = self._snapshots.newest(epoch)
+            begin = base.footer.to_epoch if base is not None else 0
+            found = add_up(self._log, relation.name, begin, epoch, base=base, stopped=cancel.__bool__)
+            rows = _typed(found, relation)
+        elif begin < epoch:
+            found = add_up(self._log, relation.name, begin, epoch, stopped=cancel.__bool__)
+            if found is not None:
+                rows = consolidate(pa.concat_tables([rows, _typed(found, relation)]))
+        cancel.check()
+        if epoch >= self._kept.get(relation.name, (-1,))[0]:
+            self._keep(relation, epoch, rows)
+        return rows
+
+    def _keep(self, relation: Relation, epoch: int, rows: pa.Table) -> None:
+        self._kept.pop(relation.name, None)
+        self._kept[relation.name] = (epoch, relation, rows)
+        held = sum(table.nbytes for _, _, table in self._kept.values())
+        while held > self._most_bytes:
+            _, (_, _, table) = self._kept.popitem(last=False)
+            held -= table.nbytes
+
+    def _gone(self, epoch: int, error: Exception) -> str:
+        first, latest = self._log.first(), self._log.latest()
+        if epoch < first:
+            return f"expected an epoch from {first} on, as earlier ones are retired, was {epoch}"
+        return f"expected an epoch up to {latest} that can be read, was {epoch}: {error}"
+
+
+def _typed(rows: pa.Table | None, relation: Relation) -> pa.Table:
+    """The rows in the relation's types; none where nothing ever was."""
+    schema = change_schema(relation.columns)
+    if rows is None:
+        return schema.empty_table()
+    return rows.rename_columns(schema.names).cast(schema)

@@ -1,0 +1,173 @@
+"""A DuckDB for one question: it sees the tables that it is given, and nothing of the machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+
+from deltabook.wire.asking import AnsweredColumn
+from runtime.compiler.describe import quoted_name
+from runtime.plan import Column
+from runtime.service.asking.errors import AskError, CostlyError
+from runtime.service.asking.limits import AskLimits
+from runtime.service.asking.question import located
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Cancel", "Rows", "Sandbox", "Tables"]
+
+Tables = Mapping[str, tuple[Sequence[Column], pa.Table]]
+"""Name → its columns, and its rows with Arrow's decimals for numbers that have a scale."""
+_BATCH_ROWS: Final = 16 * 1024
+_SETTINGS: Final = {
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",
+    "lock_configuration": "true",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+    "threads": "1",
+}
+
+
+class Rows(msgspec.Struct, frozen=True, eq=False):
+    """The rows of an answer."""
+
+    columns: tuple[AnsweredColumn, ...]
+    table: pa.Table
+
+
+class Cancel:
+    """Stops a question, from any thread, at the next moment at which it can be stopped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reason = ""
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it is to stop; empty as long as it may go on."""
+        return self._reason
+
+    def __bool__(self) -> bool:
+        return bool(self._reason)
+
+    def stop(self, reason: str) -> None:
+        """Stop it. DuckDB forgets an interrupt that comes before it runs: until the question ends, call it again."""
+        with self._lock:
+            self._reason = self._reason or reason
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    def check(self) -> None:
+        """Raise `CostlyError` if it is to stop."""
+        if self._reason:
+            raise CostlyError(self._reason)
+
+    @contextmanager
+    def interrupting(self, connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """A connection that `stop` interrupts, as long as it is open."""
+        with self._lock:
+            self._connection = connection
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connection = None
+
+
+class Sandbox:
+    """One question's DuckDB; on one thread."""
+
+    def __init__(self, limits: AskLimits) -> None:
+        import duckdb  # 0.3 s, which a runtime that is asked nothing does not pay
+
+        self._limits = limits
+        settings = {**_SETTINGS, "memory_limit": f"{limits.memory_bytes // 1024}KiB"}
+        self.connection = duckdb.connect(":memory:", config=dict(settings))
+
+    def close(self) -> None:
+        """Give all of its memory back."""
+        self.connection.close()
+
+    def answer(self, sql: str, tables: Tables, cancel: Cancel) -> Rows:
+        """Run a question that was checked; raises `SqlError`, `CostlyError`, `AskError`."""
+        import duckdb
+
+        with cancel.interrupting(self.connection):
+            cancel.check()
+            try:
+                self._fill(tables)
+                return self._run(sql, cancel)
+            except duckdb.InterruptException:
+                cancel.check()
+                raise
+            except duckdb.OutOfMemoryException:
+                most = self._limits.memory_bytes >> 20
+                raise CostlyError(f"expected a question within {most} MiB of memory, was one that needs more") from None
+            except duckdb.Error as error:
+                raise self._explained(sql, error) from None
+            except pa.ArrowException as error:  # DuckDB's errors while rows are fetched come through Arrow
+                cancel.check()
+                if "Out of Memory" in str(error):
+                    most = self._limits.memory_bytes >> 20
+                    raise CostlyError(
+                        f"expected a question within {most} MiB of memory, was one that needs more"
+                    ) from None
+                raise AskError(" ".join(str(error).split())) from None
+
+    def _fill(self, tables: Tables) -> None:
+        for number, (name, (columns, rows)) in enumerate(tables.items()):
+            given = pa.Table.from_arrays(rows.columns, names=[str(place) for place in range(rows.num_columns)])
+            self.connection.register(f"rows {number}", given)
+            shown = ", ".join(_shown(place, column) for place, column in enumerate(columns))
+            self.connection.execute(f'CREATE TEMP VIEW {quoted_name(name)} AS SELECT {shown} FROM "rows {number}"')
+
+    def _run(self, sql: str, cancel: Cancel) -> Rows:
+        limits = self._limits
+        relation = self.connection.sql(sql)
+        columns = tuple(
+            AnsweredColumn(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)
+        )
+        batches: list[pa.RecordBatch] = []
+        rows = held = 0
+        with relation.to_arrow_reader(_BATCH_ROWS) as reader:
+            for batch in reader:
+                cancel.check()
+                rows, held = rows + batch.num_rows, held + batch.nbytes
+                if rows > limits.answer_rows:
+                    raise CostlyError(
+                        f"expected an answer of at most {limits.answer_rows} rows, was a longer one: add a LIMIT"
+                    )
+                if held > limits.answer_bytes:
+                    raise CostlyError(f"expected an answer of at most {limits.answer_bytes} bytes, was a larger one")
+                batches.append(batch)
+            return Rows(columns, pa.Table.from_batches(batches, reader.schema))
+
+    def _explained(self, sql: str, error: duckdb.Error) -> Exception:
+        """The error with its place, which only this way of running gives."""
+        import duckdb
+
+        if not isinstance(error, duckdb.ProgrammingError):
+            return located(sql, error)
+        try:
+            self.connection.execute(sql).fetchone()
+        except duckdb.Error as again:
+            return located(sql, again)
+        return located(sql, error)
+
+
+def _shown(place: int, column: Column) -> str:
+    """A column as a question sees it: an integer of 128 bits is one to DuckDB, too."""
+    own = f'"{place}"'
+    if column.type == "int128" and not column.scale:
+        own = f"CAST({own} AS HUGEINT)"
+    return f"{own} AS {quoted_name(column.name)}"

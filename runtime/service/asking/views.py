@@ -1,0 +1,132 @@
+"""Views as they were at an epoch: their rows as published, and what they changed since taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from twisted.internet.defer import Deferred
+
+from runtime.epochs import EpochLogError, EpochLogReader
+from runtime.epochs.consolidating import consolidate
+from runtime.plan import View, decode_program
+from runtime.service.asking.errors import AskError, GoneError
+from runtime.service.asking.sandbox import Cancel
+from runtime.service.hub import Hub
+from runtime.service.stream import History, Listener, Message, Start
+
+__all__ = ["PublishedView", "ViewsAtEpochs", "published_views"]
+
+
+class PublishedView(msgspec.Struct, frozen=True, eq=False):
+    """A view's full result at the end of an epoch that is committed."""
+
+    view: View
+    since: int
+    """Its first epoch, as far as the hub knows."""
+    epoch: int
+    rows: pa.Table
+    """Columns and ``weight``."""
+
+
+def published_views(hub: Hub, names: Sequence[str], reactor: Any) -> Deferred[dict[str, PublishedView]]:
+    """The newest committed results of these views; on the reactor's thread.
+
+    One of the express lane that is ahead of its last epoch is waited for until the next one is committed. Fails with
+    `AskError` for a view that has failed, or is dropped meanwhile. When it is cancelled nothing is waited for any more.
+    """
+    views = {view.name: view for view in hub.views if view.name in names}
+    collected = _Collected({name: (view, hub.since[name]) for name, view in views.items()})
+    subscription = hub.subscribe(list(views), collected, Start())
+    if subscription is None:
+        collected.done.errback(
+            AskError("expected fewer subscribers at once, as a question about views is one for a moment")
+        )
+        return collected.done
+
+    def ended(result: Any) -> Any:
+        # Not at once: the hub may be in the midst of telling its subscribers.
+        reactor.callLater(0, hub.unsubscribe, subscription)
+        return result
+
+    collected.done.addBoth(ended)
+    subscription.catch_up()
+    return collected.done
+
+
+class _Collected(Listener):
+    """Takes one snapshot of each view."""
+
+    def __init__(self, views: Mapping[str, tuple[View, int]]) -> None:
+        self._views = dict(views)
+        self._found: dict[str, PublishedView] = {}
+        self.done: Deferred[dict[str, PublishedView]] = Deferred()
+
+    def write(self, message: Message) -> None:
+        """See `Listener`."""
+        header, name = message.header, message.header.view
+        if self.done.called or name in self._found or name not in self._views:
+            return
+        view, since = self._views[name]
+        if header.kind == "error":
+            self.done.errback(AskError(f"view {name} failed: {header.reason}"))
+        elif header.kind == "snapshot" and message.rows is not None:
+            self._found[name] = PublishedView(view, since, header.to_epoch, message.rows)
+            if len(self._found) == len(self._views):
+                self.done.callback(self._found)
+
+    def flush(self) -> None:
+        """See `Listener`."""
+
+    def finish(self) -> None:
+        """See `Listener`."""
+
+
+class ViewsAtEpochs:
+    """Takes published results back to epochs before; from any thread."""
+
+    def __init__(self, log: Callable[[], EpochLogReader], history: History) -> None:
+        """``log`` makes a reader of the log for one question."""
+        self._log = log
+        self._history = history
+
+    def at(self, found: PublishedView, epoch: int, cancel: Cancel) -> pa.Table:
+        """The view's rows at the end of an epoch, with their weights behind them.
+
+        Raises `GoneError` where they cannot be had, `CostlyError` if it is cancelled.
+        """
+        view = found.view
+        if epoch > found.epoch:
+            raise AskError(
+                f"expected an epoch up to {found.epoch}, the newest published of view {view.name}, was {epoch}"
+            )
+        if epoch < found.since:
+            self._check_known(found, epoch)
+        tables, at = [found.rows], epoch
+        while at < found.epoch:
+            cancel.check()
+            past = self._history.read(view, found.since, at, found.epoch)
+            if past.gone:
+                raise GoneError(f"view {view.name} cannot be had at epoch {epoch}: {past.gone}")
+            if past.rows is not None:
+                place = past.rows.num_columns - 1
+                tables.append(past.rows.set_column(place, past.rows.field(place), pc.negate(past.rows.column(place))))
+            at = past.reached
+        return consolidate(pa.concat_tables(tables), found.rows.schema) if len(tables) > 1 else found.rows
+
+    def _check_known(self, found: PublishedView, epoch: int) -> None:
+        """The hub knows a view of the express lane since its start, not since it was added."""
+        view, gone = found.view, f"view {found.view.name} begins at epoch {found.since}, was asked for at epoch {epoch}"
+        if view.lane == "spark":
+            raise GoneError(gone)
+        try:
+            control = self._log().control_before(epoch)
+        except EpochLogError as error:
+            raise GoneError(f"{gone}: {error}") from None
+        before = {known.name: known for known in decode_program(control).views} if control else {}
+        known = before.get(view.name)
+        if known is None or (known.home, known.lane) != (view.home, view.lane):
+            raise GoneError(f"expected an epoch at which view {view.name} is there, was {epoch}")

@@ -1,0 +1,168 @@
+"""A clean stop: everything that was accepted is sealed, and Spark and the result log reach the last epoch.
+
+```
+feed, files, upstreams: shut at once, they can be read again
+readers that cannot: read until nothing comes any more ─▶ shut
+        ▼
+everything accepted is formatted and applied ─▶ a last barrier, durable ─▶ Spark has published and committed it
+```
+
+Every step waits only as long as the whole stop may take. What is then left is said, and is not lost: the feed is read
+again from the last cut, and the next start publishes what Spark has not; only a reader whose sender cannot send again
+loses what was not sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from runtime.spark.errors import SparkLaneError
+
+__all__ = ["CleanStop", "StopParts"]
+
+_LOOK_SECONDS: Final = 0.01
+_QUIET_SECONDS: Final = 0.1
+"""A reader that has brought nothing for so long has brought everything."""
+_READING_SECONDS: Final = 2.0
+"""A sender that never pauses is cut off after so long."""
+
+
+class StopParts(Protocol):
+    """The parts of a runtime that a clean stop works with; on the reactor's thread unless stated otherwise."""
+
+    def shut_replayed(self) -> None:
+        """Let nothing more in of what can be read again."""
+
+    def shut_all(self) -> None:
+        """Let nothing more in at all."""
+
+    def taken_bytes(self) -> int:
+        """Return what readers that cannot be read again have brought so far."""
+
+    def is_waiting(self) -> bool:
+        """Return whether one of them holds bytes for which there was no room yet."""
+
+    def is_applied(self) -> bool:
+        """Return whether everything that was let in is applied."""
+
+    def seal(self, on_sealed: Callable[[], None]) -> None:
+        """Close the epoch if it holds anything; ``on_sealed`` is called on any thread, whatever came of it."""
+
+    def settle(self) -> int:
+        """Return the newest epoch once it is durable; on a thread of the pool, raises what a commit has raised."""
+
+    def finish_spark(self, epoch: int, timeout_s: float) -> None:
+        """Return once Spark has published and committed an epoch; on a thread of the pool, raises `SparkLaneError`."""
+
+
+class CleanStop:
+    """One stop; on the reactor's thread."""
+
+    _log = Logger()
+
+    def __init__(
+        self, reactor: Any, parts: StopParts, timeout_s: float, in_thread: Callable[[Callable[[], Any]], Deferred[Any]]
+    ) -> None:
+        """``timeout_s``: how long all of it may take."""
+        self._reactor = reactor
+        self._parts = parts
+        self._timeout_s = timeout_s
+        self._in_thread = in_thread
+        self._deadline_s = 0.0
+        self._is_hurried = False
+        self._hurry: Deferred[None] = Deferred()
+
+    def hurry(self) -> None:
+        """Wait for nothing more."""
+        if not self._is_hurried:
+            self._is_hurried = True
+            self._hurry.callback(None)
+
+    def run(self) -> Deferred[None]:
+        """Fires when everything is sealed and published, when the time is over, or when it is hurried."""
+        self._deadline_s = self._reactor.seconds() + self._timeout_s
+        ended: Deferred[None] = Deferred()
+
+        def end(result: object) -> None:
+            del result
+            if not ended.called:
+                ended.callback(None)
+
+        work = Deferred.fromCoroutine(self._run())
+        work.addErrback(self._failed)
+        work.addBoth(end)
+        self._hurry.addCallback(end)
+        return ended
+
+    def _failed(self, failure: Failure) -> None:
+        if not self._is_hurried:  # else what it works with has ended
+            self._log.failure("stopped without a last epoch", failure=failure)
+
+    async def _run(self) -> None:
+        parts = self._parts
+        parts.shut_replayed()
+        is_whole = await self._read_rest()
+        parts.shut_all()
+        is_whole = await self._until(parts.is_applied) and is_whole
+        if self._is_hurried:
+            return
+        sealed: Deferred[None] = Deferred()
+        parts.seal(lambda: self._reactor.callFromThread(sealed.callback, None))
+        if not await self._until(lambda: sealed.called):
+            self._log.warn("stopped before everything accepted was sealed: it took longer than {limit} s "
+                           "(--stop-seconds); the feed is read again from the last epoch",
+                           limit=self._timeout_s)  # fmt: skip
+            return
+        epoch = await self._in_thread(parts.settle)
+        if not is_whole:
+            self._log.warn("stopped at epoch {epoch} while input was still coming: what is not in it is read again "
+                           "where that is possible", epoch=epoch)  # fmt: skip
+        if not self._is_hurried:
+            await self._finish_spark(epoch)
+
+    async def _finish_spark(self, epoch: int) -> None:
+        left_s = max(0.0, self._deadline_s - self._reactor.seconds())
+        try:
+            await self._in_thread(lambda: self._parts.finish_spark(epoch, left_s))
+        except SparkLaneError as error:
+            self._log.warn("stopped before Spark had committed epoch {epoch}, the next start publishes the rest: "
+                           "{reason}", epoch=epoch, reason=str(error))  # fmt: skip
+        else:
+            self._log.info("everything accepted is sealed and published at epoch {epoch}", epoch=epoch)
+
+    async def _read_rest(self) -> bool:
+        """Wait until readers that cannot be read again bring nothing more; False if one never pauses."""
+        parts, now_s = self._parts, self._reactor.seconds
+        begun_s = quiet_s = now_s()
+        seen = parts.taken_bytes()
+
+        def is_quiet() -> bool:
+            nonlocal seen, quiet_s
+            taken = parts.taken_bytes()
+            if taken != seen or parts.is_waiting():
+                seen, quiet_s = taken, now_s()
+            return bool(now_s() - quiet_s >= _QUIET_SECONDS or now_s() - begun_s >= _READING_SECONDS)
+
+        await self._until(is_quiet)
+        return bool(now_s() - quiet_s >= _QUIET_SECONDS)
+
+    async def _until(self, claim: Callable[[], bool]) -> bool:
+        """Look until something is so; False if the time is over first, or it is hurried."""
+        found: list[bool] = [claim()]
+
+        def look() -> None:
+            found[0] = claim()
+            if found[0] or self._is_hurried or self._reactor.seconds() >= self._deadline_s:
+                loop.stop()
+
+        if not found[0]:
+            loop = LoopingCall(look)
+            loop.clock = self._reactor
+            await loop.start(_LOOK_SECONDS)
+        return found[0]

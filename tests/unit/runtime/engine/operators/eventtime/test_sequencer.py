@@ -1,0 +1,69 @@
+"""Rows that wait are saved once, by their edits, and given out once, over restarts and lost saves."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from runtime.engine.operators.errors import PlanError
+from runtime.engine.operators.eventtime import Sequencer
+from runtime.state import MemoryStore, ObjectSpace
+
+SCHEMA = pa.schema([("t", pa.int64()), ("v", pa.string())])
+
+
+def rows(*times: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(times, pa.int64()), pa.array([f"v{t}" for t in times])], schema=SCHEMA)
+
+
+def times(batch: pa.RecordBatch) -> list[int]:
+    found: list[int] = batch.column("t").to_pylist()
+    return found
+
+
+def test_a_run_that_is_given_out_in_part_is_not_given_out_again() -> None:
+    """The rest of a stored run comes once, behind a restart."""
+    store = MemoryStore()
+    space = ObjectSpace(store)
+    waiting = Sequencer(SCHEMA, "t", "s", space)
+    waiting.push(rows(5, 1, 9))
+    assert times(waiting.release(0, inclusive=True)) == []
+    space.commit()
+    assert times(waiting.release(5, inclusive=False)) == [1]
+    space.commit()
+    space = ObjectSpace(store)
+    waiting = Sequencer(SCHEMA, "t", "s", space)
+    assert waiting.rows == 2
+    assert times(waiting.release(5, inclusive=True)) == [5]
+    space.save()
+    space.on_failed()  # nobody knows whether it is saved
+    waiting.push(rows(7))
+    assert times(waiting.release(6, inclusive=True)) == []
+    space.commit()
+    waiting = Sequencer(SCHEMA, "t", "s", ObjectSpace(store))
+    assert times(waiting.release(20, inclusive=True)) == [7, 9]
+
+
+def test_rows_that_come_and_go_between_two_saves_are_not_saved() -> None:
+    """A row that has passed costs nothing; one that waits is written once."""
+    space = ObjectSpace(MemoryStore())
+    waiting = Sequencer(SCHEMA, "t", "s", space)
+    space.commit()
+    waiting.push(rows(1, 2))
+    waiting.release(2, inclusive=True)
+    assert space.save() == []
+    space.on_saved()
+    waiting.push(rows(3, 8))
+    waiting.release(3, inclusive=True)
+    assert len(space.save()) == 1
+    space.on_saved()
+    waiting.push(rows(4))
+    waiting.release(4, inclusive=True)
+    assert space.save() == []
+
+
+def test_lists_cannot_wait() -> None:
+    """A column without a place in the state is refused at once."""
+    schema = SCHEMA.append(pa.field("l", pa.list_(pa.int64())))
+    with pytest.raises(PlanError, match="expected a column that can be kept, was l"):
+        Sequencer(schema, "t", "s", ObjectSpace(MemoryStore()))

@@ -1,0 +1,166 @@
+"""What derived queries accept, say of themselves and refuse, with the place and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from runtime.compiler.errors import SqlError
+from runtime.compiler.script import NamedSelect
+from runtime.engine.operators import DerivedQuery, OperatorError, StreamInput
+
+TRADES = StreamInput(
+    pa.schema([("t", pa.int64()), ("symbol", pa.string()), ("price", pa.int64()), ("volume", pa.int32()),
+               ("legs", pa.list_(pa.struct([("price", pa.int64()), ("venue", pa.string())]))),
+               ("party", pa.struct([("name", pa.string()), ("id", pa.struct([("n", pa.int64())]))]))]), "t",
+)  # fmt: skip
+QUOTES = StreamInput(pa.schema([("t", pa.int64()), ("symbol", pa.string()), ("bid", pa.int64())]), "t")
+BARS = StreamInput(pa.schema([("at", pa.timestamp("us")), ("day", pa.date32()), ("v", pa.int64())]), "at")
+NAMES = StreamInput(pa.schema([("symbol", pa.string()), ("name", pa.string())]), is_table=True)
+INPUTS = {"trades": TRADES, "quotes": QUOTES, "bars": BARS, "names": NAMES}
+
+
+def query(sql: str) -> DerivedQuery:
+    return DerivedQuery(NamedSelect("q", sql), INPUTS, None, "q")
+
+
+REFUSED = {
+    "SELECT symbol FROM trades": (1, 1, "expected the time of the rows in SELECT"),
+    "SELECT t, symbol FROM trades ORDER BY t": (1, 39, "ORDER BY is not supported"),
+    "SELECT symbol, COUNT(*) AS n FROM trades\nGROUP BY symbol": (2, 10, "expected one window in GROUP BY"),
+    "SELECT COUNT(*) AS n FROM trades": (1, 8, "without one a group of a stream never ends"),
+    "SELECT window_start AS t FROM trades GROUP BY TUMBLE(t, 1), TUMBLE(t, 2)": (1, 47, "expected one window"),
+    "SELECT window_start AS t FROM trades GROUP BY TUMBLE(price, 1)": (1, 47, "expected an event time in a window"),
+    "SELECT window_start AS t FROM trades GROUP BY TUMBLE(t, INTERVAL '1' MONTH)": (1, 47, "expected an interval such"),
+    "SELECT window_start AS t FROM trades GROUP BY TUMBLE(t, 0)": (1, 47, "more than 0"),
+    "SELECT window_start AS t FROM trades GROUP BY HOP(t, 2)": (1, 47, "expected HOP(time, slide, size)"),
+    "SELECT window_start AS t FROM trades GROUP BY HOP(t, 3, 2)": (1, 47, "expected a slide of at most the size"),
+    "SELECT window_start AS t, MEDIAN(price) AS m FROM trades GROUP BY TUMBLE(t, 9)": (1, 8, "expected SUM, COUNT"),
+    "SELECT window_start AS t, price FROM trades GROUP BY TUMBLE(t, 9)": (1, 8, "expected a column that is grouped"),
+    "SELECT t, (SELECT MAX(bid) FROM quotes WHERE quotes.symbol = trades.symbol) AS b FROM trades": (
+        1, 23, "write JOIN, ASOF JOIN or SEMI JOIN"),
+    "SELECT t FROM trades WHERE symbol IN (SELECT symbol FROM names)": (1, 46, "write JOIN, ASOF JOIN or SEMI JOIN"),
+    "SELECT trades.t FROM trades JOIN quotes ON trades.symbol = quotes.symbol": (1, 34, "expected the times of both"),
+    "SELECT trades.t FROM trades ASOF JOIN quotes ON trades.symbol = quotes.symbol": (1, 39, "left.time >= right.time"),
+    "SELECT trades.t FROM trades FULL JOIN names USING (symbol)": (1, 39, "with the table names"),
+    "SELECT symbol FROM names": (1, 20, "expected a stream in FROM, was the table names"),
+    "SELECT t FROM nowhere": (1, 15, "unknown relation 'nowhere'; the relations are: bars, names, quotes, trades"),
+    "SELECT t, nothing FROM trades": (1, 11, "unknown column 'nothing'"),
+    "SELECT t FROM trades UNION SELECT t FROM quotes": (1, 8, "write UNION ALL"),
+    "SELECT t FROM trades EXCEPT SELECT t FROM quotes": (1, 8, "EXCEPT is not supported"),
+    "SELECT t, legs FROM trades": (1, 1, "UNNEST it first"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY symbol ORDER BY t) = 1": (
+        1, 30, "expected a bound by time"),
+    "SELECT t FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY symbol ORDER BY price) = 1": (
+        1, 78, "expected ORDER BY an event time"),
+    "SELECT t, RANK() OVER (PARTITION BY symbol ORDER BY t) AS r FROM trades": (1, 11, "expected LAG(x) OVER"),
+    "SELECT t, LAG(price, 2) OVER (ORDER BY t) AS p FROM trades": (1, 11, "without offset and default"),
+    "SELECT DISTINCT ON (symbol) t FROM trades": (1, 21, "DISTINCT ON is not supported"),
+    "SELECT t FROM trades LIMIT price": (1, 28, "expected a whole number in LIMIT"),
+    "SELECT t, price FROM trades UNION ALL SELECT t, symbol FROM quotes": (1, 8, "expected one type"),
+    "SELECT trades.t FROM trades ASOF JOIN bars ON trades.t >= bars.at": (1, 39, "expected values that can be"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_refused_with_its_place_and_what_to_write(sql: str) -> None:
+    line, column, reason = REFUSED[sql]
+    with pytest.raises(SqlError, match=re.escape(reason)) as caught:
+        query(sql)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_structs_are_read_field_by_field() -> None:
+    """Fields of a struct, and of the elements of a list, by point, by bracket and by function."""
+    made = query("SELECT t, party.name, party['id'].n AS n, struct_extract(leg, 'venue') AS venue, leg.price AS p "
+                 "FROM trades CROSS JOIN UNNEST(legs) AS u(leg)")  # fmt: skip
+    made.add("trades", pa.RecordBatch.from_pylist([
+        {"t": 1, "symbol": "A", "price": 1, "volume": 1, "legs": [{"price": 5, "venue": "X"}, None],
+         "party": {"name": "p", "id": {"n": 3}}},
+        {"t": 2, "symbol": "A", "price": 1, "volume": 1, "legs": [{"price": 6, "venue": None}], "party": None},
+    ], schema=TRADES.schema))  # fmt: skip
+    assert [row for batch in made.close({"trades": 2}) for row in batch.to_pylist()] == [
+        {"t": 1, "name": "p", "n": 3, "venue": "X", "p": 5},
+        {"t": 1, "name": "p", "n": 3, "venue": None, "p": None},
+        {"t": 2, "name": None, "n": None, "venue": None, "p": 6},
+    ]
+
+
+def test_types_of_the_output_are_exact() -> None:
+    """An int64 column stays one; sums and products are decimals of 38 digits, averages floats."""
+    made = query("SELECT window_end AS t, symbol, MAX(price) AS h, SUM(price) AS s, AVG(price) AS a, COUNT(*) AS n "
+                 "FROM trades GROUP BY symbol, TUMBLE(t, 10)")  # fmt: skip
+    assert [str(field.type) for field in made.schema] == [
+        "int64", "string", "int64", "decimal128(38, 0)", "double", "int64"
+    ]  # fmt: skip
+    assert (made.time, made.reads) == ("t", ("trades",))
+    huge = 2**63 - 1
+    made.add("trades", pa.RecordBatch.from_pylist([
+        {"t": 1, "symbol": "A", "price": huge, "volume": 1}, {"t": 2, "symbol": "A", "price": huge, "volume": 1},
+    ], schema=TRADES.schema))  # fmt: skip
+    (batch,) = made.close({"trades": 10})
+    assert batch.to_pylist()[0]["s"] == Decimal(2 * huge)
+
+
+def test_times_may_be_timestamps() -> None:
+    """Intervals are in the unit of the column, and watermarks too."""
+    made = query("SELECT window_start AS at, SUM(v) AS v FROM bars GROUP BY TUMBLE(at, INTERVAL '1 minute')")
+    at = datetime(2026, 1, 1, 9, 30, 12)  # noqa: DTZ001 (a timestamp without a zone)
+    made.add("bars", pa.RecordBatch.from_pylist([{"at": at, "day": date(2026, 1, 1), "v": 4}], schema=BARS.schema))
+    mark = int(datetime(2026, 1, 1, 9, 31, tzinfo=UTC).timestamp()) * 1_000_000
+    (batch,) = made.close({"bars": mark})
+    assert batch.to_pylist() == [{"at": at.replace(second=0), "v": Decimal(4)}]
+    assert made.watermark() == mark
+
+
+def test_idle_input_holds_back_until_it_ends() -> None:
+    """An input that has no watermark yet may bring any row; one that has ended holds nothing back."""
+    made = query("SELECT t, symbol FROM trades UNION ALL SELECT t, symbol FROM quotes")
+    made.add("quotes", pa.RecordBatch.from_pylist([{"t": 1, "symbol": "A", "bid": 1}], schema=QUOTES.schema))
+    assert made.close({"quotes": 5}) == []
+    assert made.watermark() == -(2**63)
+    assert [batch.num_rows for batch in made.close({"trades": 2**63 - 1})] == [1]
+    assert made.watermark() == 5
+
+
+def test_rows_of_other_relations_are_refused() -> None:
+    with pytest.raises(OperatorError, match="expected rows of trades, was quotes"):
+        query("SELECT t FROM trades").add("quotes", pa.RecordBatch.from_pylist([], schema=QUOTES.schema))
+
+
+def test_deletion_of_a_row_that_a_table_does_not_have_is_an_error() -> None:
+    made = query("SELECT t, name FROM trades JOIN names USING (symbol)")
+    gone = pa.RecordBatch.from_pylist([{"symbol": "A", "name": "x", "weight": -1}],
+                                      schema=NAMES.schema.append(pa.field("weight", pa.int64())))  # fmt: skip
+    with pytest.raises(OperatorError, match="expected to delete a row that the table has, was"):
+        made.add("names", gone)
+
+
+def test_explain_names_operators_keys_and_state() -> None:
+    text = query("SELECT trades.t, price, bid FROM trades ASOF LEFT JOIN quotes ON trades.symbol = quotes.symbol "
+                 "AND trades.t >= quotes.t AND trades.t - quotes.t <= INTERVAL '5' SECOND").explain()  # fmt: skip
+    assert "as-of join left on t ≥ t_1 by symbol = symbol_1 within 5000000000" in text
+    assert "│ keeps rows until both inputs have passed them, the last right row of each key" in text
+    assert "stream quotes → t int64, symbol string, bid int64" in text
+
+
+def test_the_same_row_before_is_kept_once() -> None:
+    """Equal LAGs share their state."""
+    text = query("SELECT t, price - LAG(price) OVER (PARTITION BY symbol ORDER BY t) AS d FROM trades "
+                 "QUALIFY price <> LAG(price) OVER (PARTITION BY symbol ORDER BY t)").explain()  # fmt: skip
+    assert text.count("row before of symbol: price") == 1
+
+
+def test_sums_of_floats_do_not_depend_on_barriers() -> None:
+    """Values are added in the order of the rows: 1e16 + 1 is 1e16, though 1e16 + (1 + 1) is more."""
+    floats = StreamInput(pa.schema([("t", pa.int64()), ("f", pa.float64())]), "t")
+    sql = "SELECT window_end AS t, SUM(f) AS s FROM rows GROUP BY TUMBLE(t, 10)"
+    made = DerivedQuery(NamedSelect("q", sql), {"rows": floats}, None, "q")
+    for rows in ([(1, 1e16)], [(2, 1.0), (3, 1.0)]):
+        made.add("rows", pa.RecordBatch.from_pylist([{"t": t, "f": f} for t, f in rows], schema=floats.schema))
+        made.close({"rows": rows[-1][0]})
+    assert made.close({"rows": 10})[0].to_pylist() == [{"t": 10, "s": 1e16}]

@@ -1,0 +1,135 @@
+"""A question sees the tables that it is given and nothing of the machine, within its limits."""
+
+from __future__ import annotations
+
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runtime.compiler import Column, SqlError
+from runtime.service.asking.errors import CostlyError
+from runtime.service.asking.limits import AskLimits
+from runtime.service.asking.sandbox import Cancel, Rows, Sandbox, Tables
+
+COLUMNS = (
+    Column("a", "int64"),
+    Column("wide", "int128"),
+    Column("price", "int64", scale=2),
+    Column('odd "name', "string"),
+)
+TABLE = pa.table(
+    {
+        "a": pa.array([1, 2], pa.int64()),
+        "wide": pa.array([Decimal(10**30), Decimal(5)], pa.decimal128(38, 0)),
+        "price": pa.array([Decimal("1.25"), Decimal("-0.50")], pa.decimal128(38, 2)),
+        'odd "name': ["x", None],
+    }
+)  # fmt: skip
+TABLES: Tables = {"bids": (COLUMNS, TABLE)}
+
+
+def answered(sql: str, tables: Tables = TABLES, cancel: Cancel | None = None, **limits: Any) -> Rows:
+    sandbox = Sandbox(AskLimits(**limits))
+    try:
+        return sandbox.answer(sql, tables, cancel or Cancel())
+    finally:
+        sandbox.close()
+
+
+def test_numbers_are_exact_and_columns_have_their_types() -> None:
+    rows = answered('SELECT a, wide + 1 AS w, price * 2 AS p, "odd ""name" FROM bids ORDER BY a')
+    assert [column.type for column in rows.columns][:2] == ["BIGINT", "HUGEINT"]
+    assert [column.to_pylist() for column in rows.table.columns] == [
+        [1, 2], [Decimal(10**30 + 1), Decimal(6)], [Decimal("2.50"), Decimal("-1.00")], ["x", None],
+    ]  # fmt: skip
+
+
+def test_an_empty_answer_has_its_columns() -> None:
+    rows = answered("SELECT a FROM bids WHERE a > 9")
+    assert (rows.table.num_rows, rows.table.schema.types) == (0, [pa.int64()])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM glob('{folder}/*')",
+        "SELECT * FROM '{file}'",
+        'SELECT * FROM "{file}"',
+        "COPY (SELECT 1) TO '{folder}/new.csv'",
+        "ATTACH '{folder}/new.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET memory_limit = '9GB'",
+        "RESET lock_configuration",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM COLUMNS_OF_PYTHON",
+        "EXPORT DATABASE '{folder}/new'",
+    ],
+)
+def test_nothing_of_the_machine_is_reached_though_nothing_was_checked(sql: str, tmp_path: Path) -> None:
+    """The second line of defence alone: the text goes to DuckDB as it is."""
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    COLUMNS_OF_PYTHON = TABLE  # noqa: F841 - what a replacement scan would find
+    with pytest.raises(SqlError):
+        answered(sql.format(file=file, folder=tmp_path))
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_duckdbs_message_has_its_place() -> None:
+    with pytest.raises(SqlError) as caught:
+        answered("SELECT a,\n       nope FROM bids")
+    assert str(caught.value).startswith('question:2:8: Binder Error: Referenced column "nope" not found')
+    with pytest.raises(SqlError) as caught:
+        answered(f"SELECT {'a + ' * 60}nope + {'a + ' * 60}a FROM bids")
+    assert (caught.value.line, caught.value.column) == (1, 8 + 4 * 60)
+    with pytest.raises(SqlError, match="Conversion Error: Could not convert string 'x' to INT32"):
+        answered('SELECT CAST("odd ""name" AS INTEGER) FROM bids')
+
+
+def test_an_answer_has_so_many_rows_and_bytes() -> None:
+    assert answered("SELECT * FROM range(50)", answer_rows=50).table.num_rows == 50
+    with pytest.raises(CostlyError, match="expected an answer of at most 50 rows"):
+        answered("SELECT * FROM range(51)", answer_rows=50)
+    with pytest.raises(CostlyError, match="expected an answer of at most 1000 bytes"):
+        answered("SELECT repeat('x', 2000)", answer_bytes=1000)
+
+
+def test_memory_has_an_end() -> None:
+    with pytest.raises(CostlyError, match="expected a question within 32 MiB of memory"):
+        answered("SELECT list(range) FROM range(100000000)", memory_bytes=32 << 20)
+
+
+def test_what_is_cancelled_before_it_runs_does_not_run() -> None:
+    cancel = Cancel()
+    cancel.stop("the reason")
+    with pytest.raises(CostlyError, match="the reason"):
+        answered("SELECT 1", cancel=cancel)
+
+
+def test_what_runs_is_interrupted() -> None:
+    """On a thread beside the one that interrupts it, as the service does."""
+    cancel, found = Cancel(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            answered(
+                "SELECT COUNT(*) FROM range(10000000000) a, range(1000) b WHERE a.range % 7 = b.range % 5",
+                cancel=cancel,
+            )
+        except CostlyError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while thread.is_alive():
+        cancel.stop("it takes too long")
+        thread.join(0.01)
+    assert [str(error) for error in found] == ["it takes too long"]
