@@ -33,8 +33,8 @@ VALUES: tuple[list[Any], ...] = (
     [None, datetime(2024, 2, 29, 1, 2, 3, 4)],  # noqa: DTZ001
 )
 QUERIES = (
-    "SELECT id, ROW_NUMBER() OVER (ORDER BY k) AS n FROM r",
-    "SELECT id, LAG(s) OVER (ORDER BY k) AS n FROM r",
+    "SELECT id, NTILE(3) OVER (ORDER BY k) AS n FROM r",
+    "SELECT id, NTH_VALUE(s, 2) OVER (ORDER BY k) AS n FROM r",
     "SELECT STRING_AGG(s ORDER BY k) AS l FROM r",
     "SELECT k, STRING_AGG(s ORDER BY x) AS l FROM r GROUP BY k",
     "SELECT MODE(s) AS m FROM r",
