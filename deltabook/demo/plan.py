@@ -19,6 +19,7 @@ __all__ = [
     "PEERS_FILE",
     "SCALES",
     "STRATEGIES",
+    "STREAMS",
     "VIEWS",
     "Feed",
     "Flow",
@@ -45,6 +46,8 @@ VIEWS: Final = (
 EXPRESS: Final = ("book_depth", "best_quote", "tape", "vwap_trades")
 """Those of the views that the express lane keeps: the touch, at which every strategy looks before it quotes, and what
 a person wants to see move."""
+STREAMS: Final = ("quotes", "signed_trades", "bars_1s", "bars_1m", "spread_1s")
+"""Derived streams that the runtime keeps beside the views."""
 STRATEGIES: Final = ("sobi", "volatile_sobi", "timed_sobi", "market_players", "market_maker")
 PARAMETERS: Final[dict[Flow, tuple[str, ...]]] = {
     "agents": (),
@@ -134,7 +137,8 @@ def make_stages(
         raise DemoError(f"expected a text feed for the capture, was itch, which cannot list {SCALES[flow].symbol}")
     source = ["--replay", str(capture), *_CAPTURE] if flow == "capture" else []
     files = {view: str(_QUERIES / f"{view}.sql") for view in VIEWS}
-    views, express = (",".join(files[view] for view in VIEWS if (view in EXPRESS) is on) for on in (False, True))
+    views, express = ([files[view] for view in VIEWS if (view in EXPRESS) is on] for on in (False, True))
+    streams = [str(_QUERIES / f"{stream}.sql") for stream in STREAMS]
 
     def deltabook(*arguments: str) -> list[str]:
         return [sys.executable, "-m", "deltabook", *(("--run-id", run_id) if run_id else ()), *arguments]
@@ -148,7 +152,7 @@ def make_stages(
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"
         where = ["--dir", str(folder / "runtime"), "--http-port", "0"]
-        lanes = ["--views", views, "--express", express, *spark.options(ports)]
+        lanes = ["--views", ",".join([*views, *streams]), "--express", ",".join(express), *spark.options(ports)]
         return deltabook("runtime", "--feed", address, *protocol(), *where, *lanes, *_COMMON)
 
     def cluster(ports: Ports) -> list[str]:
