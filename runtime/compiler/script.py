@@ -170,9 +170,13 @@ class _Reader:
         if not (cursor.token.is_word("SELECT", "WITH") or cursor.token.is_symbol("(")):
             raise text.error(cursor.token.start, f"expected SELECT or WITH, was {cursor.token.text!r}")
         begin, end = _statement(cursor)
+        sql = text.text[begin:end]
+        there = self.derived.get(name)
+        if there is not None and (there.select.sql, there.clauses) == (sql, clauses):
+            return  # several files include it
         self._expect_new(text, start, name)
         line, column = text.position(begin)
-        self.derived[name] = StreamSelect(NamedSelect(name, text.text[begin:end], line, column, text.name), clauses)
+        self.derived[name] = StreamSelect(NamedSelect(name, sql, line, column, text.name), clauses)
 
     def _expect_new(self, text: Text, start: int, name: str) -> None:
         """Raises `SqlError` for the name of a stream or table that the script has already."""

@@ -31,6 +31,10 @@ SCRIPT = f"""
 CREATE STREAM large RETAIN 50 ROWS AS
 SELECT t, match_id, symbol, price * volume AS value, volume FROM trades WHERE volume >= 200;
 INCLUDE '{query_path("quotes")}';
+INCLUDE '{query_path("signed_trades")}';
+INCLUDE '{query_path("bars_1s")}';
+INCLUDE '{query_path("bars_1m")}';
+INCLUDE '{query_path("spread_1s")}';
 CREATE STREAM priced RETAIN 1000000 ROWS AS SELECT t, match_id, value FROM large;
 CREATE VIEW totals TBLPROPERTIES ('lane' = 'express') AS
 SELECT symbol, SUM(value) AS value, COUNT(*) AS n FROM large GROUP BY symbol;
@@ -40,6 +44,30 @@ ORACLES = {
     "priced": "SELECT t, match_id, price * volume FROM trades WHERE volume >= 200 ORDER BY t, match_id",
 }
 """Stream → the same rows from all trades of the feed, in the order of the stream."""
+BARS = """
+SELECT symbol, t // {width} * {width} AS begin, arg_min(price, match_id), max(price), min(price),
+       arg_max(price, match_id), sum(price * volume), sum(volume), count(*)
+FROM trades GROUP BY 1, 2 ORDER BY 2, 1
+"""
+SHIPPED = {
+    "signed_trades": """
+SELECT trades.t, match_id, trades.symbol, price, volume, bid, ask,
+       CASE WHEN 2 * price > bid + ask THEN 'B' WHEN 2 * price < bid + ask THEN 'S' END
+FROM trades
+ASOF LEFT JOIN (SELECT symbol, t + 1 AS t, arg_max([bid], n)[1] AS bid, arg_max([ask], n)[1] AS ask
+                FROM quotes GROUP BY ALL) AS quote
+ON trades.symbol = quote.symbol AND trades.t >= quote.t ORDER BY trades.t, match_id
+""",
+    "bars_1s": BARS.format(width=10**9),
+    "bars_1m": BARS.format(width=60 * 10**9),
+    "spread_1s": """
+SELECT symbol, t // 1000000000 * 1000000000 AS begin, sum(spread * lasted), sum(lasted), count(*)
+FROM (SELECT symbol, t, lag(ask - bid) OVER (ORDER BY n) AS spread, t - lag(t) OVER (ORDER BY n) AS lasted FROM quotes)
+WHERE spread IS NOT NULL GROUP BY 1, 2 ORDER BY 2, 1
+""",
+}
+"""The same of the shipped streams, from all trades and quotes; rows of the end of the feed are pending."""
+MOST_PENDING = 20
 OPTIONS = ["--no-spark", "--epoch-messages", "2", "--retain-epochs", "1000000", "--retain-megabytes", "1000"]
 
 
@@ -78,8 +106,16 @@ def answers(messages: Sequence[FeedMessage]) -> dict[str, list[tuple[Any, ...]]]
             "side VARCHAR, resting_id BIGINT, aggressor_id BIGINT, broker_id BIGINT)"
         )
         database.executemany("INSERT INTO trades VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", trades)
-        found = {name: database.execute(sql).fetchall() for name, sql in ORACLES.items()}
-    return {**found, "quotes": quotes(messages)}
+        touched = quotes(messages)
+        database.execute(
+            "CREATE TABLE quotes (n BIGINT, t BIGINT, symbol VARCHAR, bid BIGINT, bid_volume BIGINT, ask BIGINT, "
+            "ask_volume BIGINT)"
+        )
+        database.executemany(
+            "INSERT INTO quotes VALUES (?, ?, ?, ?, ?, ?, ?)", [(n, *row) for n, row in enumerate(touched)]
+        )
+        found = {name: database.execute(sql).fetchall() for name, sql in {**ORACLES, **SHIPPED}.items()}
+    return {**found, "quotes": touched}
 
 
 def sealed(directory: Path, name: str, weight: int = 1) -> list[tuple[Any, ...]]:
@@ -129,6 +165,10 @@ def torment(directory: Path, kills: int, chance: random.Random, options: Sequenc
     expected = answers(messages)
     last = messages[-1].time_ns
     assert len(expected["large"]) > 100
+    for name in SHIPPED:
+        rows, brought = expected.pop(name), sealed(held, name)
+        assert brought == rows[: len(brought)], name
+        assert len(rows) - len(brought) <= MOST_PENDING, name
     for name, rows in expected.items():
         # What is of the feed's last moment may wait for the time to go on.
         assert sealed(held, name) in ([row for row in rows if row[0] < last], rows), name

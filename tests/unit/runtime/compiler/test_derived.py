@@ -70,3 +70,12 @@ def test_shipped_streams_are_read(name: str, streams: list[str]) -> None:
     script = read_script(QUERIES_DIR / f"{name}.sql")
     assert [stream.name for stream in script.derived] == streams
     assert not script.selects
+
+
+def test_the_same_stream_may_be_declared_by_several_files(tmp_path: Path) -> None:
+    (tmp_path / "base.sql").write_text("CREATE STREAM x RETAIN 5 ROWS AS SELECT t FROM trades;")
+    (tmp_path / "more.sql").write_text("INCLUDE 'base.sql'; CREATE STREAM y AS SELECT t FROM x;")
+    script = parse_script("INCLUDE 'base.sql'; INCLUDE 'more.sql';", name="s.sql", base_dir=tmp_path)
+    assert [stream.select.name for stream in script.derived] == ["x", "y"]
+    with pytest.raises(SqlError, match="expected one declaration of 'x'"):
+        parse_script("INCLUDE 'base.sql'; CREATE STREAM x AS SELECT t FROM trades;", name="s.sql", base_dir=tmp_path)
