@@ -8,5 +8,5 @@ WITH levels AS (
 )
 SELECT symbol, side, ROW_NUMBER() OVER best AS level, price, volume, orders
 FROM levels
-QUALIFY level <= 5
-WINDOW best AS (PARTITION BY symbol, side ORDER BY distance);
+WINDOW best AS (PARTITION BY symbol, side ORDER BY distance)
+QUALIFY level <= 5;

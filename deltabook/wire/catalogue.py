@@ -83,10 +83,6 @@ class AddViews(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     streams: Annotated[tuple[NewStream, ...], Meta(max_length=MOST_NEW_VIEWS)] = ()
     """Each may read those before it."""
 
-    def __post_init__(self) -> None:
-        if not (self.views or self.streams):
-            raise ValueError("expected a view or a stream to be added, was none")
-
 
 class ChangedView(msgspec.Struct, frozen=True, rename={"view_class": "class"}):
     """A view that was added or dropped."""

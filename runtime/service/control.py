@@ -29,6 +29,8 @@ class Control:
 
     async def add(self, wanted: AddViews) -> tuple[int, Changed]:
         """Add views and derived streams together."""
+        if not (wanted.views or wanted.streams):
+            raise CatalogueError("expected a view or a stream to be added, was none")
         names = [*[one.name for one in wanted.streams], *[one.name for one in wanted.views]]
         streams = [
             StreamSelect(

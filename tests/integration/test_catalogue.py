@@ -159,7 +159,7 @@ def check(directory: Path, wanted: int) -> dict[str, Counter[Any]]:
 def test_views_come_and_go_under_load_and_survive_a_kill(tmp_path: Path, count: int) -> None:
     held = tmp_path / "runtime"
     begin = [query_path("book_depth"), query_path("imbalance")]
-    options = ["--snapshot-epochs", "40", "--most-views", str(MOST)]
+    options = ["--snapshot-epochs", "4", "--most-views", str(MOST)]
     changes = Changes(SEED, {"book_depth", "imbalance"})
     with exchange(tmp_path / "exchange", "--agents", "default", "--rate", "40", "--seed", str(SEED)) as market:
         port = market.ready().ports["text"]

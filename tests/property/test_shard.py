@@ -32,6 +32,7 @@ LIVE = (
     "book_depth",
     "broker_levels",
     "broker_volume",
+    "depth_top5",
     "imbalance",
     "tape",
     "trade_moments",
