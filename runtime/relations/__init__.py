@@ -8,7 +8,7 @@ rows of an origin ──▶ Adaptor.prepare (where may an epoch end?) ──▶ 
                         RowAdaptor    plain streams and tables, of any format
                         RecentRows    the same, of rows that leave again
 orderbook.py: deltas of a batch of messages   book_kernel.py: what it does to orders   live_orders.py: those, saved
-touches.py: best bid and ask, by message      retention.py: rows that leave again      watermark.py: how far time is
+touches.py: best bid and ask, by message      retention.py: rows that leave again
 market.py: what the adaptors of market feeds share
 ```
 """
@@ -34,7 +34,6 @@ from runtime.relations.rowends import RowEnds
 from runtime.relations.table import RowAdaptor, row_schema
 from runtime.relations.touches import TOUCHES_SCHEMA
 from runtime.relations.trace import TRACE_SCHEMA, BookStream, TraceAdaptor
-from runtime.relations.watermark import Watermark
 
 __all__ = [
     "BOOK_SCHEMA",
@@ -63,6 +62,5 @@ __all__ = [
     "RowEnds",
     "Scale",
     "TraceAdaptor",
-    "Watermark",
     "row_schema",
 ]

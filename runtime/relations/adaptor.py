@@ -54,14 +54,6 @@ class Adaptor(ABC):
         """The relations that it changes."""
 
     @property
-    def watermark(self) -> int | None:
-        """The largest time of the rows applied so far, in nanoseconds; None if there is no such row, or no time column.
-
-        It survives a restart, and belongs to the rows up to the last epoch then.
-        """
-        return None
-
-    @property
     def gives_touches(self) -> bool:
         """Whether TOUCHES is among its relations."""
         return False

@@ -17,7 +17,6 @@ from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, without_heartbeats
 from runtime.relations.orderbook import FEED, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
-from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["FeedAdaptor"]
@@ -46,7 +45,6 @@ class FeedAdaptor(Adaptor):
         """``prefix`` stands in front of every symbol; without ``kernels`` the book's kernel is interpreted."""
         self._book = OrderBookAdaptor(space, name, FEED, prefix, kernels=kernels)
         self._book.switch_touches(gives_touches)
-        self._watermark = Watermark(space, name)
         self._trades = RecentTrades(space, name, retention)
         self._next = next_sequence
         self._dead = 0
@@ -60,11 +58,6 @@ class FeedAdaptor(Adaptor):
     @property
     def relations(self) -> tuple[Relation, ...]:
         return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
-
-    @property
-    def watermark(self) -> int:
-        """The largest time of the messages applied so far; 0 before the first."""
-        return self._watermark.value or 0
 
     @property
     def gives_touches(self) -> bool:
@@ -96,7 +89,6 @@ class FeedAdaptor(Adaptor):
             return {}
         sequence = rows.column("sequence").to_numpy()
         self._next = int(sequence[-1]) + 1
-        self._watermark.advance(rows.column("time_ns"))
         messages = Messages(
             t=rows.column("time_ns").to_numpy(),
             order_id=rows.column("order_id").to_numpy(),

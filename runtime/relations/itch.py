@@ -34,7 +34,6 @@ from runtime.relations.errors import FeedGapError
 from runtime.relations.market import RecentTrades, action_codes, valid_flags, without_heartbeats
 from runtime.relations.orderbook import ITCH, Messages, OrderBookAdaptor
 from runtime.relations.retention import Retention
-from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["ItchAdaptor", "Scale"]
@@ -122,7 +121,6 @@ class ItchAdaptor(Adaptor):
         self._book = OrderBookAdaptor(space, name, ITCH, prefix, kernels=kernels, units=units)
         self._book.switch_touches(gives_touches)
         self._trades = RecentTrades(space, name, retention)
-        self._watermark = Watermark(space, name)
         self._next = self._base = next_sequence
         self._unsequenced = 0
         self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0, "off_scale": 0}
@@ -141,11 +139,6 @@ class ItchAdaptor(Adaptor):
     @property
     def relations(self) -> tuple[Relation, ...]:
         return (*MARKET_RELATIONS, TOUCHES) if self.gives_touches else MARKET_RELATIONS
-
-    @property
-    def watermark(self) -> int:
-        """The largest time of the messages applied so far; 0 before the first."""
-        return self._watermark.value or 0
 
     @property
     def gives_touches(self) -> bool:
@@ -184,7 +177,6 @@ class ItchAdaptor(Adaptor):
 
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         rows = self._in_sequence(prepared.rows)
-        self._watermark.advance(rows.column("timestamp"))
         letters = action_codes(rows.column("message_type"))
         is_order, is_cross = _IS_ORDER[letters], letters == ord("Q")
         if is_cross.any():

@@ -9,9 +9,9 @@ import pyarrow as pa
 from runtime.formats import Pushdown, Schema
 from runtime.plan import Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
+from runtime.relations.errors import AdaptorError
 from runtime.relations.retention import Retained, Retention
 from runtime.relations.table import RowAdaptor
-from runtime.relations.watermark import Watermark
 from runtime.state import KeyColumn, ObjectSpace
 
 __all__ = ["RecentRows"]
@@ -34,10 +34,11 @@ class RecentRows(Adaptor):
         *,
         time: str = "",
     ) -> None:
-        self._rows = RowAdaptor(relation, schema, time=time, watermark=Watermark(space, name) if time else None)
+        self._rows = RowAdaptor(relation, schema)
         self._relation = relation
         columns = [KeyColumn(c.name, c.type, c.nullable) for c in relation.columns]
         self._retained = Retained(space, name, columns, retention, time=time)
+        self._time = time
 
     @property
     def schema(self) -> Schema:
@@ -46,10 +47,6 @@ class RecentRows(Adaptor):
     @property
     def relations(self) -> tuple[Relation, ...]:
         return (self._relation,)
-
-    @property
-    def watermark(self) -> int | None:
-        return self._rows.watermark
 
     @property
     def pushdown(self) -> Pushdown:
@@ -62,6 +59,8 @@ class RecentRows(Adaptor):
     def apply(self, prepared: Prepared) -> Mapping[str, pa.RecordBatch]:
         deltas = self._rows.apply(prepared)
         for batch in deltas.values():
+            if self._time and batch.column(self._time).null_count:
+                raise AdaptorError(f"expected a time in {self._time} of every row of {self._relation.name}, was NULL")
             self._retained.add(batch)
         return deltas
 

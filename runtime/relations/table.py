@@ -13,7 +13,6 @@ from runtime.formats.format import Format
 from runtime.plan import Column, Relation
 from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
-from runtime.relations.watermark import Watermark
 from runtime.state import ARROW_TYPES
 
 __all__ = ["FLAG", "RowAdaptor", "field_type", "row_schema"]
@@ -25,32 +24,17 @@ FLAG: Final = "_insert"
 class RowAdaptor(Adaptor):
     """Tuples of a relation's columns, found in the schema by their names; with ``deletions`` the schema has a `FLAG`.
 
-    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them. ``time``
-    names the column that its watermark is of, an integer of nanoseconds, a timestamp or a date, which no row may lack.
+    ``columns`` are those that somebody reads: the others are not parsed, and its deltas do not have them.
     """
 
     def __init__(
-        self,
-        relation: Relation,
-        schema: Schema,
-        *,
-        deletions: bool = False,
-        columns: frozenset[str] | None = None,
-        time: str = "",
-        watermark: Watermark | None = None,
+        self, relation: Relation, schema: Schema, *, deletions: bool = False, columns: frozenset[str] | None = None
     ) -> None:
-        """``watermark``: where the largest ``time`` is kept; both or neither. Raises `AdaptorError`."""
         self._relation = relation
         self._schema = schema
         self._deletions = deletions
         wanted = [c for c in relation.columns if columns is None or c.name in columns]
         self._columns = tuple(wanted or relation.columns[:1])  # rows without a column could not be counted
-        times = [c.name for c in self._columns if c.type in ("int64", "timestamp", "date") and not c.scale]
-        if time and time not in times:
-            raise AdaptorError(
-                f"expected an int64, timestamp or date column that is read as the time of {relation.name}, was {time!r}"
-            )
-        self._time, self._watermark = time, watermark
 
     @property
     def schema(self) -> Schema:
@@ -59,10 +43,6 @@ class RowAdaptor(Adaptor):
     @property
     def relations(self) -> tuple[Relation, ...]:
         return (self._relation,)
-
-    @property
-    def watermark(self) -> int | None:
-        return None if self._watermark is None else self._watermark.value
 
     @property
     def pushdown(self) -> Pushdown:
@@ -90,11 +70,6 @@ class RowAdaptor(Adaptor):
             weight = pa.array(np.ones(rows.num_rows, np.int64))
         arrays = [_of_type(rows.column(c.name), c) for c in self._columns]
         names = [c.name for c in self._columns]
-        if self._watermark is not None:
-            times = arrays[names.index(self._time)]
-            if times.null_count:
-                raise AdaptorError(f"expected a time in {self._time} of every row of {self._relation.name}, was NULL")
-            self._watermark.advance(times)
         return {self._relation.name: pa.RecordBatch.from_arrays([*arrays, weight], names=[*names, "weight"])}
 
 

@@ -21,7 +21,6 @@ from runtime.relations.adaptor import Adaptor, Offsets, Prepared
 from runtime.relations.errors import AdaptorError
 from runtime.relations.market import action_codes
 from runtime.relations.orderbook import DBTOASTER, Messages, OrderBookAdaptor
-from runtime.relations.watermark import Watermark
 from runtime.state import ObjectSpace
 
 __all__ = ["TRACE_SCHEMA", "BookStream", "TraceAdaptor"]
@@ -72,7 +71,6 @@ class TraceAdaptor(Adaptor):
                 )
         self._streams = tuple(streams)
         self._book = OrderBookAdaptor(space, name, msgspec.structs.replace(DBTOASTER, brokers=brokers), kernels=kernels)
-        self._watermark = Watermark(space, name)
         self.switch_touches(gives_touches)
         self._symbol = self._book.symbols.encode(pa.array([""]))
         self._messages = messages
@@ -86,11 +84,6 @@ class TraceAdaptor(Adaptor):
     def relations(self) -> tuple[Relation, ...]:
         streams = tuple([stream.relation for stream in self._streams])
         return (*streams, TOUCHES) if self.gives_touches else streams
-
-    @property
-    def watermark(self) -> int:
-        """The largest time of the lines applied so far; 0 before the first."""
-        return self._watermark.value or 0
 
     @property
     def gives_touches(self) -> bool:
@@ -109,7 +102,6 @@ class TraceAdaptor(Adaptor):
         rows = prepared.rows
         number = self._messages + 1 + np.arange(rows.num_rows)
         self._messages += rows.num_rows
-        self._watermark.advance(rows.column("t"))
         order_id = rows.column("id").to_numpy()
         deltas = self._book.apply(
             Messages(

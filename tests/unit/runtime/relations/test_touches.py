@@ -79,19 +79,15 @@ def test_batches_do_not_change_rows(size: int) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 10))
-def test_rows_and_watermark_survive_a_restart(cut: int) -> None:
+def test_rows_survive_a_restart(cut: int) -> None:
     store = MemoryStore()
     space = ObjectSpace(store)
     feed = FeedAdaptor(space, "feed", Retention(), gives_touches=True)
-    assert feed.watermark == 0
     found = apply(feed, LINES[:cut])
-    assert feed.watermark == LINES[cut - 1][1]
     space.commit()
     apply(feed, LINES[cut:])  # of an epoch that is lost
     feed = FeedAdaptor(ObjectSpace(store), "feed", Retention(), cut + 1, gives_touches=True)
-    assert feed.watermark == LINES[cut - 1][1]
     assert found + apply(feed, LINES[cut:]) == TOUCHED
-    assert feed.watermark == 70
 
 
 def test_touches_are_given_while_they_are_on() -> None:
@@ -178,7 +174,6 @@ def test_itch_touches_are_in_ticks_and_lots(is_late: bool) -> None:
     adaptor.opened(5)
     touches, _ = itch_touches(adaptor, later)
     assert touches == [(6, "x:ACME", 100, 2, None, None), (7, "x:ACME", 300, 4, None, None)]
-    assert adaptor.watermark == 8
 
 
 def test_volumes_that_are_too_large_are_null() -> None:
@@ -202,7 +197,6 @@ def test_a_trace_has_touches_beside_its_streams() -> None:
     bids = BookStream(Relation("buys", (Column("t", "int64"),)), "bids")
     trace = TraceAdaptor(ObjectSpace(MemoryStore()), "trace", [bids], brokers=3, gives_touches=True)
     assert [relation.name for relation in trace.relations] == ["buys", "touches"]
-    assert trace.watermark == 0
     rows = pa.RecordBatch.from_pylist(
         [
             {"t": 5, "id": 1, "action": "B", "volume": 10, "price": 100},
@@ -213,7 +207,6 @@ def test_a_trace_has_touches_beside_its_streams() -> None:
     deltas = trace.apply(trace.prepare(rows, np.arange(2)))
     assert of(deltas) == [(5, "", 100, 10, None, None), (4, "", 100, 10, 99, 10)]
     assert set(deltas) == {"buys", "touches"}
-    assert trace.watermark == 5
 
 
 def test_a_stream_of_a_trace_may_not_be_called_touches() -> None:
