@@ -41,11 +41,15 @@ def _union(select: exp.Select, fail: Fail) -> exp.Query:
     sets = [tuple(_resolved(key, select, fail) for part in chosen for key in part) for chosen in product(*choices)]
     if len(sets) > _MOST_SETS:
         raise fail(f"expected at most {_MOST_SETS} sets of keys, was {len(sets)}", group)
+    _refuse_windows(select, fail)
+    distinct = select.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise fail("expected no DISTINCT ON beside several sets of keys; put the grouping into a subquery", select)
     every = list({key.sql(): key for keys in sets for key in keys}.values())
     arms = [_arm(select, keys, every) for keys in sets]
     union: exp.Query = arms[0]
     for arm in arms[1:]:
-        union = exp.Union(this=union, expression=arm, distinct=False)
+        union = exp.Union(this=union, expression=arm, distinct=distinct is not None)
     if len(arms) == 1:
         union = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=union))
     for name in ("with_", "limit", "offset"):
@@ -86,6 +90,27 @@ def _resolved(key: exp.Expr, select: exp.Select, fail: Fail) -> exp.Expr:
     return found
 
 
+def _refuse_windows(select: exp.Select, fail: Fail) -> None:
+    """Raise for window functions: they see the rows of all sets together, which no SELECT of the union does."""
+    clauses = [*select.expressions, *(select.args[name] for name in ("having", "qualify") if select.args.get(name))]
+    for clause in clauses:
+        for window in clause.find_all(exp.Window):
+            if window.find_ancestor(exp.Select) is select:
+                raise fail(
+                    "expected no window function beside several sets of keys; put the grouping into a subquery and the "
+                    "window function around it",
+                    window,
+                )
+
+
+def _is_aggregate(part: exp.Expr) -> bool:
+    """Return whether this is an aggregate with its FILTER and its order, which see the rows and not the keys."""
+    inner = part
+    while isinstance(inner, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        inner = inner.this
+    return isinstance(inner, exp.AggFunc)
+
+
 def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]) -> exp.Select:
     arm = select.copy()
     for name in ("with_", "order", "limit", "offset"):
@@ -99,7 +124,7 @@ def _arm(select: exp.Select, keys: Sequence[exp.Expr], every: Sequence[exp.Expr]
         for node in list(clause.find_all(exp.Grouping, exp.GroupingId)):
             node.replace(exp.Literal.number(_grouping(node, held)))
         # A key may be within another one, which stays whole as long as it is a key of this set.
-        for node in list(clause.walk(prune=lambda part: isinstance(part, exp.AggFunc) or part.sql() in held | missing)):
+        for node in list(clause.walk(prune=lambda part: _is_aggregate(part) or part.sql() in held | missing)):
             if node.sql() in missing:
                 node.replace(exp.Null())
     return arm
