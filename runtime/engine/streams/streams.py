@@ -24,6 +24,8 @@ from runtime.state import ARROW_TYPES, KeyColumn, ObjectSpace, PersistedValue, S
 __all__ = ["ClosedStreams", "DerivedStreams", "StreamFigures"]
 
 _NAME: Final = "streams"
+_MOST_PENDING_ROWS: Final = 1 << 14
+"""Rows that are gathered before the queries get them: a call costs as much as a hundred rows."""
 _LOWEST: Final = -(1 << 62)
 """A watermark below this says nothing."""
 
@@ -167,6 +169,8 @@ class DerivedStreams:
         self._running = {s.name: _Running(s, space, failed.get(s.name, "")) for s in program.streams}
         self._fresh_failures: dict[str, str] = {}
         self._open: dict[str, list[pa.RecordBatch]] = {}
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+        self._pending_rows = 0
         self.program = program
         """The newest program."""
         self._adopted()
@@ -206,7 +210,16 @@ class DerivedStreams:
         for name, rows in relations.items():
             if name not in self.times:  # perhaps a table that a new stream will read
                 self._open.setdefault(name, []).append(rows)
-            self._give(name, rows)
+            self._pending.setdefault(name, []).append(rows)
+            self._pending_rows += rows.num_rows
+        if self._pending_rows >= _MOST_PENDING_ROWS:
+            self._give_pending()
+
+    def _give_pending(self) -> None:
+        """Give the queries what was taken in; rows of a relation keep their order."""
+        pending, self._pending, self._pending_rows = self._pending, {}, 0
+        for name, batches in pending.items():
+            self._give(name, batches[0] if len(batches) == 1 else pa.concat_batches(batches))
 
     def _give(self, name: str, rows: pa.RecordBatch) -> None:
         for running in self._running.values():
@@ -215,6 +228,7 @@ class DerivedStreams:
 
     def close(self, watermarks: Mapping[str, int]) -> ClosedStreams:
         """The end of an epoch: what is complete by these watermarks of the relations that are no streams."""
+        self._give_pending()
         if not self._running:
             return ClosedStreams({})
         known = self._kept.watermarks
@@ -252,6 +266,7 @@ class DerivedStreams:
 
         Gives the rows of those that are no more, to be taken away.
         """
+        self._give_pending()
         new = {stream.name: stream for stream in program.streams}
         leaving: dict[str, pa.RecordBatch] = {}
         for name in [name for name, running in self._running.items() if new.get(name) != running.stream]:

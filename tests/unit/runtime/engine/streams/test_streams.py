@@ -72,6 +72,7 @@ def test_a_new_stream_has_the_rows_of_its_tables(writer: EpochWriter, monkeypatc
     assert set(streams.reads) == {"trades", "names"}
     assert dict(streams.times) == {"trades": "t"}
     streams.take({"names": names((2, "b", -1))})
+    streams.close({})
     assert taken[-1] == ("names", [{"id": 2, "name": "b", "weight": -1}])
 
 
