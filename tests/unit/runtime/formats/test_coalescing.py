@@ -1,4 +1,7 @@
-"""Raw buffers wait with their neighbours, and leave with them."""
+"""Raw buffers wait with their neighbours, and leave with them.
+
+Numbers of rows are those of docs/features/formats.md.
+"""
 
 from __future__ import annotations
 
