@@ -43,7 +43,7 @@ COUNTERPARTS: Final = frozenset({*dir(dict), *dir(set), *dir(SortedDict), *dir(S
 
 def documented() -> Iterator[tuple[str, str, set[str]]]:
     """Modules and names that examples in the documentation import, with all identifiers of the example."""
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             tree = ast.parse(block.replace(">>> ", "").replace("... ", ""))
             names = set(re.findall(r"[A-Za-z_]\w*", block))
@@ -56,7 +56,7 @@ def documented() -> Iterator[tuple[str, str, set[str]]]:
 
 def mentioned() -> Iterator[str]:
     """Code in the sentences of the documentation."""
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         yield from re.findall(r"`([^`\n/]+)`", page.read_text(encoding="utf-8"))
 
 

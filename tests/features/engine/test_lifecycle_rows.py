@@ -1,4 +1,4 @@
-"""Rows 7 to 12: how queries begin and end."""
+"""Rows 7 to 12 of docs/features/engine.md: how queries begin and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 1 to 6: queues, their bounds, and callbacks."""
+"""Rows 1 to 6 of docs/features/engine.md: queues, their bounds, and callbacks."""
 
 from __future__ import annotations
 

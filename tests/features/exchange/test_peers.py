@@ -1,4 +1,4 @@
-"""Rows 38 to 40: books that must agree. A slow and obvious model, and two programs that we did not write."""
+"""Rows 38 to 40 of docs/features/exchange.md: a slow and obvious model, and two independent programs, agree."""
 
 from __future__ import annotations
 
