@@ -71,6 +71,7 @@ html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
+html_show_copyright = False
 html_show_sourcelink = False
 
 
