@@ -65,8 +65,8 @@ class ChangeStream:
     """Iterator over the changes of views; used by one thread at a time.
 
     With ``by="epoch"`` each committed epoch arrives exactly once, over lost connections and restarts of the runtime,
-    also after it was killed: every change begins where the one before it ended. If the runtime no longer has the changes
-    in between, a snapshot with a reason arrives.
+    also after it was killed: every change begins where the one before it ended. If the runtime no longer has the
+    changes in between, a snapshot with a reason arrives.
     """
 
     def __init__(

@@ -36,8 +36,8 @@ def connect(
 
     ``token`` is the token that the runtime was started with (``--token-file``). ``ca`` is a PEM file with the authority
     of its certificate and switches TLS on, as does an address ``https://HOST:PORT``. No request waits longer than
-    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, and for a token
-    that would be sent to another machine without TLS.
+    ``timeout_s``. Nothing is sent before the first request. Raises `ValueError` for a malformed address, and for a
+    token that would be sent to another machine without TLS.
     """
     return Client(Port(address, token, ca, timeout_s), patience or Patience())
 
