@@ -31,7 +31,8 @@ from tests.soak.views import Catalogue, script
 
 __all__ = ["Soaked", "audit", "soak"]
 
-_OPTIONS = ("--spark", "--retain-epochs", "1000000", "--retain-megabytes", "4000", "--disk-limit-megabytes", "8000",
+_OPTIONS = ("--spark", "--spark-niceness", "0", "--retain-epochs", "1000000", "--retain-megabytes", "4000",
+            "--disk-limit-megabytes", "8000",
             "--snapshot-epochs", "40", "--snapshot-results", "100000", "--stop-seconds", "120")  # fmt: skip
 
 
