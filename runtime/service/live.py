@@ -390,7 +390,8 @@ class LiveRuntime(IngestListener):
 
     def _request_barrier(self) -> None:
         published = self.hub.version if self._runs_spark else None
-        if self._pace.is_due(self._reactor.seconds(), self._sealed, published):
+        spent_s = self._ingest.barrier_durations.total_s + self._ingest.commit_durations.total_s
+        if self._pace.is_due(self._reactor.seconds(), self._sealed, published, spent_s):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:

@@ -42,7 +42,7 @@ class EventTimes:
         message_time = next((name for name in _MESSAGE_TIMES if name in rows.schema.names), None)
         is_market = not MARKET_TIMES.keys().isdisjoint(times) and "sequence" in rows.schema.names
         if is_market and message_time is not None and rows.num_rows:
-            last = pc.max(rows.column(message_time)).as_py()
+            last = _latest(rows.column(message_time))
             for name in MARKET_TIMES if last is not None else ():
                 self._reach(origin, name, last)
             return
@@ -75,6 +75,14 @@ class EventTimes:
             for name in MARKET_TIMES.keys() & times.keys():
                 reached[name].append(self._latest.get((upstream.name, name)))
         return {name: min(marks) for name, found in reached.items() if (marks := _all_known(found))}
+
+
+def _latest(column: pa.Array) -> int | None:
+    """The largest integer of a column; None if all are NULL."""
+    if column.null_count or column.type != pa.int64():
+        found: int | None = pc.max(column).as_py()
+        return found
+    return int(column.to_numpy().max())
 
 
 def _all_known(marks: list[int | None]) -> list[int]:

@@ -41,6 +41,8 @@ _OFFSETS: Final = {
 _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.string())
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+_FEW: Final = 128
+"""Texts of up to so many messages are made one by one: fewer calls of Arrow and numpy."""
 _BLANK: Final = 0x20
 _BLANKS: Final = 0x2020202020202020
 _NOT_ASCII: Final = 0x8080808080808080
@@ -130,7 +132,9 @@ class ItchColumns:
             if column.field.name == MESSAGE_TYPE:
                 arrays.append(characters(kinds, None) if kinds.all() else _TYPE_LETTERS.take(pa.array(kinds)))
             elif column.field.name == PACKET_TYPE and self._header == 3:
-                arrays.append(_CHARACTERS.take(pa.array(data.take(at + 2))))
+                packets = data.take(at + 2)
+                has_blanks = (packets == _BLANK).any()
+                arrays.append(_CHARACTERS.take(pa.array(packets)) if has_blanks else characters(packets, None))
             elif not is_present:
                 if nulls[column.arrow_type] is None:
                     nulls[column.arrow_type] = _nulls(column.arrow_type, slabs.count)
@@ -171,6 +175,8 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
         rows = np.sort(np.concatenate([slabs.rows(span) for span in spans])[at_fault])
         wrong.append(Wrong(column.field, rows, "ASCII characters", "a byte above 127"))
         values[at_fault] = _BLANK
+    if slabs.count <= _FEW and width > 1:
+        return _few_texts(slabs, spans, values.tobytes(), width)
     texts: Any = _CHARACTERS
     if width > 1:
         encoded = pa.array(values).dictionary_encode()
@@ -186,6 +192,15 @@ def _alpha(slabs: _Slabs, column: _Column, spans: list[_Span], wrong: list[Wrong
         return characters(indices, slabs.validity(spans))
     taken = texts.take(pa.array(indices))  # several times as fast as with NULLs among the indices
     return pa.Array.from_buffers(pa.string(), slabs.count, [slabs.validity(spans), *taken.buffers()[1:]])
+
+
+def _few_texts(slabs: _Slabs, spans: list[_Span], data: bytes, width: int) -> Any:
+    """The texts of records that follow each other, without blanks at the end, in their rows; NULL in the others."""
+    texts: list[str | None] = [None] * slabs.count
+    rows = [row for span in spans for row in slabs.rows(span).tolist()]
+    for place, row in enumerate(rows):
+        texts[row] = data[place * width : (place + 1) * width].decode("ascii").rstrip(" ")
+    return pa.array(texts, pa.string())
 
 
 def _stripped(words: Any, width: int) -> Any:
