@@ -136,7 +136,7 @@ class OrderBookAdaptor:
         units: Units | None = None,
     ) -> None:
         """``prefix`` stands in front of every symbol, so that two feeds' symbols differ; without ``kernels`` the
-        kernel is interpreted; ``units``: those that prices and volumes of relations are in, by default the messages'."""
+        kernel is interpreted; ``units``: those of prices and volumes in relations, by default the messages'."""
         self._prefix, self._dialect, self._kernels = prefix, dialect, kernels
         self._orders = LiveOrders(space, f"{name}/orders")
         self.symbols = space.pool(f"{name}/symbols")

@@ -1,4 +1,4 @@
-"""When epochs are closed: as often as configured, but no faster than Spark takes them, nor so often that it costs much."""
+"""When epochs are closed: as often as configured, but no faster than Spark takes them, and for a tenth of the time."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class FewTuples:
         *lines, rest = text.split(b"\n")
         delimiter, width = self._delimiter, self._width
         rows = [line.split(delimiter) for line in lines]
-        if rest or not rows or b"" in lines or any([len(row) != width for row in rows]):
+        if rest or not rows or b"" in lines or any(len(row) != width for row in rows):
             return None
         columns = list(zip(*rows, strict=True))
         arrays = []
