@@ -63,7 +63,7 @@ _NEEDED: Final = (
 _VOLUMES: Final = ("shares", "executed_shares", "canceled_shares", "cross_shares")
 _PRICES: Final = ("price", "execution_price", "cross_price")
 _SEQUENCE: Final = pa.field("sequence", pa.int64())
-_FEW: Final = 128
+_FEW: Final = 64
 """Attributions of up to so many messages are looked up one by one."""
 
 

@@ -30,7 +30,7 @@ Words = npt.NDArray[np.int64]
 
 WEIGHT: Final = "weight"
 _SET: Final = b"\1"
-_FEW_ROWS: Final = 256
+_FEW_ROWS: Final = 512
 """Up to so many rows of a view are added up as words: Arrow's aggregation takes as long as it does for hundreds."""
 _buffer, _from_buffers = pa.py_buffer, pa.Array.from_buffers
 _INT64: Final = pa.int64()

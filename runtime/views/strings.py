@@ -24,7 +24,7 @@ Words = npt.NDArray[np.int64]
 
 _LEAST: Final = 64
 _GAP: Final = 1 << 32
-_FEW: Final = 128
+_FEW: Final = 64
 """Up to so many values are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
 _STRING: Final = pa.string()
 _MANY: Final = 8

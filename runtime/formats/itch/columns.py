@@ -41,7 +41,7 @@ _OFFSETS: Final = {
 _CHARACTERS: Final = pa.array([chr(i).rstrip(" ") for i in range(128)], pa.string())
 _TYPE_LETTERS: Final = pa.array(["", *map(chr, range(1, 128))], pa.string())
 _ALPHA_DTYPES: Final = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
-_FEW: Final = 128
+_FEW: Final = 64
 """Texts of up to so many messages are made one by one: fewer calls of Arrow and numpy."""
 _BLANK: Final = 0x20
 _BLANKS: Final = 0x2020202020202020

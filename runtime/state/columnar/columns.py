@@ -31,7 +31,7 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 }
 
 
-_FEW: Final = 128
+_FEW: Final = 64
 """Up to so many strings are converted one by one: fewer calls of Arrow, each of which may give up the interpreter."""
 
 
