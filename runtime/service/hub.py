@@ -283,7 +283,7 @@ class Hub:
         dropped = self._adopt(lane, update.program, update.epoch) if update.program is not None else ()
         self._apply(lane, update.changes, update.failed, update.epoch)
         self._move(lane, update.epoch, update.cuts, update.step)
-        self._tell(lane, before, update.changes, update.failed, dropped, bodies)
+        self._tell(lane, before, update.changes, update.failed, dropped, bodies=bodies)
         if self.committed is not None:
             self.committed.updated(update, lane)
 
@@ -420,6 +420,7 @@ class Hub:
         changes: Mapping[str, pa.Table],
         failed: Mapping[str, str],
         dropped: Sequence[str],
+        *,
         bodies: Mapping[str, bytes] = {},
     ) -> None:
         at = before + 1 if lane == "spark" else self.epoch(lane)

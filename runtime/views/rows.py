@@ -145,7 +145,7 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
         views: Sequence[memoryview] = batches[0].views
     else:
         parts = [[each.array(place)[: each.rows * width] for each in batches] for place, width in enumerate(widths, 1)]
-        views = [batches[0].views[0], *(memoryview(np.concatenate(part)) for part in parts)]
+        views = [batches[0].views[0], *(_view(np.concatenate(part)) for part in parts)]
     columns = []
     for place, width in enumerate(widths[1:], 2):
         words = views[place][: count * width].tolist()
@@ -167,7 +167,11 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
         np.asarray(views[place])[: count * width].reshape(count, width)[rows] for place, width in enumerate(widths, 1)
     ]
     kept[0][:, 0] = [weight for weight in summed if weight]
-    return [views[0], *(memoryview(words.reshape(-1)) for words in kept)], len(rows)
+    return [views[0], *(_view(words.reshape(-1)) for words in kept)], len(rows)
+
+
+def _view(words: Words) -> memoryview:
+    return memoryview(words)  # type: ignore[arg-type]  # it has the buffer protocol
 
 
 def changes_as_tuples(
