@@ -126,7 +126,6 @@ class ItchAdaptor(Adaptor):
         self._unsequenced = 0
         self._counts = {"gaps": 0, "repeated": 0, "bad_sides": 0}
         self._brokers: dict[str, int] = {}
-        self._received: tuple[pa.Schema, pa.Schema] | None = None  # of rows without their numbers, and with them
 
     @property
     def schema(self) -> Schema:
@@ -167,9 +166,7 @@ class ItchAdaptor(Adaptor):
                 outside &= valid_flags(packets) == 1
             numbers = numbers - (np.cumsum(outside) - outside)
             self._unsequenced += int(outside.sum())
-        if self._received is None or self._received[0] != rows.schema:
-            self._received = rows.schema, rows.schema.append(_SEQUENCE)
-        return pa.RecordBatch.from_arrays([*rows.columns, pa.array(numbers, pa.int64())], schema=self._received[1])
+        return rows.append_column(_SEQUENCE, pa.array(numbers, pa.int64()))
 
     def prepare(self, rows: pa.RecordBatch, row_ends: Offsets) -> Prepared:
         types = rows.column("message_type")
