@@ -211,14 +211,14 @@ class ItchColumns:
         """Values as messages have them as those of the column; None if one is wrong."""
         assert column.source is not None
         if column.is_alpha:
-            if not all([value is None or value.isascii() for value in values]):
+            if not all(value is None or value.isascii() for value in values):
                 return None
             return [None if value is None else value.decode("ascii").rstrip(" ") for value in values]
         width = column.source.width
         if width == 6:
             midnight_ns = self._midnight_ns
             return [None if value is None else midnight_ns + int.from_bytes(value, "big") for value in values]
-        if width == 8 and column.dtype.kind == "i" and any([value is not None and value >> 63 for value in values]):
+        if width == 8 and column.dtype.kind == "i" and any(value is not None and value >> 63 for value in values):
             return None
         return values
 
