@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -140,19 +141,15 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
     For few rows. Equal rows have equal words: the words of a NULL are 0, strings are interned, and there is one NaN and
     one zero.
     """
-    widths = (1, *batches[0].widths)
-    if len(batches) == 1:
-        views: Sequence[memoryview] = batches[0].views
-    else:
-        parts = [[each.array(place)[: each.rows * width] for each in batches] for place, width in enumerate(widths, 1)]
-        views = [batches[0].views[0], *(_view(np.concatenate(part)) for part in parts)]
+    held = [batch.views for batch in batches]
+    words = [_words_of(held, 1, 1)]
     columns = []
-    for place, width in enumerate(widths[1:], 2):
-        words = views[place][: count * width].tolist()
-        columns += [words] if width == 1 else [words[word::width] for word in range(width)]
+    for place, width in enumerate(batches[0].widths, 2):
+        words.append(found := _words_of(held, place, width))
+        columns += [found] if width == 1 else [found[word::width] for word in range(width)]
     totals: dict[tuple[int, ...], int] = {}
     first: list[int] = []
-    weights = views[1][:count].tolist()
+    weights = words[0]
     for number, row in enumerate(zip(*columns, strict=True) if columns else [()] * count):
         if row in totals:
             totals[row] += weights[number]
@@ -160,18 +157,26 @@ def _added_up(batches: Sequence[ColumnBatch], count: int) -> tuple[Sequence[memo
             totals[row] = weights[number]
             first.append(number)
     summed = list(totals.values())
-    if len(summed) == count and all(summed):
-        return views, count
-    rows = [number for number, weight in zip(first, summed, strict=True) if weight]
-    kept = [
-        np.asarray(views[place])[: count * width].reshape(count, width)[rows] for place, width in enumerate(widths, 1)
-    ]
-    kept[0][:, 0] = [weight for weight in summed if weight]
-    return [views[0], *(_view(words.reshape(-1)) for words in kept)], len(rows)
+    if len(summed) < count or not all(summed):
+        rows = [number for number, weight in zip(first, summed, strict=True) if weight]
+        words[0] = [weight for weight in summed if weight]
+        for place, width in enumerate(batches[0].widths, 1):
+            found = words[place]
+            words[place] = (
+                [found[row] for row in rows]
+                if width == 1
+                else [word for row in rows for word in found[row * width : (row + 1) * width]]
+            )
+    elif len(batches) == 1:
+        return held[0], count
+    return [held[0][0], *(memoryview(array("q", each)) for each in words)], len(words[0])
 
 
-def _view(words: Words) -> memoryview:
-    return memoryview(words)  # type: ignore[arg-type]  # it has the buffer protocol
+def _words_of(held: Sequence[Sequence[memoryview]], place: int, width: int) -> list[int]:
+    """The words of a column of some batches."""
+    if len(held) == 1:
+        return held[0][place][: held[0][0][0] * width].tolist()
+    return [word for views in held for word in views[place][: views[0][0] * width].tolist()]
 
 
 def changes_as_tuples(
