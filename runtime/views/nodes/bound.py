@@ -51,7 +51,7 @@ class BoundRows(SortedTable):
     """Rows with their weights in the order of a value; all that have a weight stand in it."""
 
     def _stands(self, counts: Words) -> npt.NDArray[np.bool_]:
-        return counts != 0
+        return np.not_equal(counts, 0)
 
 
 class BoundTotals(Totals):
