@@ -20,9 +20,7 @@ _ORDERS_EVERY: Final = 3
 """Rounds between two looks at the orders."""
 MOST_FILLS: Final = 2_000
 """That are kept, the newest of all strategies."""
-_NEAR_S: Final = 5.0
-"""A market whose newest fill is so near runs by this machine's clock."""
-_RECENT_S: Final = 600.0
+_DAY_S: Final = 86_400.0
 """What a chart shows."""
 
 _strategies: Final = msgspec.json.Decoder(Strategies)
@@ -34,8 +32,9 @@ class Algos:
     """One process. What it said last stays when it is lost."""
 
     def __init__(
-        self, asker: Asker, link: Link, clock: Any, now_s: Callable[[], float], on_round: Callable[[], None]
+        self, asker: Asker, link: Link, clock: Any, market_s: Callable[[], float], on_round: Callable[[], None]
     ) -> None:
+        """``market_s``: market time as the runtime's views have it."""
         self.link = link
         self.strategies: Strategies | None = None
         """None before it has answered."""
@@ -43,7 +42,7 @@ class Algos:
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Oldest first."""
         self._placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
-        self._asker, self._now_s, self._on_round = asker, now_s, on_round
+        self._asker, self._market_s, self._on_round = asker, market_s, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
 
@@ -75,24 +74,24 @@ class Algos:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
         self._round_number += 1
         self.strategies = found
+        self.link.up(found.up_s)
         self.link.live()
         self._on_round()
 
     def take_placed(self) -> list[tuple[FillLine, float]]:
-        """Fills since the last call that have a place in time on this machine's clock, which follows them in seconds
-        since the UTC epoch; oldest first."""
+        """Return the fills since the last call that have a place in market time, in seconds; oldest first."""
         found = list(self._placed)
         self._placed.clear()
         return found
 
     def _place(self, fill: FillLine, *, is_new: bool) -> None:
-        """Find a fill's place in time. A market that replays a recorded day has a clock of its own: there a fill that
-        has just come is one of now, and one from before has no place."""
-        now_s, time_s = self._now_s(), fill.time_ns / 1e9
-        if abs(now_s - time_s) <= (_NEAR_S if is_new else _RECENT_S):
+        """Find a fill's place in time. The views of a feed may count time otherwise than the exchange, from midnight:
+        there a fill that has just come stands at the newest time, and one from before has no place."""
+        market_s, time_s = self._market_s(), fill.time_ns / 1e9
+        if abs(market_s - time_s) <= _DAY_S:
             self._placed.append((fill, time_s))
         elif is_new:
-            self._placed.append((fill, now_s))
+            self._placed.append((fill, market_s))
 
     def _failed(self, reason: str) -> None:
         self.link.lost(reason)
