@@ -13,7 +13,7 @@ from deltabook.dashboard.asking import Asker, HttpAsker
 from deltabook.dashboard.bars import Bars
 from deltabook.dashboard.exchange import Exchange
 from deltabook.dashboard.frames import Frames, Scope
-from deltabook.dashboard.history import DEPTH_EVERY_S, MOST_SYMBOLS, History, Series
+from deltabook.dashboard.history import MOST_SYMBOLS, History, Series
 from deltabook.dashboard.links import Link
 from deltabook.dashboard.lists import Lists
 from deltabook.dashboard.market import Market
@@ -167,7 +167,7 @@ class Dashboard:
             charted = self._history.of(symbol)
             if charted is not None:
                 charted.add_line(number, self._panels.line(symbol, time_s))
-                depth = self._panels.depth(symbol, time_s) if time_s % DEPTH_EVERY_S == 0 else None
+                depth = self._panels.depth(symbol, time_s) if charted.wants_depth(time_s) else None
                 if depth is not None:
                     charted.depth.put(number, time_s, depth)
         for symbol, mark in self._panels.marks(self.algos.take_placed() if self.algos else ()):

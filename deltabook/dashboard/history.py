@@ -113,6 +113,11 @@ class Series:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def last(self) -> Any:
+        """Key of the row that changed last; None where there is none."""
+        return next(reversed(self._rows), None)
+
     def put(self, number: int, key: Any, row: Any) -> None:
         """Enter a row, or what has become of it; ``number`` is that of the next frame."""
         data = _encode(row)
@@ -182,6 +187,10 @@ class Charted:
         self.lines_1s.put(number, line.time_s, line)
         minute = line.time_s // 60 * 60
         self.lines_1m.put(number, minute, msgspec.structs.replace(line, time_s=minute))
+
+    def wants_depth(self, time_s: int) -> bool:
+        """Whether the newest sample of depth is old enough for another one."""
+        return self.depth.last is None or abs(time_s - self.depth.last) >= DEPTH_EVERY_S
 
     def add_mark(self, number: int, mark: Mark) -> None:
         """Enter own fills, which are numbered here."""

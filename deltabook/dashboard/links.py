@@ -61,10 +61,12 @@ class Link:
     def up(self, up_s: float) -> None:
         """Its process says that it has been up for so long: less than before is another process."""
         begun_ms = self._now_ms() - 1000 * up_s
-        if self._up_s is not None and (up_s < self._up_s or begun_ms > self._begun_ms + _DELAY_MS):
+        is_known = self._up_s is not None
+        is_another = is_known and (up_s < (self._up_s or 0) or begun_ms > self._begun_ms + _DELAY_MS)
+        if is_another:
             restarts = self._line.restarts + 1
             self._line = msgspec.structs.replace(self._line, restarts=restarts, restarted_ms=int(begun_ms))
-        if self._up_s is None or up_s < self._up_s or begun_ms < self._begun_ms:
+        if is_another or not is_known or begun_ms < self._begun_ms:
             self._begun_ms = begun_ms
         self._up_s = up_s
 

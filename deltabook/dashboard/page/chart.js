@@ -434,7 +434,9 @@ export function describeChart(name) {
   const { prices } = symbol.values;
   const said = LINES.filter(({ field }) => prices?.[field]).map((line) => `${line.name} ${prices[line.field]}`);
   const fills = marks.reduce((sum, mark) => sum + mark.fills, 0);
-  at("plot").setAttribute("aria-label", `Price of ${name}, candles of ${grouped.format(widthS)} s. Last ${prices?.last ?? "none"}. ${said.join(", ")}. ${grouped.format(fills)} own fills. Arrow keys read candle by candle.`);
+  const gaps = everybody.rows("gaps").filter(([, end]) => (end ?? nowS) >= beginS).length;
+  const missing = gaps ? ` ${gaps} gap${gaps > 1 ? "s" : ""} in which the runtime was not followed.` : "";
+  at("plot").setAttribute("aria-label", `Price of ${name}, ${candles.length} candles of ${grouped.format(widthS)} s.${missing} Last ${prices?.last ?? "none"}. ${said.join(", ")}. ${grouped.format(fills)} own fills. Arrow keys read candle by candle.`);
 }
 
 makeLegend();
