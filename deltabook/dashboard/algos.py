@@ -31,18 +31,16 @@ _orders: Final = msgspec.json.Decoder(Orders)
 class Algos:
     """One process. What it said last stays when it is lost."""
 
-    def __init__(
-        self, asker: Asker, link: Link, clock: Any, market_s: Callable[[], float], on_round: Callable[[], None]
-    ) -> None:
-        """``market_s``: market time as the runtime's views have it."""
+    def __init__(self, asker: Asker, link: Link, clock: Any, on_round: Callable[[], None]) -> None:
         self.link = link
         self.strategies: Strategies | None = None
         """None before it has answered."""
         self.orders = Orders(())
         self.fills: deque[FillLine] = deque(maxlen=MOST_FILLS)
         """Oldest first."""
-        self._placed: deque[tuple[FillLine, float]] = deque(maxlen=MOST_FILLS)
-        self._asker, self._market_s, self._on_round = asker, market_s, on_round
+        self._unplaced: deque[tuple[FillLine, bool]] = deque(maxlen=MOST_FILLS)
+        """Fills that have no place in time yet, and whether they have come while this process was followed."""
+        self._asker, self._on_round = asker, on_round
         self._run, self._after, self._round_number = "", 0, 0
         self._rounds = Rounds(clock, _ROUND_S, self._round, self._failed)
 
@@ -60,15 +58,15 @@ class Algos:
             # Another process counts its fills anew; those of the last one are its trades no less, but not its figures.
             self._run, self._after = found.run, 0
             self.fills.clear()
-            self._placed.clear()
+            self._unplaced.clear()
             self._round_number = 0
         while found.last_fill > self._after:
             fills = _fills.decode(await self._asker.ask(f"{FILLS_PATH}?after={self._after}"))
             if fills.run != self._run or not fills.fills:
                 break
             self.fills.extend(fills.fills)
-            for fill in fills.fills:
-                self._place(fill, is_new=self.strategies is not None and self.strategies.run == self._run)
+            is_new = self.strategies is not None and self.strategies.run == self._run
+            self._unplaced.extend((fill, is_new) for fill in fills.fills)
             self._after = max(fills.last, fills.fills[-1].number)
         if self._round_number % _ORDERS_EVERY == 0:
             self.orders = _orders.decode(await self._asker.ask(ORDERS_PATH))
@@ -78,20 +76,21 @@ class Algos:
         self.link.live()
         self._on_round()
 
-    def take_placed(self) -> list[tuple[FillLine, float]]:
-        """Return the fills since the last call that have a place in market time, in seconds; oldest first."""
-        found = list(self._placed)
-        self._placed.clear()
-        return found
+    def take_placed(self, market_s: float) -> list[tuple[FillLine, float]]:
+        """Return the fills since the last call that have a place in market time, in seconds; oldest first.
 
-    def _place(self, fill: FillLine, *, is_new: bool) -> None:
-        """Find a fill's place in time. The views of a feed may count time otherwise than the exchange, from midnight:
-        there a fill that has just come stands at the newest time, and one from before has no place."""
-        market_s, time_s = self._market_s(), fill.time_ns / 1e9
-        if abs(market_s - time_s) <= _DAY_S:
-            self._placed.append((fill, time_s))
-        elif is_new:
-            self._placed.append((fill, market_s))
+        ``market_s`` is the market time of the runtime's views. They may count it otherwise than the exchange, from
+        midnight: there a fill that has just come stands at the newest time, and one from before has no place.
+        """
+        placed: list[tuple[FillLine, float]] = []
+        for fill, is_new in self._unplaced:
+            time_s = fill.time_ns / 1e9
+            if abs(market_s - time_s) <= _DAY_S:
+                placed.append((fill, time_s))
+            elif is_new:
+                placed.append((fill, market_s))
+        self._unplaced.clear()
+        return placed
 
     def _failed(self, reason: str) -> None:
         self.link.lost(reason)

@@ -78,7 +78,7 @@ class Dashboard:
         self.algos: Algos | None = None
         self.exchange: Exchange | None = None
         if config.algo:
-            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._market_s, self._lists_changed)
+            self.algos = Algos(ask(config.algo, reactor), algo, reactor, self._lists_changed)
         if config.exchange:
             asker = ask(config.exchange, reactor)
             self.exchange = Exchange(asker, exchange, self.scales, self._market.has, reactor)
@@ -136,12 +136,12 @@ class Dashboard:
     def _next_number(self) -> int:
         return self._frames.number + 1
 
-    def _market_s(self) -> float:
+    def _market_ns(self) -> int:
         """Market time: this machine's, or of a recorded day that of its newest trade."""
-        return self._now_ns() / 1e9 if self._is_live_market else self._bars.time_ns / 1e9
+        return self._now_ns() if self._is_live_market else self._bars.time_ns
 
     def _market_ms(self) -> int:
-        return int(1000 * self._market_s())
+        return self._market_ns() // 1_000_000
 
     def _now_ms(self) -> int:
         return self._now_ns() // 1_000_000
@@ -159,7 +159,7 @@ class Dashboard:
         if self._bars.time_ns != self._market_time_ns:
             self._market_time_ns = self._bars.time_ns
             self._is_live_market = abs(self._now_ns() - self._market_time_ns) < _NEAR_NS
-        number, time_s = self._next_number(), int(self._market_s())
+        number, time_s = self._next_number(), self._market_ns() // 10**9
         is_live = self.results.link.state == "live"
         if self.results.link.state != "connecting":
             self._history.follow(number, time_s, is_live=is_live)
@@ -170,10 +170,11 @@ class Dashboard:
                 depth = self._panels.depth(symbol, time_s) if charted.wants_depth(time_s) else None
                 if depth is not None:
                     charted.depth.put(number, time_s, depth)
-        for symbol, mark in self._panels.marks(self.algos.take_placed() if self.algos else ()):
-            charted = self._history.of(symbol)
-            if charted is not None:
-                charted.add_mark(number, mark)
+        if self.algos is not None and self._market_time_ns:  # before, where a fill stands is not known
+            for symbol, mark in self._panels.marks(self.algos.take_placed(self._market_ns() / 1e9)):
+                charted = self._history.of(symbol)
+                if charted is not None:
+                    charted.add_mark(number, mark)
         self._sample_money(number, time_s)
         if is_live:
             now_s = self._now_ms() // 1000

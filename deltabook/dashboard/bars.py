@@ -91,7 +91,7 @@ class Bars:
     def __init__(self, history: History, number: Callable[[], int]) -> None:
         """``number``: that of the next frame."""
         self.time_ns = 0
-        """Market time of the newest trade, or end of the newest bar; 0: none is known."""
+        """Market time of the newest trade, or the last moment of the newest bar; 0: none is known."""
         self._history, self._number = history, number
         self._widths: dict[str, dict[int, _Width]] = {}
         self._newest_ns: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Bars:
         """Enter rows of a stream."""
         found = sorted(rows, key=lambda row: row[1].begin_s)
         for symbol, bar in dict(found).items():
-            self._advance(symbol, (bar.begin_s + width_s) * 10**9, is_snapshot=is_snapshot)
+            self._advance(symbol, (bar.begin_s + width_s) * 10**9 - 1, is_snapshot=is_snapshot)
         number = self._number()
         for symbol, bar in found:
             widths = self._of(symbol)

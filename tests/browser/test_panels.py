@@ -156,6 +156,7 @@ def test_depth_over_time_is_drawn(peers: Peers, browser: Browser) -> None:
     market(peers)
     with dashboard(peers.address) as process:
         browser.open(address(process))
+        browser.until(says("symbol", "ACME"))
         browser.until(
             "(() => { const c = document.getElementById('heat'); return c.width > 0 && c.getContext('2d')"
             ".getImageData(0, 0, c.width, c.height).data.some((value, at) => at % 4 === 3 && value > 0); })()"
@@ -168,7 +169,7 @@ def test_trades_of_one_order_at_one_price_are_one_row(peers: Peers, browser: Bro
     peers.keep("tape", [("ACME", number, at * SECOND, price, lots) for number, at, price, lots in trades])
     with dashboard(peers.address) as process:
         browser.open(address(process))
-        browser.until("document.getElementById('trades').rows.length === 3")
+        browser.until("document.getElementById('trades')?.rows.length === 3")
         shown = [
             ["00:00:06.000", "↑ 10002", "1"],
             ["00:00:06.000", "↑ 10001", "×2 9"],

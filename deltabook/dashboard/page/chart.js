@@ -31,7 +31,7 @@ let widthS = 1;
 let beginS = 0;
 let marks = []; // fills of a candle on a side: {time, price, side, lots, fills, strategies}
 let plot = null;
-let pinned = null; // index of the candle that the keyboard has chosen
+let pinned = null; // time of the candle that the keyboard has chosen
 const buttons = new Map();
 
 const tick = () => symbol?.values.scale?.tick ?? "1";
@@ -83,7 +83,7 @@ function aggregated() {
 
 // One place for each candle's time, also where nothing was traded; lines have the last value of each.
 function data() {
-  const count = Math.max(1, Math.ceil((nowS - beginS) / widthS));
+  const count = Math.floor((nowS - beginS) / widthS) + 1;
   const columns = [Array.from({ length: count }, (_, place) => beginS + (place + 0.5) * widthS)];
   for (let column = 0; column <= LINES.length; column++) columns.push(new Array(count).fill(null));
   for (const candle of candles) {
@@ -269,7 +269,7 @@ function told(candle) {
 
 // What stands below the cursor, else the newest candle.
 function readOut(chart) {
-  const place = pinned ?? chart.cursor.idx;
+  const place = pinned === null ? chart.cursor.idx : Math.floor((pinned - beginS) / widthS);
   const candle = place === null || place === undefined ? candles.at(-1) : candles.find(({ begin }) => begin === beginS + place * widthS);
   const time = beginS + (place ?? 0) * widthS;
   const words = candle ? told(candle) : symbol && place !== null && place !== undefined ? `${clock(time * 1000)}  no trade` : "";
@@ -285,9 +285,10 @@ at("plot").addEventListener("keydown", (event) => {
   }
   if (!step || !plot) return;
   event.preventDefault();
-  const last = plot.data[0].length - 1;
-  pinned = Math.min(last, Math.max(0, (pinned ?? last + (step < 0 ? 1 : 0)) + step));
-  plot.setCursor({ left: plot.valToPos(plot.data[0][pinned], "x"), top: plot.bbox.height / 2 / devicePixelRatio }, false);
+  const last = Math.floor((nowS - beginS) / widthS);
+  const place = pinned === null ? last + (step < 0 ? 1 : 0) : Math.floor((pinned - beginS) / widthS);
+  pinned = beginS + Math.min(last, Math.max(0, place + step)) * widthS;
+  plot.setCursor({ left: plot.valToPos(pinned + widthS / 2, "x"), top: plot.bbox.height / 2 / devicePixelRatio }, false);
   readOut(plot);
 });
 for (const name of ["blur", "pointermove"]) {

@@ -99,7 +99,10 @@ const link = new Link({
 
 function drawAll(changed) {
   const { engine, money, links } = all.values;
-  if (changed.has("engine")) drawEngine(engine);
+  if (changed.has("engine")) {
+    drawEngine(engine);
+    drawNotice("");
+  }
   if (changed.has("figures")) drawSparklines(all.rows("figures"));
   const symbols = all.list("symbols");
   if (changed.has("symbols")) {

@@ -247,7 +247,7 @@ class Trading:
         self.clock, self.peer = Clock(), Saying()
         self.clock.advance(1_000_000.0)
         self.link = Link(Peer("127.0.0.1:1"), lambda: 0)
-        self.algos = Algos(self.peer, self.link, self.clock, self.clock.seconds, lambda: None)
+        self.algos = Algos(self.peer, self.link, self.clock, lambda: None)
         self.say("run1", fills)
 
     def say(self, run: str, fills: tuple[FillLine, ...]) -> None:
@@ -280,11 +280,11 @@ def test_a_fill_has_its_own_time_on_the_chart_unless_its_market_has_another_cloc
     now_ns = 1_000_000 * 10**9
     rig = Trading((fill(1, now_ns - 300 * 10**9), fill(2, now_ns - 2 * 86_400 * 10**9)))
     rig.algos.start()
-    placed = rig.algos.take_placed()
+    placed = rig.algos.take_placed(rig.clock.seconds())
     assert [(f.number, at) for f, at in placed] == [(1, 999_700.0)], "two days ago is off the chart"
     rig.say("run1", (fill(3, now_ns), fill(4, 5)))
     rig.clock.pump([0.3] * 2)
-    placed = rig.algos.take_placed()
+    placed = rig.algos.take_placed(rig.clock.seconds())
     assert [f.number for f, _ in placed] == [3, 4]
     assert placed[0][1] == 1_000_000.0
     assert placed[1][1] == pytest.approx(rig.clock.seconds(), abs=0.4), "of a recorded day: it has just come"
