@@ -146,10 +146,12 @@ def test_a_time_without_the_runtime_is_a_gap(peers: Peers, browser: Browser) -> 
         browser.open(address(process))
         browser.until(says("symbol", "ACME"))
         peers.is_down = True
-        browser.until("document.getElementById('link-results').dataset.state === 'lost'")
+        gap = "document.getElementById('plot').getAttribute('aria-label').includes('1 gap in which')"
+        browser.until(gap)
+        assert browser.ask("document.getElementById('link-results').dataset.state") == "lost"
         peers.is_down = False
         browser.until("document.getElementById('link-results').dataset.state === 'live'")
-        browser.until("document.getElementById('plot').getAttribute('aria-label').includes('1 gap in which')")
+        assert browser.ask(gap), "what was not seen stays so"
 
 
 def test_depth_over_time_is_drawn(peers: Peers, browser: Browser) -> None:
