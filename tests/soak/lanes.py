@@ -13,7 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from runtime.compiler import MARKET_RELATIONS
 from runtime.epochs import EpochLogReader, Segment, checksums_of, read_segment
-from runtime.plan import Program, decode_program
+from runtime.plan import Column, Program, decode_program
+from runtime.state import ARROW_TYPES
 from runtime.views.checksum import MODULUS, changes_checksum
 from tests.generators.programs import normal
 from tests.integration._processes import DEADLINE_S, Results, Running, exchange, runtime
@@ -168,7 +170,6 @@ class _Relations:
         self._log = log
         self._epoch = -1
         self._rows: dict[str, Counter[Any]] = {}
-        self._schemas: dict[str, pa.Schema] = {}
         self.program: Program = decode_program(log.read(0).footer.control)
         """Of the first epoch."""
         self._database = duckdb.connect(config={"threads": 1})
@@ -178,29 +179,26 @@ class _Relations:
         while self._epoch < epoch:
             self._epoch += 1
             for name, table in _deltas(self._log.read(self._epoch)):
-                self._schemas[name] = table.schema
                 _add(self._rows.setdefault(name, Counter()), table, raw=True)
 
     def answers(self, program: Program) -> dict[str, Counter[Any]]:
         """Every view from scratch, those that it reads before it."""
-        for relation in {
-            each.name: each for each in (*program.relations, *(s.relation for s in program.streams))
-        }.values():
-            self._register(relation.name)
+        for relation in MARKET_RELATIONS:
+            self._register(relation.name, relation.columns)
+        for stream in program.streams:
+            self._register(stream.name, stream.columns)
         found = {}
         for view in program.views:
-            self._database.execute(f"CREATE OR REPLACE TEMP TABLE {view.name} AS {view.sql}")
-            answer = self._database.execute(f"SELECT * FROM {view.name}").fetchall()
+            self._database.execute(f'CREATE OR REPLACE TEMP TABLE "{view.name}" AS {view.sql}')
+            answer = self._database.execute(f'SELECT * FROM "{view.name}"').fetchall()
             found[view.name] = Counter(normal(row) for row in answer)
         return found
 
-    def _register(self, name: str) -> None:
-        rows = list(self._rows[name].elements())
-        schema = self._schemas[name]
-        columns = zip(*rows, strict=True) if rows else [()] * (len(schema) - 1)
-        fields = [field for field in schema if field.name != "weight"]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
-        self._database.register(name, pa.table(arrays, names=[field.name for field in fields]))
+    def _register(self, name: str, columns: Sequence[Column]) -> None:
+        rows = list(self._rows.get(name, Counter()).elements())
+        values = zip(*rows, strict=True) if rows else [()] * len(columns)
+        arrays = [pa.array(given, ARROW_TYPES[column.type]) for given, column in zip(values, columns, strict=True)]
+        self._database.register(name, pa.table(arrays, names=[column.name for column in columns]))
 
 
 def _deltas(segment: Segment) -> Iterator[tuple[str, pa.Table]]:
