@@ -65,14 +65,14 @@ def test_the_page_says_the_figures_of_the_result_exactly(result: Result, tmp_pat
     assert f"{result.figures.records:,} records" in text
     assert "fixed:order=1ms" in text
     assert result.sources[0].sha256 in text
-    assert f"bought</td><td>{result.trades[0].volume_lots}" in text or "sold</td>" in text
+    assert f"bought</td><td>{result.fills[0].volume_lots}" in text or "sold</td>" in text
 
 
 def test_charts_have_a_value_for_every_sample(result: Result) -> None:
     data = chart_data(result)
     lines = [*data["profit"], data["drawdown"], data["symbols"]["ACME"]["bid"], *data["symbols"]["ACME"]["position"]]
     assert {len(line) for line in lines} == {len(data["time"])}
-    assert len(data["fills"]["ACME"]) == len(result.trades)
+    assert len(data["fills"]["ACME"]) == len(result.fills)
     assert max(data["drawdown"]) <= 0
     assert min(data["drawdown"]) == -Money(result.instruments).number(result.figures.max_drawdown)
 
