@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from algo_engine.loader import BUILT_IN
 from deltabook.backtest.config import BacktestConfig
 from deltabook.backtest.report.document import document, escaped, figure, section, table, tiles
 from deltabook.backtest.report.figures import Money, chart_data
@@ -219,7 +220,12 @@ def _again(result: Result) -> str:
         f"<details><summary>{escaped(name)}</summary><pre>{escaped(sql)}</pre></details>"
         for name, sql in result.views.items()
     )
-    command = f"<pre>{escaped(command_of(result.config))}</pre>"
+    classes = [name for name in result.config.strategies if name not in BUILT_IN and not name.endswith(".py")]
+    command = (
+        f'<p class="quiet">{escaped(", ".join(classes))}: given as a class, which no command line can name.</p>'
+        if classes
+        else f"<pre>{escaped(command_of(result.config))}</pre>"
+    )
     return section("To run it again", command, kind="wide") + section("Views", views, kind="wide")
 
 

@@ -86,6 +86,20 @@ def test_the_command_line_gives_the_same_configuration(result: Result) -> None:
     assert "--seed" not in words
 
 
+def test_a_class_has_no_command_line(result: Result, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(result.config, strategies=("Mine", "sobi"))
+    text = (msgspec.structs.replace(result, config=config).write(tmp_path)[-1]).read_text("utf-8")
+    assert "Mine: given as a class" in text
+    assert "<pre>deltabook backtest" not in text
+
+
+def test_the_page_shows_the_statistics(result: Result, tmp_path: Path) -> None:
+    text = (result.write(tmp_path)[-1]).read_text("utf-8")
+    total = result.statistics.total
+    assert f"<td>{total.turnover:,f}</td>" in text
+    assert f"capital {result.statistics.capital:,f}" in text
+
+
 def test_what_a_strategy_says_is_text(tmp_path: Path) -> None:
     class Fails(Strategy[NoParameters]):
         def on_view_change(self, change: ViewChange) -> None:
