@@ -163,6 +163,7 @@ class _Player:
             on_deltas=self._pending.extend,
         )  # fmt: skip
         self._views = BacktestViews(selects, default_kernels())
+        encoder.gives_time = self._views.reads_time
         self._names = names
         self._number = 0
         # A view may have rows before there is any record: a COUNT of nothing is 0. They come with the first epoch.

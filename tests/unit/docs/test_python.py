@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "python.md"
 BLOCK = re.compile(r"^```(python|output)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.timeout(600)  # seven runs, and libraries that are slow to import
 def test_the_examples_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
     assert [kind for kind, _ in blocks] == ["python", "output"] * 6

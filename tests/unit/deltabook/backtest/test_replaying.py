@@ -68,6 +68,14 @@ def test_epochs_are_spans_of_market_time() -> None:
     assert not any(total.values())
 
 
+def test_now_is_the_time_of_the_epoch() -> None:
+    view = "SELECT COUNT(*) AS orders, now() AS moment FROM bids"
+    for epoch in Replay([TRACE], {"recent": view}, epoch_ms=1000, limit_records=1500):
+        ((_, moment_ns),) = rows(epoch["recent"].result())
+        # To the second, as the last records of an epoch may have changed nothing.
+        assert moment_ns // 10**9 == epoch.time_ns // 10**9
+
+
 def test_each_iteration_begins_anew() -> None:
     replay = Replay([TRACE], ["best_quote"], limit_records=800)
     first, second = ([(e.number, e.records, e["best_quote"].added.to_pylist()) for e in replay] for _ in range(2))

@@ -91,7 +91,9 @@ def test_a_sweep_is_the_one_of_the_configuration(tmp_path: Path) -> None:
     again = Sweep(config, [parse_axis("replace_ticks=1,3")]).run(jobs=1)
     assert found.to_json() == again.to_json()
     assert seen == [(1, 2), (2, 2)]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["00001.json", "00002.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "00001.html", "00001.json", "00002.html", "00002.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.process
