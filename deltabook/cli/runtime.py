@@ -364,8 +364,7 @@ class _Process:
 
     def _ready(self, port: int) -> None:
         quicken()
-        pages = self._runtime.spark_ui_port
-        self._reporter.ready({"http": port} if pages is None else {"http": port, "spark-ui": pages})
+        self._reporter.ready({"http": port})
 
     def _failed_to_start(self, failure: Failure) -> None:
         self._fail(" ".join(str(failure.value).split()) or type(failure.value).__name__)

@@ -21,6 +21,7 @@ from runtime.service.feeds import begin_feed
 from runtime.service.inputs import check_inputs
 from runtime.service.rundirectory import DirectoryLock
 from runtime.service.sparkhost import SparkHost
+from runtime.spark.requirements import check_requirements
 
 __all__ = ["BegunDirectory"]
 
@@ -41,7 +42,8 @@ class BegunDirectory:
     ) -> None:
         """``on_epoch`` hears of epochs on the committer, ``on_update`` of the express lane's versions on a worker.
 
-        Raises `ServiceError` for a directory that is in use, or was begun with something else.
+        Raises `ServiceError` for a directory that is in use, or was begun with something else, and `SparkLaneError`
+        where Spark is to run and is not installed.
         """
         self._config = config
         directory = config.directory
@@ -76,6 +78,8 @@ class BegunDirectory:
             """The views that it was begun with."""
             self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
             """Whether Spark is to run."""
+            if self.runs_spark:
+                check_requirements()
             self._place_express_views()
             undone.pop_all()
 

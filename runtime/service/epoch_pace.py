@@ -17,7 +17,8 @@ class EpochPace:
 
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
-    free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows.
+    free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows. While
+    Spark starts, epochs are closed at that slow rate however many wait for it.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -25,7 +26,7 @@ class EpochPace:
         self._interval_s = interval_s
         self._closed_s = float("-inf")
 
-    def is_due(self, now_s: float, sealed: int, published: int | None) -> bool:
+    def is_due(self, now_s: float, sealed: int, published: int | None, *, is_spark_up: bool = True) -> bool:
         """Return whether to close the epoch, and take it as closed then.
 
         ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark.
@@ -35,7 +36,7 @@ class EpochPace:
             return False
         if published is not None and published < sealed:
             is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s
-            if not is_late or sealed - published >= _MOST_BEHIND:
+            if not is_late or (is_spark_up and sealed - published >= _MOST_BEHIND):
                 return False
         self._closed_s = now_s
         return True

@@ -33,3 +33,12 @@ def test_no_more_epochs_wait_for_spark_than_32() -> None:
     assert pace.is_due(0.0, 36, 5)
     assert not pace.is_due(100.0, 37, 5)
     assert pace.is_due(100.0, 37, 6)
+
+
+def test_epochs_go_on_slowly_however_long_spark_takes_to_start() -> None:
+    """Else the open epoch would grow for as long as a start takes."""
+    pace = EpochPace(0.1)
+    assert pace.is_due(0.0, 36, 0, is_spark_up=False)
+    assert not pace.is_due(0.9, 37, 0, is_spark_up=False)
+    assert pace.is_due(1.0, 37, 0, is_spark_up=False)
+    assert not pace.is_due(2.0, 38, 0)

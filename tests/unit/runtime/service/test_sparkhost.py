@@ -161,3 +161,13 @@ def test_without_its_java_or_in_a_stop_nothing_is_started_again(make: Callable[.
     Lane.all[-1].on_ended(None)
     assert rig.ends == [None]
     rig.host.stop()
+
+
+def test_a_spark_that_still_starts_finishes_nothing(make: Callable[..., Rig]) -> None:
+    """A clean stop has nothing to wait for then."""
+    rig = make()
+    assert not rig.host.is_up
+    with pytest.raises(SparkLaneError, match="still starting"):
+        rig.host.finish(3, 10.0)
+    rig.host.start(0)
+    assert rig.host.is_up
