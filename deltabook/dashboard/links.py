@@ -64,6 +64,7 @@ class Link:
         since_ms = line.since_ms if line.state == state else self._now_ms()
         try:
             address = self._peer.where() if self._peer else ""
+            words = (self._peer.news() if self._peer and words else "") or words
         except DashboardError as error:
             address, words = line.address, words or str(error)
         self._line = LinkLine(state, words, address, since_ms)

@@ -29,6 +29,7 @@ _ENGINE: Final[Mapping[str, str]] = {
     "step": "express_step",
     "express_lag_ms": "express_lag_ms",
     "lag_ms": "lag_ms",
+    "spark": "spark",
     "batch_ms": "batch_ms",
     "messages_per_s": "rows_per_s",
     "messages": "messages",

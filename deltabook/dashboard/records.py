@@ -46,6 +46,8 @@ class EngineSection(msgspec.Struct, frozen=True):
     express_lag_ms: float | None
     lag_ms: float | None
     """Of the Spark lane."""
+    spark: str | None
+    """``starting``, ``up``, or ``off`` where no view is on Spark."""
     barrier_p50_us: int | None
     barrier_p99_us: int | None
     batch_ms: float | None

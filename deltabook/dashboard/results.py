@@ -191,7 +191,9 @@ class Results:
 
     def _say(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
         now_s = self.clock.seconds()
-        silent = [lane for lane in wanted if lane in self._changes and now_s - self._changes[lane].heard_s > _SILENCE_S]
+        awaited = {"spark"} if self.figures.get("spark") == "starting" else set()
+        held = {lane: self._changes[lane] for lane in wanted if lane in self._changes and lane not in awaited}
+        silent = [lane for lane, changes in held.items() if now_s - changes.heard_s > _SILENCE_S]
         if silent:
             self.link.stale(
                 f"It answers, but holds back its views of the lane{'s' * (len(silent) > 1)} {' and '.join(silent)}: "

@@ -42,7 +42,8 @@ export function drawEngine(engine) {
   for (const name of ["epoch", "step", "live_orders"]) figure(name, engine[name]);
   figure("messages_per_s", engine.messages_per_s === null ? null : Math.round(engine.messages_per_s));
   delay("express_lag_ms", engine.express_lag_ms);
-  delay("lag_ms", engine.lag_ms);
+  if (engine.spark === "starting") write(at("lag_ms"), "starting: 20 s");
+  else delay("lag_ms", engine.lag_ms);
   const barrier = engine.barrier_p50_us;
   write(at("batch-name"), engine.batch_ms === null ? "Barrier, median" : "Batch, Spark");
   delay("batch", engine.batch_ms ?? (barrier === null ? null : Math.round(barrier / 100) / 10));
