@@ -16,7 +16,9 @@ _COUNTS: Final = {
     "runtime": ("messages", "epoch", "view_updates"),
     "algo": ("orders_sent", "orders_filled"),
 }
-"""Counts of a role that do not go back when it is started again, whatever it has lost."""
+"""Counts of a role, which do not go back when it is started again."""
+_OF_A_PROCESS: Final = frozenset({"view_updates"})
+"""Those that begin with the process; all others go on where its directory ends."""
 _OF_THE_MOMENT: Final = ("lag_ms", "express_lag_ms", "rows_per_s")
 _RATE_SPAN_S: Final = 0.5
 """Rates are taken over at least this time, so that a burst of status lines does not make them jump."""
@@ -30,6 +32,7 @@ class Figures:
         self._scale = scale
         self._roles: dict[str, Mapping[str, Figure]] = {}
         self._counts: dict[tuple[str, str], int] = {}
+        self._lasts: dict[tuple[str, str], int] = {}
         self._statuses: dict[str, int] = {}
         self._started_at: float | None = None
         self._mark: tuple[float, int] = (clock(), 0)
@@ -47,11 +50,17 @@ class Figures:
         self._roles[role] = figures
         for name in _COUNTS.get(role, ()):
             if isinstance(value := figures.get(name), int | float):
-                self._counts[role, name] = max(self._counts.get((role, name), 0), int(value))
+                self._count_on(role, name, int(value))
         elapsed_s = self._clock() - self._mark[0]
         if role == "runtime" and elapsed_s >= _RATE_SPAN_S and not self._at_finish:
             self.messages_per_s = max(0, self.messages - self._mark[1]) / elapsed_s
             self._mark = (self._clock(), self.messages)
+
+    def _count_on(self, role: str, name: str, value: int) -> None:
+        key = role, name
+        before, last = self._counts.get(key, 0), self._lasts.get(key, 0)
+        self._lasts[key] = value
+        self._counts[key] = before + max(0, value - last) if name in _OF_A_PROCESS else max(before, value)
 
     def start(self) -> None:
         """The demo's seconds count from now."""

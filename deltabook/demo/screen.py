@@ -125,7 +125,7 @@ def _loop_table(figures: Figures) -> Table:
         ]),
         ("views", [
             (figures.text(runtime, "views"), "views"),
-            (figures.text(runtime, "view_updates"), "updates"),
+            (f"{figures.view_updates:,}", "updates"),
             (figures.text(runtime, "published_epoch"), "published epoch"),
         ]),
         ("orders", [
