@@ -8,6 +8,7 @@ on a cluster they lie on a volume that all have. A point that fails says why, an
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from deltabook.backtest.errors import BacktestError, SweepError
 from deltabook.backtest.grid import Axis, points_of
 from runtime.spark.config import SparkConfig
 from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
 
 __all__ = ["Point", "Sweep", "SweepResult", "run_point"]
 
@@ -183,6 +185,8 @@ def _unseen(config: BacktestConfig) -> str:
 def _on_spark(
     tasks: Sequence[tuple[Any, ...]], config: SparkConfig, on_progress: Callable[[int, int], None]
 ) -> list[Point]:
+    if missing := missing_requirement(os.environ):
+        raise SweepError(missing)
     from runtime.spark.session import start_session, stop_session
 
     with tempfile.TemporaryDirectory(prefix="deltabook-sweep-") as folder:

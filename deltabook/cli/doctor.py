@@ -63,7 +63,8 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:2])) -> Chec
     found = f"{platform.python_version()} at {sys.executable}"
     if version >= (3, 11):
         return Check("python", "ok", found)
-    return Check("python", "missing", found, "install Python 3.11 or later")
+    how = "; make setup PYTHON=/path/to/python3.11" if IS_CHECKOUT else ""
+    return Check("python", "missing", found, f"install Python 3.11 or later{how}")
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
@@ -71,9 +72,9 @@ def check_java(environ: Mapping[str, str]) -> Check:
     try:
         java = find_java(environ)
     except JavaNotFoundError as error:
-        return Check(
-            "java", "missing", str(error), f"run {install_command('java')}, or install Java 17 or 21 and set JAVA_HOME"
-        )
+        found = f"{str(error).partition(';')[0]}: views run on the express lane alone"
+        mend = f"run {install_command('java')}, or install Java 17 or 21 and set JAVA_HOME"
+        return Check("java", "warning", found, mend)
     return Check("java", "ok", f"version {java.version} from {java.source}: {java.path}")
 
 
@@ -85,7 +86,8 @@ def check_spark() -> Check:
             versions[package] = metadata.version(package)
             import_module(module)
         except metadata.PackageNotFoundError:
-            return Check("spark", "missing", f"no package {package}", f"run {install_command('spark')}")
+            found = f"no package {package}: views run on the express lane alone"
+            return Check("spark", "warning", found, f"run {install_command('spark')}")
         except Exception as error:  # noqa: BLE001 (whatever a package that is not whole raises)
             found = f"{package} {versions[package]} cannot be imported: {type(error).__name__}: {error}"
             return Check("spark", "missing", found, f"pip install --force-reinstall {package}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -21,7 +22,8 @@ from runtime.service.feeds import begin_feed
 from runtime.service.inputs import check_inputs
 from runtime.service.rundirectory import DirectoryLock
 from runtime.service.sparkhost import SparkHost
-from runtime.spark.requirements import check_requirements
+from runtime.spark.errors import SparkLaneError
+from runtime.spark.requirements import missing_requirement
 
 __all__ = ["BegunDirectory"]
 
@@ -78,8 +80,8 @@ class BegunDirectory:
             """The views that it was begun with."""
             self.runs_spark = self._is_spark_wanted(decode_program(self.writer.control))
             """Whether Spark is to run."""
-            if self.runs_spark:
-                check_requirements()
+            if self.runs_spark and (missing := missing_requirement(os.environ)):
+                raise SparkLaneError(f"{missing}; --no-spark with --express alone runs without Spark")
             self._place_express_views()
             undone.pop_all()
 

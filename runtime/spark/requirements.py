@@ -44,4 +44,4 @@ def missing_requirement(environ: Mapping[str, str]) -> str:
 def check_requirements(environ: Mapping[str, str] = os.environ) -> None:
     """Raise `SparkLaneError` for what Spark lacks on this machine."""
     if missing := missing_requirement(environ):
-        raise SparkLaneError(f"{missing}; --no-spark runs on the express lane alone")
+        raise SparkLaneError(missing)
