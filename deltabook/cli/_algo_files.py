@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import print_json
 from deltabook.cli._tables import print_table
 
@@ -24,7 +24,7 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
     from algo_engine.trades import SPOOL, read_trades, write_trades
 
     if out.suffix not in {".csv", ".parquet"}:
-        raise ConfigurationError(f"expected a .csv or .parquet file for --out, was {out}")
+        raise OptionError(f"expected a .csv or .parquet file for --out, was {out}")
     found = {path.parent.name: path for path in sorted(directory.glob(f"*/{SPOOL}"))}
     if not found:
         raise ConfigurationError(f"expected the --dir of `deltabook algo run`, was {directory}, which has no strategy")

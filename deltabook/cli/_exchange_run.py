@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 import msgspec
 
+from deltabook.cli._errors import OptionError
 from deltabook.cli._groups import DefaultCommand
 from deltabook.cli._options import FORMATS, PORT, REPLAY_MODES, SECONDS, parse_speed
 from deltabook.cli._run_id import given_run_id
@@ -211,4 +212,8 @@ def run(agents: str | None, instruments: str | None, agent_style: str, limits: s
     settings["replay"] = replay if plays else None
     settings["day"] = {field: settings.pop(option) for option, field in _DAY.items()}
     settings["run_id"] = given_run_id()
-    run_exchange(msgspec.convert(settings, ExchangeConfig))
+    try:
+        config = msgspec.convert(settings, ExchangeConfig)
+    except ValueError as error:  # of msgspec, and of the checks of the settings themselves
+        raise OptionError(str(error)) from error
+    run_exchange(config)

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-__all__ = ["DefaultCommand", "LazyGroup", "hide_empty_defaults"]
+from deltabook.wire.suggestions import did_you_mean
+
+__all__ = ["DefaultCommand", "LazyGroup", "check_command", "hide_empty_defaults"]
 
 
 class DefaultCommand(click.Command):
@@ -32,6 +34,16 @@ def hide_empty_defaults(command: click.Command) -> None:
             hide_empty_defaults(part)
 
 
+def check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise `click.UsageError` for a name that is no command of a group, with the one that was meant."""
+    name = args[0]
+    known = group.list_commands(ctx)
+    if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
+        raise click.UsageError(
+            f"expected one of the commands {', '.join(known)}, was {name!r}{did_you_mean(name, known)}", ctx
+        )
+
+
 class LazyGroup(click.Group):
     """Commands by name: a module of this package and an attribute of it, and what each does in one line.
 
@@ -52,6 +64,12 @@ class LazyGroup(click.Group):
         if self.default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        check_command(self, ctx, args)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self._places, *super().list_commands(ctx)})

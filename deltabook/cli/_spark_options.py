@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 from deltabook.cli._run_id import given_run_id
 from deltabook.wire.access import is_loopback
 from runtime.spark.config import SparkConfig
@@ -80,20 +80,20 @@ _OPTIONS: Final = (
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` as settings of Spark; raises `ConfigurationError`."""
+    """``KEY=VALUE`` as settings of Spark; raises `OptionError`."""
     settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.startswith("spark."):
-            raise ConfigurationError(f"expected spark.KEY=VALUE for --spark-conf, was {key!r}")
+            raise OptionError(f"expected spark.KEY=VALUE for --spark-conf, was {key!r}")
         settings[key] = value
     return settings
 
 
 def check_pages(interface: str, *, is_private: bool) -> None:
-    """Raise `ConfigurationError` for pages without a token that strangers could see."""
+    """Raise `OptionError` for pages without a token that strangers could see."""
     if not is_loopback(interface) and not is_private:
-        raise ConfigurationError(
+        raise OptionError(
             f"expected Spark's pages on loopback, as they have no token, was {interface}; "
             "--private-network says that nobody else is in the network"
         )

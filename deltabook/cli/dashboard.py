@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from deltabook.cli._addresses import address
-from deltabook.cli._errors import ConfigurationError
+from deltabook.cli._errors import OptionError
 from deltabook.cli._run_id import given_run_id
 
 __all__ = ["command"]
@@ -84,7 +84,7 @@ def command(
         if given:
             address(given, option)
     if bool(results) == bool(peers):
-        raise ConfigurationError(f"expected either --results or --peers, was {'both' if peers else 'none'}")
+        raise OptionError(f"expected either --results or --peers, was {'both' if peers else 'none'}")
 
     def peer(where: str, name: str, token: str, ca: str = "") -> Peer:
         return Peer(where, token, ca, "" if where else peers, name)

@@ -28,9 +28,9 @@ __all__ = ["SparkHost"]
 _log: Final = Logger()
 _MOST_FAILURES: Final = 3
 """Of the streaming query at one version, which are answered by another start."""
-_FIRST_VERSION_SECONDS: Final = 120.0
-_CLUSTER_SECONDS: Final = 600.0
-"""The same on a cluster, whose workers may be started after us."""
+_FIRST_VERSION_SECONDS: Final = 600.0
+"""For the start of Spark until its first version: a cluster's workers may be started after us, a machine may be busy;
+everything else is served meanwhile."""
 
 
 class SparkHost:
@@ -99,7 +99,7 @@ class SparkHost:
             _log.info("Spark's pages are at port {port}", port=self.ui_port)
         if self._stopping:
             return
-        give_up_s = time.monotonic() + (_FIRST_VERSION_SECONDS if self._config.is_local else _CLUSTER_SECONDS)
+        give_up_s = begun_s + _FIRST_VERSION_SECONDS
         while not self._is_up:
             lane = self._begin_lane()
             query_s = time.monotonic()

@@ -7,6 +7,7 @@ from typing import Final
 
 from deltabook.wire.catalogue import TIMEOUT_SECONDS, AddViews, Changed, NewView, TimeoutSeconds
 from deltabook.wire.service import ColumnLine, RecordLine, Result, ViewLine
+from deltabook.wire.suggestions import did_you_mean
 from runtime.compiler import explain
 from runtime.service.agreement import LaneAgreement
 from runtime.service.control import Control
@@ -39,8 +40,9 @@ CODE: Final = Parameter("code", bool, "show the generated kernels too", False)
 
 def no_view(hub: Hub, name: str) -> Refusal:
     """There is no view of this name."""
-    known = ", ".join(view.name for view in hub.views) or "none, as there is no view"
-    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}")
+    names = [view.name for view in hub.views]
+    known = ", ".join(names) or "none, as there is no view"
+    return Refusal(404, f"expected one of the views {known}, was {name[:80]!r}{did_you_mean(name, names)}")
 
 
 def shown_view(hub: Hub, name: str) -> None:
