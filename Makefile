@@ -30,7 +30,7 @@ setup: ## create .venv from the lock and find or fetch a Java; quick when up to 
 	@scripts/setup.sh
 
 demo: setup ## run the whole loop: DEMO_SECONDS=30, FLOW=agents|capture, FEED=itch|text
-	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed $(FEED))
+	@$(PY) -m deltabook demo --seconds $(DEMO_SECONDS) --flow $(FLOW) $(if $(FEED),--feed-protocol $(FEED))
 
 test: setup ## run the tests that are not slow: PYTEST_ARGS passes through
 	@$(PY) -m pytest $(TEST_PROCESSES) -m "not slow and not docker" $(PYTEST_ARGS)

@@ -38,7 +38,7 @@ def trades(directory: Path, out: Path, names: tuple[str, ...]) -> None:
 
 @click.command()
 @click.option("--dir", "directory", required=True, type=_FOLDER, help="Directory of the strategies.")
-@click.option("--exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
+@click.option("--exchange-dir", "exchange", required=True, type=_FOLDER, help="Directory of the exchange's journal.")
 @click.option("--fees", default="", help="Compare every fee with this schedule, as given to `algo run`.")
 @click.option("--while-running", is_flag=True, help="What the strategies have not heard yet is no problem.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, for programs.")

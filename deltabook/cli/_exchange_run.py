@@ -28,8 +28,8 @@ _REPLAY: Final = {
     "replay_mode": "mode",
     "speed": "speed",
     "symbol": "symbol",
-    "replay_stocks": "stocks",
-    "replay_day": "day",
+    "stocks": "stocks",
+    "day": "day",
 }
 """Option → field of the replay's configuration."""
 _DAY: Final = {"opening_auction": "opening_s", "trading": "trading_s", "closing_auction": "closing_s"}
@@ -148,9 +148,9 @@ def _limits(path: str) -> PortLimits:
 @click.option("--replay-mode", type=click.Choice(REPLAY_MODES), default="as-orders", help="How it is played.")
 @click.option("--speed", default="1", callback=parse_speed, help="Times real time, or `max`.")
 @click.option("--symbol", default="REPLAY", help="Symbol of the replay.")
-@click.option("--replay-stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
+@click.option("--stocks", default="", metavar="A,B", help="Stocks of an ITCH file that are played.")
 @click.option(
-    "--replay-day",
+    "--day",
     default="",
     metavar="YYYY-MM-DD",
     help="Day of a file whose times count from midnight.",

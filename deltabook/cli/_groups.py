@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from deltabook.cli._sections import group_help
 from deltabook.wire.suggestions import did_you_mean
 
-__all__ = ["DefaultCommand", "LazyGroup", "check_command", "hide_empty_defaults"]
+__all__ = ["DefaultCommand", "LazyGroup", "check_command", "tidy_help"]
 
 
 class DefaultCommand(click.Command):
@@ -24,14 +25,15 @@ class DefaultCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-def hide_empty_defaults(command: click.Command) -> None:
-    """Help says no default that is nothing."""
+def tidy_help(command: click.Command) -> None:
+    """Have the help of a command show no default that is nothing, and many options in sections."""
+    group_help(command)
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.default == "":
             parameter.show_default = False
     if isinstance(command, click.Group):
         for part in command.commands.values():
-            hide_empty_defaults(part)
+            tidy_help(part)
 
 
 def check_command(group: click.Group, ctx: click.Context, args: Sequence[str]) -> None:
@@ -79,7 +81,7 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._places[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(f"deltabook.cli.{module}"), attribute)
-        hide_empty_defaults(command)
+        tidy_help(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,7 +15,7 @@ import click
 from deltabook import __version__
 from deltabook.cli._config import read_defaults
 from deltabook.cli._errors import ConfigurationError, OptionError
-from deltabook.cli._groups import check_command, hide_empty_defaults
+from deltabook.cli._groups import check_command, tidy_help
 from deltabook.cli._logging import start_logging
 from deltabook.cli._run_id import RUN_ID
 from deltabook.wire.errors import RunIdError
@@ -84,7 +84,7 @@ class _Root(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"deltabook.cli.{cmd_name}").command
-        hide_empty_defaults(command)
+        tidy_help(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

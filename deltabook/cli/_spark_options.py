@@ -59,9 +59,7 @@ _OPTIONS: Final = (
     click.option("--executor-memory", type=MEMORY, default="1g", help="Heap of an executor's Java."),
     click.option("--executor-cores", type=_COUNT, help="Tasks at a time in an executor, else all cores of a worker."),
     click.option("--max-cores", type=_COUNT, help="Cores taken in all, else all that a standalone cluster has."),
-    click.option(
-        "--spark-secret-file", default="", metavar="FILE", help="What the cluster's processes have in common."
-    ),
+    click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster."),
     click.option("--spark-ui/--no-spark-ui", default=False, help="Whether Spark's own pages are served."),
     click.option("--spark-ui-port", type=_PORT, default=0, help="Where, 0 for any."),
     click.option(

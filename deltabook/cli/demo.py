@@ -79,7 +79,8 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
     "--flow", type=click.Choice(["agents", "capture"]), default="agents", help="Simulated traders, or recorded BTC/USD."
 )
 @click.option(
-    "--feed",
+    "--feed-protocol",
+    "feed",
     type=click.Choice(["text", "itch"]),
     help="What the runtime reads the market from.  [default: itch of the agents, text of the capture]",
 )
@@ -95,7 +96,7 @@ def _report(outcome: Literal["ok", "failed", "interrupted"], text: str, figures:
 @click.option("--chaos", is_flag=True, help="Kill the runtime every 30 s (kill -9), to watch it recover.")
 @click.option("--workers", type=click.IntRange(0, 16), default=0, help="Start a Spark cluster with so many workers.")
 @click.option("--master", default="", metavar="URL", help="Use this Spark cluster; neither: Spark within the runtime.")
-@click.option("--spark-secret-file", default="", metavar="FILE", help="The secret of that cluster.")
+@click.option("--spark-secret-file", default="", metavar="FILE", help="File with the secret of the Spark cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Report as one JSON object; progress goes to standard error.")
 @click.pass_context
 def command(

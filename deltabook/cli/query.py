@@ -110,7 +110,7 @@ def _said(stream: StreamDeclaration) -> tuple[object, ...]:
 @spark_options()
 @click.option("--epoch-messages", type=click.IntRange(0), default=0, help="Close an epoch at every so many messages.")
 @click.option("--every-epoch", is_flag=True, help="Print each version, one epoch per batch.")
-@click.option("--workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
+@click.option("--threads", "workers", type=click.IntRange(1, 64), default=2, help="Threads that format.")
 @_lane
 @click.option("--dir", "directory", type=click.Path(path_type=Path, file_okay=False), help="Run directory, kept.")
 def run(

@@ -125,7 +125,9 @@ def list_readers(results: LazyResults, as_json: bool) -> None:
 
 @command.command("drop")
 @click.argument("name")
-@click.option("--rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows.")
+@click.option(
+    "--existing-rows", "rows", type=click.Choice(["leave", "stay"]), default="leave", help="What becomes of its rows."
+)
 @click.option("--timeout", type=click.FloatRange(0, 3600), default=TIMEOUT_SECONDS, help="Seconds to wait for that.")
 @results_options()
 @_json

@@ -203,7 +203,9 @@ def _upstreams(given: Sequence[str]) -> tuple[UpstreamConfig, ...]:
     default=64_000,
     help="Size of --dir at which the feed is paused.",
 )
-@click.option("--workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone.")
+@click.option(
+    "--threads", "workers", type=click.IntRange(1, 64), help="Threads of the ingest; else 2, or 1 for --express alone."
+)
 @click.option("--mode", type=click.Choice(["sql", "dbtoaster"]), default="sql", help="What SUM of nothing is.")
 @click.option(
     "--stop-seconds",

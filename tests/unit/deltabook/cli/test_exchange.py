@@ -125,7 +125,7 @@ def test_agents_trade_the_symbols_of_their_file_and_no_other_instrument(told: In
 def test_a_replay_has_its_symbols_and_no_agents_unless_they_are_asked_for(told: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "day"
     file.touch()
-    config = told("--dir", "d", "--replay", str(file), "--format", "itch", "--replay-stocks", "A,B", "--speed", "max")
+    config = told("--dir", "d", "--replay", str(file), "--format", "itch", "--stocks", "A,B", "--speed", "max")
     assert config.replay is not None
     assert (config.replay.symbols, config.replay.speed, config.agents, config.instruments) == (
         ("A", "B"),

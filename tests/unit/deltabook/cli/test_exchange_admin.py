@@ -82,7 +82,11 @@ def test_a_halt_is_lifted(operated: Operated, operator: Operator) -> None:
         (["accounts", "cancel"], "expected an ACCOUNT or --all, was neither", 2),
         (["replay", "seek"], "expected a RECORD or --time-ns, was neither", 2),
         (["replay", "speed", "0"], "expected `max` or a number above 0, was '0'", 2),
-        (["hash", "--at", "3"], "expected the directory of a journal with --at and --at-message, was none", 2),
+        (
+            ["hash", "--at-request", "3"],
+            "expected the directory of a journal with --at-request and --at-message, was none",
+            2,
+        ),
         (["sessions", "cut", "text:x"], "expected a session as they are listed (FACE:HOST:PORT), was 'text:x'", 2),
     ],
 )

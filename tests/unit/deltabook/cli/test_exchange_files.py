@@ -42,14 +42,14 @@ def test_the_hash_of_a_journal_is_the_markets_after_any_request(journal: tuple[P
     directory, hashes = journal
     assert run("hash", str(directory)).stdout.startswith(f"{hashes[-1]} after 20 requests")
     for at in (0, 1, 7, 20):
-        found = json.loads(run("hash", str(directory), "--at", str(at), "--json").stdout)
+        found = json.loads(run("hash", str(directory), "--at-request", str(at), "--json").stdout)
         assert (found["hash"], found["inputs"]) == (hashes[at], at)
     # Of two orders that trade the first says one message and the second, which executes it, one as well.
     found = json.loads(run("hash", str(directory), "--at-message", "8", "--json").stdout)
     assert (found["hash"], found["inputs"]) == (hashes[8], 8)
-    assert fails_with(run("hash", str(directory), "--at", "21")).endswith("expected an input up to 20, was 21")
-    assert fails_with(run("hash", str(directory), "--at", "1", "--at-message", "1"), 2).endswith(
-        "expected --at or --at-message, was both"
+    assert fails_with(run("hash", str(directory), "--at-request", "21")).endswith("expected an input up to 20, was 21")
+    assert fails_with(run("hash", str(directory), "--at-request", "1", "--at-message", "1"), 2).endswith(
+        "expected --at-request or --at-message, was both"
     )
 
 
