@@ -10,6 +10,6 @@ wire: the message types that these parts share
 The composition root: it may import every other package, and none of them imports it, `deltabook.wire` excepted.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["__version__"]

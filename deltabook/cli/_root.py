@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from deltabook import __version__
+from deltabook.cli._completion import completion_option
 from deltabook.cli._config import read_defaults
 from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._groups import check_command, tidy_help
@@ -36,6 +37,7 @@ COMMANDS: Final = {
     "health": "Say whether a part of the system does its work.",
     "inspect": "Say what a run directory or a backup holds.",
     "kernels": "Compile the shipped queries to machine code.",
+    "new": "Write a commented strategy or view that runs, to begin with.",
     "query": "Run SQL over files; add, drop, list, explain and watch views.",
     "reader": "Have a running runtime read more files, streams and feeds.",
     "replay": "Play a recorded file through an exchange.",
@@ -161,6 +163,14 @@ def _read_config(context: click.Context, parameter: click.Parameter, value: Path
     show_default="a new one",
     metavar="ID",
     help="Name of all that is started together, in every log line.",
+)
+@click.option(
+    "--install-completion",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=completion_option,
+    help="Have the shell complete commands and options, and exit.",
 )
 @click.version_option(__version__, prog_name="deltabook")
 @click.pass_context

@@ -24,7 +24,7 @@ __all__ = ["command"]
 )
 @click.option("--exchange", default="", metavar="HOST:PORT", help="The exchange's admin port: phases, ticks and lots.")
 @click.option(
-    "--exchange-token-file", default="", metavar="FILE", help="File with the token that the exchange asks for."
+    "--exchange-token-file", default="", metavar="FILE", help="File with the token that the admin port asks for."
 )
 @click.option(
     "--exchange-ca-file", default="", metavar="FILE", help="PEM file with the authority of an exchange that speaks TLS."

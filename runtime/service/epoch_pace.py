@@ -6,10 +6,8 @@ from typing import Final
 
 __all__ = ["EpochPace"]
 
-_MOST_BEHIND: Final = 32
-"""Number of sealed epochs that Spark has not published at which no more are closed."""
 _LONGEST_INTERVALS: Final = 10
-"""Number of intervals after which an epoch is closed whatever Spark does."""
+"""Number of intervals after which an epoch is closed while few wait for Spark."""
 
 
 class EpochPace:
@@ -17,8 +15,9 @@ class EpochPace:
 
     A batch of Spark takes all epochs that are sealed when it begins. More than one epoch for each batch costs barriers
     and commits, and makes no result fresher; the freshest results come from an epoch that is closed when Spark becomes
-    free. So while Spark has an epoch to publish, none is closed for up to ten intervals: the open epoch grows. While
-    Spark starts, epochs are closed at that slow rate however many wait for it.
+    free. So while Spark has an epoch to publish, none is closed for ten intervals: the open epoch grows. While Spark
+    starts or hangs, an epoch is closed after as many intervals as epochs wait for it: those that it has to catch up on
+    grow with the square root of the time only, and the feed is committed all the same.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -26,7 +25,7 @@ class EpochPace:
         self._interval_s = interval_s
         self._closed_s = float("-inf")
 
-    def is_due(self, now_s: float, sealed: int, published: int | None, *, is_spark_up: bool = True) -> bool:
+    def is_due(self, now_s: float, sealed: int, published: int | None) -> bool:
         """Return whether to close the epoch, and take it as closed then.
 
         ``sealed``: the newest epoch of the log; ``published``: the newest that Spark has published, None without Spark.
@@ -35,8 +34,8 @@ class EpochPace:
         if waited_s < self._interval_s * 0.999:  # a timer may be early by a rounding
             return False
         if published is not None and published < sealed:
-            is_late = waited_s >= _LONGEST_INTERVALS * self._interval_s
-            if not is_late or (is_spark_up and sealed - published >= _MOST_BEHIND):
+            intervals = max(_LONGEST_INTERVALS, sealed - published)
+            if waited_s < intervals * self._interval_s * 0.999:
                 return False
         self._closed_s = now_s
         return True

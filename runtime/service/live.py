@@ -402,7 +402,7 @@ class LiveRuntime(IngestListener):
 
     def _request_barrier(self) -> None:
         published = self.hub.version if self._runs_spark else None
-        if self._pace.is_due(self._reactor.seconds(), self._sealed, published, is_spark_up=self._spark.is_up):
+        if self._pace.is_due(self._reactor.seconds(), self._sealed, published):
             self._ingest.request_barrier()
 
     def _full(self, is_full: bool) -> None:
