@@ -20,7 +20,7 @@ BENCH_QUICK ?=
 export BENCH_QUICK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor lock clean distclean
+.PHONY: help setup demo docs test test-all cluster cluster-down cluster-test fuzz-views fuzz-formats fuzz-exchange fuzz-stream fuzz-service simulate simulate-exchange simulate-upstreams lint format bench bench-ingest bench-views bench-engine bench-exchange bench-trading bench-strategies bench-cluster doctor release lock clean distclean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -111,6 +111,9 @@ bench-strategies: setup ## run the strategies on recorded markets, and write doc
 
 doctor: setup ## say what this machine has and what is missing
 	@$(PY) -m deltabook doctor
+
+release: setup ## build wheel and source archive in dist/, try them in a clean environment, and date the changelog's section
+	@scripts/release.sh
 
 lock: setup ## make requirements.lock and those of the image and of Java again
 	@scripts/lock.sh
