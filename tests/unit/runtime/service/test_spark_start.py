@@ -25,6 +25,8 @@ from runtime.spark.lane import Published
 from tests.generators.reader_lab import FeedInHand, QueueReactor
 
 SQL = "SELECT symbol, SUM(volume) AS v FROM bids GROUP BY symbol"
+_LOOK_SECONDS = 0.005
+_MOST_LOOKS = 10_000
 VIEWS = [NamedSelect("slow", SQL), NamedSelect("fast", SQL, lane="express")]
 
 
@@ -56,11 +58,20 @@ class Reactor(QueueReactor):
         return self.pool
 
     def settle(self) -> None:
-        """Run what threads and reactor have to do, until nothing is left."""
-        while self.pool.held or self.turn(0.05):
+        """Run what the pool and the reactor have to do, until nothing is left."""
+        while self.pool.held or self.turn(0.0):
             held, self.pool.held = self.pool.held, []
             for run in held:
                 run()
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Do the same until something is so, which the engine's own threads may have to bring about."""
+        for _ in range(_MOST_LOOKS):
+            self.settle()
+            if is_so():
+                return
+            self.turn(_LOOK_SECONDS)
+        raise AssertionError("expected it to be so, nothing happens")
 
 
 class Host:
@@ -134,8 +145,8 @@ class Rig:
         self.runtime._on_published(Published(version - 1, version, {"slow": rows}, {}, Footer(version - 1, version)))
 
     def stop(self) -> None:
-        self.runtime.stop()
-        self.reactor.settle()
+        ended = self.runtime.stop()
+        self.reactor.until(lambda: bool(ended.called))
 
 
 @pytest.fixture
@@ -215,11 +226,12 @@ def test_a_clean_stop_does_not_wait_for_a_spark_that_starts(
     monkeypatch.setattr(rig.runtime, "_config", LiveConfig(directory=tmp_path / "run", feed=("127.0.0.1", 1)))
     with capturedLogs() as events:
         ended = rig.runtime.stop()
-        for _ in range(1000):
-            rig.reactor.settle()
+
+        def is_ended() -> bool:
             rig.reactor.advance(0.01)
-            if ended.called:
-                break
+            return bool(ended.called)
+
+        rig.reactor.until(is_ended)
     told = [formatEvent(event) for event in events]
     assert any("stopped before Spark had committed epoch" in line and "still starting" in line for line in told), told
     assert not any("everything accepted is sealed and published" in line for line in told)
@@ -230,10 +242,12 @@ def test_views_are_added_while_spark_starts(rig: Rig, lane: Lane) -> None:
     """They are sealed at once; one of Spark's is published when Spark has come so far."""
     added: list[object] = []
     rig.runtime.catalogue.add([NamedSelect("more", SQL, lane=lane)]).addCallback(added.append)
-    rig.reactor.settle()
+    rig.reactor.until(lambda: bool(added))
     assert added == [2]
     is_published: list[bool] = []
     rig.runtime.catalogue.when_published(2, 60.0, lane).addCallback(is_published.append)
+    if lane == "express":
+        rig.reactor.until(lambda: bool(is_published))
     assert is_published == ([True] if lane == "express" else [])
     rig.publish(1)
     rig.publish(2)
