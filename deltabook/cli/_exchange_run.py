@@ -134,7 +134,9 @@ def _limits(path: str) -> PortLimits:
     help="Background agents on the symbols of a JSON file, on the `default` symbols, or `none`.  "
     "[default: `none` with --replay, else `default`]",
 )
-@click.option("--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively or calibrated.")
+@click.option(
+    "--agent-style", default="lively", metavar="NAME|FILE.json", help="What agents do: lively, calm or calibrated."
+)
 @click.option("--seed", default=1, help="Seed of the agents.")
 @click.option("--rate", "rate_per_s", default=2000.0, help="Orders per second of all agents.")
 @click.option("--replay", "replay_file", type=click.Path(dir_okay=False, exists=True), help="Recorded file to play.")

@@ -154,7 +154,9 @@ def make_stages(
         start = ["--start-on", "1", "--start-on-brokers", str(len(STRATEGIES))]
         ports_wanted = [*port(ports, "--port", "exchange.text"), *port(ports, "--admin-port", "exchange.admin")]
         ports_wanted += port(ports, "--itch-port", "exchange.itch") if feed == "itch" else []
-        return deltabook("exchange", "--dir", str(folder / "exchange"), *ports_wanted, *start, *source, *_COMMON)
+        style = [] if source else ["--agent-style", "calm"]
+        where = ["--dir", str(folder / "exchange"), *ports_wanted]
+        return deltabook("exchange", *where, *start, *source, *style, *_COMMON)
 
     def runtime(ports: Ports) -> list[str]:
         address = f"127.0.0.1:{ports[f'exchange.{feed}']}"

@@ -54,6 +54,7 @@ from runtime.service.sparkhost import SparkHost
 from runtime.service.stream import Epochs, History
 from runtime.service.streamlane import StreamLane
 from runtime.service.upkeep import Upkeep
+from runtime.service.upstreams import missing_of
 from runtime.service.watch import Watch
 from runtime.spark.beginning import passed_epoch
 from runtime.upstreams import Beat, Consumers
@@ -156,6 +157,7 @@ class LiveRuntime(IngestListener):
             most_views=config.most_views,
             lanes=self._lanes,
             prepare=self._prepare,
+            missing=missing_of(config.upstreams),
         )
         self._asker = Asker(
             reactor,

@@ -32,7 +32,10 @@ REFUSED = {
         "expected a JSON file of instruments for --instruments, was nothing.json",
     ),
     "limits": (["--limits", "nothing.json"], "expected a JSON file of limits for --limits, was nothing.json"),
-    "style": (["--agent-style", "wild"], "expected lively, calibrated or a JSON file for --agent-style, was wild"),
+    "style": (
+        ["--agent-style", "wild"],
+        "expected lively, calm, calibrated or a JSON file for --agent-style, was wild",
+    ),
     "speed": (["--speed", "0"], "expected `max` or a number above 0, was '0'"),
 }
 
