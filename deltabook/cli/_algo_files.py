@@ -8,6 +8,7 @@ import click
 
 from deltabook.cli._errors import ConfigurationError, OptionError
 from deltabook.cli._ports import print_json
+from deltabook.cli._progress import progress
 from deltabook.cli._tables import print_table
 
 __all__ = ["trades", "verify"]
@@ -51,7 +52,9 @@ def verify(directory: Path, exchange: Path, fees: str, while_running: bool, as_j
     from algo_engine.fees import read_fees
     from deltabook.audit import audit
 
-    found = audit(directory, exchange, read_fees(fees) if fees else None, is_running=while_running)
+    schedule = read_fees(fees) if fees else None
+    with progress("applying the exchange's requests again"):
+        found = audit(directory, exchange, schedule, is_running=while_running)
     if as_json:
         print_json(found)
     else:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from deltabook.wire.status import Failed, Ready, Status, Stopped, write_event
@@ -47,7 +46,7 @@ def act(role: str, mode: str, path: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if mode == "spark":
         write_event(sys.stdout.buffer, Status(role, {**FIGURES[role], "spark": "starting"}))
-        time.sleep(0.5)
+        Path(path).read_bytes()  # a pipe, which is opened when the supervisor has shown that
         write_event(sys.stdout.buffer, Status(role, {"spark": "up"}))
     elif mode != "idle":
         write_event(sys.stdout.buffer, Status(role, FIGURES[role]))

@@ -200,8 +200,15 @@ def test_chaos_kills_the_runtime_again_and_again(tmp_path: Path) -> None:
 
 
 def test_the_demos_time_counts_from_the_moment_at_which_spark_is_up(tmp_path: Path) -> None:
-    screen = Recorder()
-    supervisor(tmp_path, stages(runtime="spark"), screen).run()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    def go_on(line: str) -> None:
+        if line.startswith("Spark is starting"):
+            fifo.write_bytes(b"")
+
+    screen = Recorder(go_on)
+    supervisor(tmp_path, stages(runtime="spark", path=fifo), screen).run()
     said = [line.split(" after ")[0] for line in screen.lines]
     begin = said.index("first view update")
     assert said[begin + 1 : begin + 4] == [
