@@ -53,7 +53,7 @@ SECTIONS: Final[Mapping[str, str]] = {
         "--cores --memory --metrics"
     ),
     "Running and output": (
-        "--out --keep-results --json --stop-seconds --status-interval --exit-with-stdin --help"
+        "--jobs --out --keep-results --json --stop-seconds --status-interval --exit-with-stdin --help"
     ),
 }  # fmt: skip
 """Title → options, in the order of a help."""
