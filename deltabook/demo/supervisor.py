@@ -188,10 +188,10 @@ class Supervisor:
         if not part.is_killed and not part.limit.may_restart(lived_s):
             raise ChildError(f"{role}: {child.reason()}, again and again", child.log_lines())
         reason = child.reason()
-        self._screen.say(f"{role} has died ({reason}) and is started again")
         if part.stage.peer is not None:
             self._peers[f"{part.stage.peer[0]}.news"] = f"It has died ({reason}) and is started again."
             self._write_peers()
+        self._screen.say(f"{role} has died ({reason}) and is started again")
         with suppress(KeyError):  # its output has ended, and was taken from the selector with it
             self._selector.unregister(child.stdout)
         child.close()

@@ -87,7 +87,7 @@ def test_a_halt_is_lifted(operated: Operated, operator: Operator) -> None:
             "expected the directory of a journal with --at-request and --at-message, was none",
             2,
         ),
-        (["sessions", "cut", "text:x"], "expected a session as they are listed (FACE:HOST:PORT), was 'text:x'", 2),
+        (["sessions", "cut", "text:x"], "expected a session as they are listed (FACE:HOST:PORT), was 'text:x'", 1),
     ],
 )
 def test_what_cannot_be_is_one_line(operator: Operator, command: list[str], words: str, code: int) -> None:

@@ -162,7 +162,7 @@ def test_without_a_command_the_help_is_shown(invoke: Invoke) -> None:
 @pytest.mark.parametrize("words", [("exchange", "run"), ("algo", "run"), ("dashboard",), ("reader", "add")])
 def test_help_says_no_default_that_is_nothing(words: tuple[str, ...]) -> None:
     said = CliRunner().invoke(main, [*words, "--help"]).output
-    assert "Options:" in said
+    assert "--help" in said
     assert '[default: ""]' not in said
 
 
