@@ -13,7 +13,7 @@ from twisted.internet.task import LoopingCall
 
 from runtime.epochs import EpochLogReader
 from runtime.plan import Column, Relation
-from runtime.service.asking.errors import AskError, CostlyError, TooManyError
+from runtime.service.asking.errors import AskError, CostlyError, TooManyError, UnpublishedError
 from runtime.service.asking.limits import AskLimits
 from runtime.service.asking.question import CheckedQuestion, checked, unknown, with_epoch
 from runtime.service.asking.relations import RelationsAtEpochs
@@ -105,6 +105,8 @@ class Asker:
         read = [relations[name] for name, _ in question.names if name in relations]
         wanted = [name for name, _ in question.names if name not in relations]
         published: dict[str, PublishedView] = {}
+        if unpublished := [name for name in wanted if not self._hub.has_version(name)]:
+            raise UnpublishedError(f"view {unpublished[0]} has no version yet: Spark is starting")
         if wanted:
             if self._hub.committed is None:
                 raise AskError("expected a question about relations alone, as no epochs of views are kept")
